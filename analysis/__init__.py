@@ -1,0 +1,1 @@
+"""Answers from the result store: statistics, tables, figures, report. Imports no torch."""
