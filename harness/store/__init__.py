@@ -1,0 +1,34 @@
+"""The result store: crash-safe run directories in, data frames out. Imports no torch.
+
+`layout` documents the files, `schema` the columns, `lease` the claims.
+"""
+
+from harness.store.errors import (
+    LocksUnsupported,
+    RunClaimed,
+    SchemaMismatch,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    TornFile,
+)
+from harness.store.lease import Holder, Lease
+from harness.store.reader import ResultStore
+from harness.store.run import RunDir
+from harness.store.schema import METRICS, SAMPLES
+
+__all__ = [
+    "METRICS",
+    "SAMPLES",
+    "Holder",
+    "Lease",
+    "LocksUnsupported",
+    "ResultStore",
+    "RunClaimed",
+    "RunDir",
+    "SchemaMismatch",
+    "StoreError",
+    "StoreFull",
+    "StoreReadOnly",
+    "TornFile",
+]

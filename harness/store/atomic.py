@@ -1,0 +1,108 @@
+"""Publishing files and directories so that a reader sees the old state or the new one, never a part.
+
+Every function writes under a dot-name beside the target, flushes it to the disk, renames it into place and
+flushes the directory, so that neither `kill -9` nor a power cut can publish half of it. What a killed writer
+leaves behind begins with a dot; `remove_leftovers` deletes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.store.errors import write_errors
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Publish `data` as `path` (parents are made). Raises `StoreFull`, `StoreReadOnly`."""
+
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+
+    publish_file(path, write)
+
+
+def publish_file(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` make a temporary file, then publish it as `path`. Nothing is left behind if it raises."""
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path)
+        try:
+            write(temporary)
+            _sync(temporary)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+
+def publish_directory(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary directory, then publish it as `path`, replacing an older one."""
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path)
+        temporary.mkdir()
+        try:
+            write(temporary)
+            _sync_tree(temporary)
+            remove_directory(path)
+            os.rename(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        _sync(path.parent)
+
+
+def remove_directory(path: Path) -> None:
+    """Delete a published directory; a reader never sees it half deleted. No error if it is absent."""
+    doomed = _temporary(path)
+    try:
+        os.rename(path, doomed)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(doomed)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Delete what killed writers left in `directory`. Only the one writer of the directory may call this."""
+    if not directory.is_dir():
+        return
+    for entry in directory.iterdir():
+        if entry.name.startswith(".") and entry.name.endswith(".tmp"):
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+
+def sync_file(path: Path) -> None:
+    """Flush an existing file to the disk; no error if it is absent."""
+    with write_errors(path):
+        if path.exists():
+            _sync(path)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_tree(directory: Path) -> None:
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            _sync(Path(folder) / name)
+        _sync(Path(folder))

@@ -1,0 +1,141 @@
+"""Exclusive claims by advisory file locks (`flock`).
+
+The kernel frees the lock when its holder dies, however it dies, so there is no lease time, no heartbeat and
+no clock: a suspended laptop or a clock that jumps changes nothing. The lock file is never deleted (deleting
+one is a race); its content, the holder's host and process id, is only there for messages.
+On NFS Linux maps `flock` to byte-range locks on the server, which works across hosts.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from harness.store.errors import LocksUnsupported, RunClaimed, write_errors
+
+_UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+# `holder` takes a shared lock for some microseconds; a claimant that meets one must not take it for a claim.
+_TRIES, _PAUSE_SECONDS = 4, 0.005
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock; both are None in the instant between locking and writing the name."""
+
+    host: str | None
+    pid: int | None
+
+
+class Lease:
+    """A held lock. Free it with `release`, by leaving its `with` block, or by dying."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor: int | None = descriptor
+        _held.add(self)
+
+    def release(self) -> None:
+        """Free the lock; a second call does nothing."""
+        if self._descriptor is not None:
+            os.ftruncate(self._descriptor, 0)
+            self._close()
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+# A forked child shares the open file and would keep the lock after its parent's death: it closes its copy.
+_held: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for lease in list(_held):
+        lease._close()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
+    """Lock `path` (made with its parents where absent), trying for `wait_seconds`.
+
+    Raises:
+        RunClaimed: another live process, or another `Lease` of this one, holds it.
+        LocksUnsupported: the file system has no locks.
+        StoreFull, StoreReadOnly: the lock file cannot be made.
+    """
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        _lock(path, descriptor, wait_seconds)
+        with write_errors(path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return Lease(path, descriptor)
+
+
+def holder(path: Path) -> Holder | None:
+    """Who holds the lock now, or None if it is free. Writes nothing, so it works on a read-only store."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _lock(path: Path, descriptor: int, wait_seconds: float) -> None:
+    deadline = time.monotonic() + wait_seconds
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if tries >= _TRIES and time.monotonic() >= deadline:
+                found = _read_holder(descriptor)
+                raise RunClaimed(path, found.host, found.pid) from None
+            time.sleep(_PAUSE_SECONDS if tries < _TRIES else 0.05)
+        except OSError as error:
+            if error.errno in _UNSUPPORTED:
+                raise LocksUnsupported(
+                    f"{path}: this file system has no file locks ({error.strerror}); set runtime.results "
+                    "to a local disk or mount the share with locking"
+                ) from error
+            raise
+
+
+def _read_holder(descriptor: int) -> Holder:
+    try:
+        found = json.loads(os.pread(descriptor, 4096, 0))
+        return Holder(str(found["host"]), int(found["pid"]))
+    except (ValueError, KeyError, TypeError):
+        return Holder(None, None)

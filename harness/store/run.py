@@ -1,0 +1,200 @@
+"""One run directory: configuration, manifest, metrics, samples, attempts and checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from harness.store import atomic, layout, lease, samples
+from harness.store.errors import TornFile, write_errors
+from harness.store.metrics_log import MetricsLog, last_step, read_steps
+from harness.store.schema import MANIFEST_VERSION, check_manifest
+
+
+class RunDir:
+    """The files of one run. Reading takes no lock; see `layout` for who may write what.
+
+    Every method that writes raises `StoreFull` or `StoreReadOnly` when the file system refuses.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.run_id = self.path.name
+        self._metrics = MetricsLog(self.path / layout.METRICS)
+
+    # -- manifest ------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether the run has a manifest."""
+        return (self.path / layout.MANIFEST).exists()
+
+    def create(self, config_yaml: str, manifest: Mapping[str, Any]) -> None:
+        """Write `config.yaml`, then the first manifest. Does nothing where a manifest exists."""
+        if self.exists():
+            return
+        self.write_config(config_yaml)
+        self.write_manifest(manifest)
+
+    def write_config(self, config_yaml: str) -> None:
+        """Publish `config.yaml`, unless it says the same already."""
+        path = self.path / layout.CONFIG
+        if not path.exists() or path.read_text() != config_yaml:
+            atomic.write_file(path, config_yaml.encode())
+
+    def config(self) -> str:
+        """The text of `config.yaml`."""
+        return (self.path / layout.CONFIG).read_text()
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`."""
+        path = self.path / layout.MANIFEST
+        try:
+            text = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            manifest = json.loads(text)
+        except ValueError as error:
+            raise TornFile(f"{path} is not JSON ({error}); delete it to run this run again") from error
+        if not isinstance(manifest, dict):
+            raise TornFile(f"{path} is not a JSON object; delete it to run this run again")
+        check_manifest(manifest, self.run_id, path)
+        return manifest
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Publish the whole manifest; `schema_version`, `run_id`, `created_at`, `updated_at` are filled in.
+
+        Only the holder of `lock()` may call this. Raises `SchemaMismatch` for an unknown status.
+        """
+        now = utc_now()
+        full = {"schema_version": MANIFEST_VERSION, "run_id": self.run_id, "created_at": now, **manifest}
+        full["updated_at"] = now
+        path = self.path / layout.MANIFEST
+        check_manifest(full, self.run_id, path)
+        atomic.write_file(path, json.dumps(full, indent=1, allow_nan=False).encode() + b"\n")
+
+    @property
+    def status(self) -> str | None:
+        """The status in the manifest, None if there is no manifest."""
+        manifest = self.manifest()
+        return None if manifest is None else str(manifest["status"])
+
+    # -- claims and attempts -------------------------------------------------------------------------------
+
+    def lock(self) -> lease.Lease:
+        """Claim the run for this supervisor. Raises `RunClaimed` at once if another one lives."""
+        return lease.acquire(self.path / layout.CLAIM_LOCK)
+
+    def claimed_by(self) -> lease.Holder | None:
+        """The living supervisor of this run, None if there is none."""
+        return lease.holder(self.path / layout.CLAIM_LOCK)
+
+    def worker_lock(self, wait_seconds: float = 0.0) -> lease.Lease:
+        """The lock a worker process holds for its whole life. Raises `RunClaimed`."""
+        return lease.acquire(self.path / layout.WORKER_LOCK, wait_seconds=wait_seconds)
+
+    def worked_on_by(self) -> lease.Holder | None:
+        """The living worker of this run, None if there is none."""
+        return lease.holder(self.path / layout.WORKER_LOCK)
+
+    def new_attempt(self) -> Path:
+        """Make the next `attempts/NNN`. Only the holder of `lock()` may call this."""
+        attempts = self.path / "attempts"
+        with write_errors(attempts):
+            attempts.mkdir(parents=True, exist_ok=True)
+            numbers = [int(entry.name) for entry in attempts.iterdir() if entry.name.isdigit()]
+            path = attempts / f"{max(numbers, default=-1) + 1:03d}"
+            path.mkdir()
+        return path
+
+    # -- metrics -------------------------------------------------------------------------------------------
+
+    def append_step(self, row: Mapping[str, Any]) -> None:
+        """Append one step to `metrics.jsonl`; visible to readers at once. One writer at a time."""
+        self._metrics.append(row)
+
+    def steps(self) -> pd.DataFrame:
+        """One row per step, see `metrics_log.read_steps`; no rows before the first step."""
+        return read_steps(self.path / layout.METRICS)
+
+    def last_step(self) -> dict[str, Any] | None:
+        """The newest row of `metrics.jsonl` as written (null is None), None before the first step. Cheap."""
+        return last_step(self.path / layout.METRICS)
+
+    # -- samples -------------------------------------------------------------------------------------------
+
+    def write_samples(
+        self,
+        benchmark: str,
+        benchmark_version: int,
+        step: int,
+        table: pa.Table | pd.DataFrame,
+        part: str = "000",
+    ) -> None:
+        """Publish one part of graded samples with the columns of `schema.SAMPLES`; replaces the same part."""
+        directory = layout.samples_dir(self.path, benchmark, step)
+        metadata = {
+            "run_id": self.run_id,
+            "benchmark": benchmark,
+            "benchmark_version": str(benchmark_version),
+            "step": str(step),
+        }
+        samples.write_part(directory / f"part-{layout.safe_name(part, 'part')}.parquet", table, metadata)
+
+    def samples(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """The graded samples of one benchmark at one step, see `samples.read_parts`."""
+        return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns).to_pandas()
+
+    def sample_steps(self, benchmark: str) -> list[int]:
+        """The steps that have samples of this benchmark, ascending."""
+        return [
+            step for step, path in _step_dirs(self.path / "samples" / benchmark) if samples.part_paths(path)
+        ]
+
+    def benchmarks(self) -> list[str]:
+        """The benchmarks that have samples, by name."""
+        root = self.path / "samples"
+        names = [] if not root.is_dir() else [entry.name for entry in root.iterdir() if entry.is_dir()]
+        return sorted(name for name in names if not name.startswith(".") and self.sample_steps(name))
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
+
+    def publish_checkpoint(self, step: int, write: Callable[[Path], None], keep: int | None = None) -> Path:
+        """Publish what `write(directory)` writes as the checkpoint of `step`; keep only the newest `keep`.
+
+        The metrics up to here are flushed to the disk first, so a checkpoint never outlives its metrics.
+        """
+        atomic.sync_file(self.path / layout.METRICS)
+        path = self.path / "checkpoints" / layout.step_name(step)
+        atomic.publish_directory(path, write)
+        if keep is not None:
+            for _, old in self.checkpoints()[: -max(keep, 1)]:
+                atomic.remove_directory(old)
+        return path
+
+    def checkpoints(self) -> list[tuple[int, Path]]:
+        """The complete checkpoints, oldest first."""
+        return _step_dirs(self.path / "checkpoints")
+
+    def remove_leftovers(self) -> None:
+        """Delete half-written files of dead writers. Only the worker, under its lock, may call this."""
+        for directory in (self.path / "checkpoints", *(self.path / "samples").glob("*/*")):
+            atomic.remove_leftovers(directory)
+
+
+def utc_now() -> str:
+    """The time in UTC as ISO 8601, for people to read; nothing is decided by it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _step_dirs(directory: Path) -> list[tuple[int, Path]]:
+    if not directory.is_dir():
+        return []
+    found = ((layout.parse_step(entry.name), entry) for entry in directory.iterdir())
+    return sorted((step, entry) for step, entry in found if step is not None)

@@ -1,0 +1,72 @@
+"""Graded samples as immutable Parquet parts under `samples/<benchmark>/step-NNNNNN/`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.store import atomic
+from harness.store.errors import SchemaMismatch, StoreError, TornFile
+from harness.store.schema import SAMPLE_KEY, SAMPLES, SAMPLES_VERSION, check_samples_schema, to_samples_table
+
+
+def write_part(path: Path, table: pa.Table | pd.DataFrame, metadata: dict[str, str]) -> None:
+    """Publish one part with the explicit schema; an existing part of the same name is replaced."""
+    if isinstance(table, pd.DataFrame):
+        table = pa.Table.from_pandas(table, preserve_index=False)
+    table = to_samples_table(table, path)
+    table = table.replace_schema_metadata({"schema_version": str(SAMPLES_VERSION), **metadata})
+    atomic.publish_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+
+
+def read_parts(directory: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """The parts of one benchmark at one step as one table, `columns` only if given (skip `response`: fast).
+
+    Raises:
+        StoreError: there is no part, or a sample stands in two parts.
+        SchemaMismatch: a part is newer, foreign, or of another benchmark version than the others.
+        TornFile: a part is not Parquet.
+    """
+    paths = part_paths(directory)
+    if not paths:
+        raise StoreError(f"{directory} holds no samples; evaluate the run first (`harness run` does)")
+    wanted = list(SAMPLES.names if columns is None else columns)
+    unknown = [name for name in wanted if name not in SAMPLES.names]
+    if unknown:
+        raise SchemaMismatch(f"unknown sample columns {unknown}; known: {', '.join(SAMPLES.names)}")
+    read = wanted if len(paths) == 1 else list(dict.fromkeys([*wanted, *SAMPLE_KEY]))
+    tables, versions = [], set()
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                metadata = check_samples_schema(file.schema_arrow, path)
+                tables.append(file.read(columns=read, use_threads=False).replace_schema_metadata())
+        except (pa.ArrowInvalid, OSError) as error:
+            raise TornFile(
+                f"{path} is not a readable Parquet file ({error}); delete it and evaluate again"
+            ) from error
+        versions.add(metadata.get("benchmark_version", ""))
+    if len(versions) > 1:
+        raise SchemaMismatch(
+            f"{directory} mixes benchmark versions {', '.join(sorted(versions))}; "
+            "delete the parts of the old version"
+        )
+    table = pa.concat_tables(tables)
+    if len(paths) > 1:
+        keys = table.select(SAMPLE_KEY)
+        if keys.group_by(list(SAMPLE_KEY)).aggregate([]).num_rows != table.num_rows:
+            raise StoreError(
+                f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts"
+            )
+    return table.select(wanted)
+
+
+def part_paths(directory: Path) -> list[Path]:
+    """The complete parts in a directory, in the order of their names."""
+    if not directory.is_dir():
+        return []
+    return sorted(path for path in directory.glob("part-*.parquet"))
