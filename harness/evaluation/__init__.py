@@ -1,0 +1,1 @@
+"""Evaluation: exact metrics, sampling and grading."""

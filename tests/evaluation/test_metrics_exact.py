@@ -1,0 +1,174 @@
+"""Metrics against enumeration of every k-subset."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.evaluation import metrics
+from harness.evaluation.peer_metrics import (
+    first_seen_majority_at_k,
+    plugin_pass_at_k,
+    string_majority_at_n,
+    verl_best_at_n,
+)
+from harness.evaluation.votes import count_votes, group_answers, majority_at_k
+
+
+def subsets(values, k):
+    return list(itertools.combinations(values, k))
+
+
+def enumerated_majority(classes, right_classes, k):
+    total = Fraction(0)
+    for subset in subsets(classes, k):
+        counts = Counter(c for c in subset if c >= 0)
+        top = max(counts.values(), default=0)
+        winners = [c for c, size in counts.items() if size == top]
+        if winners:
+            total += Fraction(sum(c in right_classes for c in winners), len(winners))
+    return float(total / comb(len(classes), k))
+
+
+def majority_of(classes, right_classes, k):
+    classes = np.array(classes)
+    votes = count_votes(
+        np.zeros(len(classes), dtype=np.int64),
+        classes,
+        np.isin(classes, list(right_classes)) & (classes >= 0),
+        problems=1,
+        n=len(classes),
+    )
+    return majority_at_k(votes, [k])[k][0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_count_metrics_equal_enumeration(n):
+    for c in range(n + 1):
+        rows = [1] * c + [0] * (n - c)
+        for k in range(1, n + 1):
+            drawn = [sum(s) for s in subsets(rows, k)]
+            mean = lambda hits, drawn=drawn: sum(hits) / len(drawn)  # noqa: E731
+            assert metrics.pass_at_k([c], n, k)[0] == pytest.approx(mean(d >= 1 for d in drawn), abs=1e-15)
+            assert metrics.pass_hat_k([c], n, k)[0] == pytest.approx(mean(d == k for d in drawn), abs=1e-15)
+            for tau in (0.0, 0.25, 0.5, 1.0):
+                need = max(int(np.ceil(tau * k)), 1)
+                expected = mean(d >= need for d in drawn)
+                assert metrics.g_pass_at_k([c], n, k, tau)[0] == pytest.approx(expected, abs=1e-15)
+            if k >= 2:
+                start = (k + 1) // 2 + 1
+                expected = 2 / k * sum(mean(d >= i for d in drawn) for i in range(start, k + 1))
+                assert metrics.mg_pass_at_k([c], n, k)[0] == pytest.approx(expected, abs=1e-14)
+
+
+def test_best_and_worst_of_real_scores_equal_enumeration():
+    scores = np.array([[0.3, -1.0, 2.5, 2.5, 0.0, 7.0], [1, 2, 3, 4, 5, 6]])
+    for k in range(1, 7):
+        for row, best, worst in zip(
+            scores, metrics.best_at_k(scores, k), metrics.worst_at_k(scores, k), strict=True
+        ):
+            assert best == pytest.approx(np.mean([max(s) for s in subsets(row, k)]))
+            assert worst == pytest.approx(np.mean([min(s) for s in subsets(row, k)]))
+
+
+def test_best_at_k_of_binary_scores_is_pass_at_k():
+    rows = np.array([[1, 0, 0, 0, 0], [1, 1, 1, 0, 0]])
+    assert np.allclose(metrics.best_at_k(rows, 3), metrics.pass_at_k(rows.sum(axis=1), 5, 3))
+
+
+def test_threshold_of_g_pass_is_the_decimal_that_was_meant():
+    # 0.1 * 30 rounds up to 3.0000000000000004 in floats; three right of 30 must count
+    assert metrics.g_pass_at_k([3], 30, 30, 0.1)[0] == 1.0
+
+
+def test_avg_refuses_unequal_sample_counts():
+    with pytest.raises(metrics.UnevenSamples, match=r"1 of 3 problems .* n=4 .* problem 1 has 3"):
+        metrics.avg_at_n([1, 2, 3], [4, 3, 4], 4)
+
+
+def test_k_above_n_is_refused_not_one():
+    with pytest.raises(ValueError, match="k=5 needs"):
+        metrics.pass_at_k([2], 4, 5)
+    with pytest.raises(ValueError, match="maj@5"):
+        majority_of([0, 1, 1, 0], {0}, 5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.integers(-1, 4), min_size=1, max_size=9), st.sets(st.integers(0, 4), max_size=2))
+def test_majority_equals_enumeration(classes, right_classes):
+    for k in range(1, len(classes) + 1):
+        expected = enumerated_majority(classes, right_classes, k)
+        assert majority_of(classes, right_classes, k) == pytest.approx(expected, abs=1e-12)
+
+
+def exact_majority(own, others, n, k):
+    """Rational reference: polynomials in (drawn, ties) with integer coefficients."""
+    total = Fraction(0)
+    spare = n - own - sum(others)
+    for t in range(1, min(own, k) + 1):
+        ways = {(t, 0): comb(own, t)}
+        for size in others:
+            step = Counter()
+            for (drawn, ties), count in ways.items():
+                for i in range(min(size, t) + 1):
+                    step[drawn + i, ties + (i == t)] += count * comb(size, i)
+            ways = step
+        for (drawn, ties), count in ways.items():
+            if drawn <= k:
+                total += Fraction(count * comb(spare, k - drawn), ties + 1)
+    return float(total / comb(n, k))
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "n"),
+    [(1, [1] * 31, 32), (20, [19, 30, 5, 5, 1], 100), (3, [2] * 12, 64), (40, [45, 15], 100), (7, [], 50)],
+)
+def test_majority_of_many_samples_equals_exact_rationals(own, others, n):
+    classes = [0] * own + [i + 1 for i, size in enumerate(others) for _ in range(size)]
+    classes += [-1] * (n - len(classes))
+    for k in (1, 2, 3, 8, 16, 31, n // 2, n - 1, n):
+        if k <= n:
+            assert majority_of(classes, {0}, k) == pytest.approx(exact_majority(own, others, n, k), abs=1e-12)
+
+
+def test_abstentions_take_a_place_but_never_win():
+    assert majority_of([0, -1, -1], {0}, 3) == 1.0
+    assert majority_of([0, -1, -1], {0}, 1) == pytest.approx(1 / 3)
+    assert majority_of([-1, -1], {0}, 2) == 0.0
+
+
+def test_votes_are_counted_over_many_problems_and_conflicts_are_shown():
+    problem = np.array([0, 0, 0, 2, 2, 2])
+    classes = np.array([5, 5, 7, 7, 7, -1])
+    votes = count_votes(
+        problem, classes, np.array([True, False, False, False, False, False]), problems=3, n=3
+    )
+    assert votes.conflicts == 1
+    assert majority_at_k(votes, [3])[3].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_equivalent_answers_share_a_class_only_when_both_directions_agree():
+    value = {"1/2": 0.5, "0.5": 0.5, "2": 2.0, "(0,1)": 3.0, "x<1": 3.0}
+    one_way = lambda gold, answer: value[gold] == value[answer] and (gold, answer) != ("x<1", "(0,1)")  # noqa: E731
+    grouped = group_answers(["1/2", None, "0.5", "2", "(0,1)", "x<1", "1/2"], one_way)
+    assert grouped.class_N.tolist() == [0, -1, 0, 1, 2, 3, 0]
+    assert grouped.conflicts == (("(0,1)", "x<1"),)
+
+
+def test_peers_are_biased_in_the_documented_direction():
+    one_of_32 = np.eye(1, 32)
+    assert metrics.best_at_k(one_of_32, 32)[0] == 1.0
+    assert 0.58 < verl_best_at_n(one_of_32, 32)[0] < 0.68
+    assert plugin_pass_at_k([1], 32, 8)[0] < metrics.pass_at_k([1], 32, 8)[0] == 0.25
+    scattered = [["7", "1", "2", "3"]]
+    assert first_seen_majority_at_k(scattered, [[1, 0, 0, 0]], 4)[0] == 1.0
+    assert first_seen_majority_at_k([scattered[0][::-1]], [[0, 0, 0, 1]], 4)[0] == 0.0
+    assert majority_of([0, 1, 2, 3], {0}, 4) == 0.25
+    assert string_majority_at_n([["1/2", "0.5", "3", "3"]], [[1, 1, 0, 0]])[0] == 0.0
