@@ -1,0 +1,258 @@
+"""Progress of a sweep: a live table on a terminal, plain lines elsewhere; a status table from the store."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from harness.store import ResultStore, StoreError
+
+_LIVE_SECONDS = 0.5
+_HEARTBEAT_SECONDS = 10.0
+_ERROR_LINES = 3
+
+
+def run_name(run_id: str, arm_id: str, seed: int, labels: Mapping[str, str]) -> str:
+    """How a run is called on screen: its arm's name where the labels tell one, and its seed."""
+    return f"{labels.get('arm') or labels.get('name') or arm_id or run_id} seed {seed}"
+
+
+def total_steps(labels: Mapping[str, str]) -> int | None:
+    """The number of steps of a run, from `labels["steps"]`."""
+    text = str(labels.get("steps", ""))
+    return int(text) if text.isdigit() else None
+
+
+@dataclass
+class RunProgress:
+    """One running run. The step rate is measured over this attempt, from the first step seen."""
+
+    name: str
+    total: int | None
+    step: int = 0
+    reward: float | None = None
+    _first: tuple[int, float] | None = None
+    _latest: float = 0.0
+
+    def observe(self, row: Mapping[str, Any] | None, now: float) -> None:
+        """Take in the newest metrics row (None before the first step) at monotonic time `now` in seconds."""
+        if row is None or (self._first is not None and row["step"] == self.step):
+            return
+        self.step, self.reward, self._latest = row["step"], row.get("reward_mean"), now
+        if self._first is None or row["step"] < self._first[0]:
+            self._first = (row["step"], now)
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """The rate of this attempt, None until two different steps were seen."""
+        if self._first is None or self._latest <= self._first[1] or self.step <= self._first[0]:
+            return None
+        return (self.step - self._first[0]) / (self._latest - self._first[1])
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds to the last step, None if unknown."""
+        rate = self.steps_per_second
+        return None if rate is None or self.total is None else max(0, self.total - self.step) / rate
+
+
+@dataclass
+class Snapshot:
+    """The state of a sweep. `waiting_steps`: steps of runs not yet started, None if one does not tell."""
+
+    total: int
+    finished: int
+    failed: int
+    waiting: int
+    waiting_steps: int | None
+    running: Sequence[RunProgress] = field(default_factory=list)
+    stopping: bool = False
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds to the end of the sweep at the summed rate of what runs now, None if unknown."""
+        rates = [run.steps_per_second for run in self.running]
+        totals = [run.total for run in self.running]
+        if self.waiting_steps is None or not rates or None in rates or None in totals:
+            return None
+        left = sum(max(0, (run.total or 0) - run.step) for run in self.running) + self.waiting_steps
+        return left / sum(rate for rate in rates if rate is not None)
+
+    def headline(self) -> str:
+        """One line: counts and the estimate."""
+        parts = [f"{self.finished}/{self.total} finished", f"{len(self.running)} running"]
+        parts += [f"{self.waiting} waiting"] if self.waiting else []
+        parts += [f"{self.failed} failed"] if self.failed else []
+        if self.stopping:
+            parts.append("stopping: workers write a checkpoint (once more to kill them)")
+        elif self.seconds_left is not None:
+            parts.append(f"about {format_seconds(self.seconds_left)} left")
+        return ", ".join(parts)
+
+
+class Progress:
+    """Listens to a supervisor. This one says nothing; it is the base of those that do."""
+
+    def begin(self, total: int, finished: int) -> None:
+        """A sweep of `total` runs begins, of which `finished` need nothing."""
+
+    def started(self, name: str, run_id: str, attempt: int) -> None:
+        """A worker was asked for."""
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        """A run ended; `detail` says why if it failed."""
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Called often, with the state of the sweep."""
+
+    def close(self) -> None:
+        """The sweep is over."""
+
+
+class PlainProgress(Progress):
+    """One line per event and a heartbeat, for logs."""
+
+    def __init__(self, stream: TextIO, heartbeat_seconds: float = _HEARTBEAT_SECONDS) -> None:
+        self._stream, self._heartbeat = stream, heartbeat_seconds
+        self._last = time.monotonic()
+
+    def begin(self, total: int, finished: int) -> None:
+        self._line(f"{total} runs, {finished} finished already")
+
+    def started(self, name: str, run_id: str, attempt: int) -> None:
+        again = f", attempt {attempt + 1}" if attempt else ""
+        self._line(f"started {name} ({run_id}{again})")
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        self._line(f"{outcome} {name} ({run_id})" + _indented(detail))
+
+    def update(self, snapshot: Snapshot) -> None:
+        now = time.monotonic()
+        if now - self._last >= self._heartbeat:
+            self._last = now
+            runs = "; ".join(f"{run.name} step {_fraction(run.step, run.total)}" for run in snapshot.running)
+            self._line(snapshot.headline() + (f": {runs}" if runs else ""))
+
+    def _line(self, text: str) -> None:
+        stamp = datetime.now(UTC).strftime("%H:%M:%S")
+        self._stream.write(f"[{stamp}] {text}\n")
+        self._stream.flush()
+
+
+class LiveProgress(Progress):
+    """A table that redraws itself, for terminals; failures stay above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._last = 0.0
+
+    def begin(self, total: int, finished: int) -> None:
+        self._live.start()
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        if outcome != "finished":
+            self._live.console.print(Text(f"{outcome} {name} ({run_id})" + _indented(detail), style="red"))
+
+    def update(self, snapshot: Snapshot) -> None:
+        now = time.monotonic()
+        if now - self._last >= _LIVE_SECONDS:
+            self._last = now
+            self._live.update(
+                Group(_running_table(snapshot.running), Text(snapshot.headline())), refresh=True
+            )
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+def progress_on(stream: TextIO = sys.stderr) -> Progress:
+    """The progress display that suits `stream`."""
+    return LiveProgress(Console(file=stream)) if stream.isatty() else PlainProgress(stream)
+
+
+def status_table(store: ResultStore, run_ids: Iterable[str]) -> Table:
+    """What the store says of these runs now, from any terminal: counts in the title, finished runs left out.
+
+    A run that the manifest calls running while no supervisor holds its claim is shown as "lost": running
+    the sweep again resumes it.
+    """
+    table = Table("run", "name", "status", "step", "reward", "left")
+    table.add_column("error", overflow="ellipsis", ratio=1)
+    for column in table.columns:
+        column.no_wrap = True
+    counts: Counter[str] = Counter()
+    for run_id in dict.fromkeys(run_ids):
+        run = store.run(run_id)
+        try:
+            manifest = run.manifest()
+        except StoreError as error:
+            counts["unreadable"] += 1
+            table.add_row(run_id, "", "unreadable", "", "", "", _last_line(str(error)))
+            continue
+        status = "waiting" if manifest is None else str(manifest["status"])
+        if status in ("claimed", "running") and run.claimed_by() is None:
+            status = "lost"
+        counts[status] += 1
+        if manifest is None or status == "finished":
+            continue
+        row, total = run.last_step() or {}, total_steps(manifest["labels"])
+        left = None
+        if status == "running" and total is not None and row.get("seconds_total"):
+            left = (total - row["step"]) * row["seconds_total"]
+        name = run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"])
+        table.add_row(
+            run_id,
+            name,
+            status,
+            _fraction(row.get("step", 0), total),
+            _number(row.get("reward_mean")),
+            format_seconds(left),
+            _last_line(manifest.get("error") or ""),
+        )
+    table.title = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
+    return table
+
+
+def format_seconds(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3.5 h`; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def _running_table(running: Sequence[RunProgress]) -> Table:
+    table = Table("run", "step", "reward", "left", box=None, pad_edge=False)
+    for run in running:
+        table.add_row(
+            run.name, _fraction(run.step, run.total), _number(run.reward), format_seconds(run.seconds_left)
+        )
+    return table
+
+
+def _fraction(step: int, total: int | None) -> str:
+    return f"{step}/{total}" if total is not None else str(step)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _indented(detail: str) -> str:
+    lines = detail.splitlines()[-_ERROR_LINES:]
+    return "".join(f"\n    {line}" for line in lines)
+
+
+def _last_line(text: str) -> str:
+    return text.splitlines()[-1] if text else ""

@@ -1,0 +1,12 @@
+"""The supervisor: turns a list of runs into finished run directories. Imports no torch.
+
+`pool` is the loop, `attempt` what it records, `process` and `fork_server` the two ends of starting workers.
+"""
+
+from harness.supervise.attempt import Runnable
+from harness.supervise.devices import GpuLeases
+from harness.supervise.outcome import EXIT_INTERRUPTED
+from harness.supervise.pool import Summary, run_all
+from harness.supervise.stop import stop_supervisors
+
+__all__ = ["EXIT_INTERRUPTED", "GpuLeases", "Runnable", "Summary", "run_all", "stop_supervisors"]

@@ -1,0 +1,44 @@
+"""What the end of a worker process means."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: the worker was asked to stop and has written a checkpoint
+_TAIL_BYTES = 8192
+_TAIL_LINES = 30
+
+
+def classify(code: int, *, stopping: bool) -> str:
+    """Outcome ("finished", "interrupted", "failed") of an exit code; negative is the signal that ended it.
+
+    `stopping`: the supervisor had asked this worker to end, so dying of that signal is no failure.
+    """
+    if code == 0:
+        return "finished"
+    if code == EXIT_INTERRUPTED or (stopping and code in (-signal.SIGTERM, -signal.SIGKILL)):
+        return "interrupted"
+    return "failed"
+
+
+def describe_failure(code: int, stderr: Path) -> str:
+    """How the worker ended and the last lines it wrote to `stderr`, for the manifest and the summary."""
+    if code >= 0:
+        how = f"exit code {code}"
+    else:
+        how = f"killed by {signal.Signals(-code).name}"
+        if -code == signal.SIGKILL:
+            how += " (out of memory, or killed by hand)"
+    tail = read_tail(stderr)
+    return f"{how}; {tail}" if tail else f"{how}; it wrote nothing to {stderr.name}"
+
+
+def read_tail(path: Path) -> str:
+    """The last lines of a log, empty if there are none."""
+    if not path.exists():
+        return ""
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    return "\n".join(text.strip().splitlines()[-_TAIL_LINES:])

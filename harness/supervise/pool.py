@@ -1,0 +1,259 @@
+"""Run many runs on one machine: claim, start, watch, record. One failure never ends the rest."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.progress import Progress, RunProgress, Snapshot, run_name, total_steps
+from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
+from harness.supervise.attempt import Attempt, Runnable
+from harness.supervise.devices import GpuLease, GpuLeases
+from harness.supervise.process import Exited, Started, Workers
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_REMIND_SECONDS = 5.0
+_DEVICE_RETRY_SECONDS = 1.0
+
+
+@dataclass
+class Summary:
+    """Run ids by what became of them; `errors` says why for those in `failed`."""
+
+    finished: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # were finished before
+    failed: list[str] = field(default_factory=list)
+    interrupted: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)  # another living supervisor has them
+    not_started: list[str] = field(default_factory=list)  # a stop came first
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run of the sweep is finished."""
+        return not (self.failed or self.interrupted or self.elsewhere or self.not_started)
+
+
+@dataclass
+class _Running:
+    attempt: Attempt
+    gpus: GpuLease | None
+    progress: RunProgress
+
+
+def run_all(
+    specs: Iterable[Runnable],
+    store: ResultStore,
+    *,
+    workers: int,
+    entry: str = "harness.worker:main",
+    progress: Progress | None = None,
+    provenance: Mapping[str, Any] | None = None,
+    identity_version: int = 1,
+    poll_seconds: float = 0.2,
+    threads: int = 1,
+    gpus: GpuLeases | None = None,
+) -> Summary:
+    """Bring every run to its end, at most `workers` at a time, each in a fresh process.
+
+    Finished runs are skipped; interrupted, lost and failed ones get a new attempt, at most one per call.
+    Runs that another living supervisor has are left to it, and looked at once more at the end. SIGINT,
+    SIGTERM, SIGHUP and SIGUSR1 are forwarded to the workers as SIGTERM and end the call when these have
+    stopped; a second one kills them.
+
+    Args:
+        specs: the runs; the same `run_id` twice counts once.
+        store: where they lie.
+        workers: how many at a time.
+        entry: `module:function`, called in the worker with the run directory; returns the exit code
+            (0 finished, 75 stopped with a checkpoint, anything else failed). It is imported once, before
+            the fork, so importing it must not start threads or touch a GPU.
+        progress: who is told; silent if None.
+        provenance: written into the manifest and `env.json`.
+        identity_version: of the run ids.
+        poll_seconds: how often running runs are looked at.
+        threads: OMP_NUM_THREADS of a worker.
+        gpus: GPUs to lease, one lease per run; None for CPU runs.
+
+    Raises:
+        StoreFull, StoreReadOnly: nothing can be recorded; the workers are killed, their checkpoints stay.
+    """
+    if workers < 1:
+        raise ValueError(f"workers={workers} must be at least 1")
+    pool = _Pool(store, workers, Workers(entry, threads), progress or Progress(), gpus)
+    pool.record = {"identity_version": identity_version, "provenance": dict(provenance or {})}
+    return pool.run({spec.run_id: spec for spec in specs}, poll_seconds)
+
+
+class _Pool:
+    def __init__(
+        self,
+        store: ResultStore,
+        slots: int,
+        processes: Workers,
+        progress: Progress,
+        gpus: GpuLeases | None,
+    ) -> None:
+        self.record: dict[str, Any] = {}
+        self._store, self._slots, self._processes = store, slots, processes
+        self._progress, self._gpus = progress, gpus
+        self._queue: deque[Runnable] = deque()
+        self._elsewhere: dict[str, Runnable] = {}
+        self._running: dict[str, _Running] = {}
+        self._summary = Summary()
+        self._devices_at = 0.0  # monotonic time from which GPUs are asked for again
+        self._total = 0
+        self._waiting_steps: int | None = 0
+        self._stops = 0
+
+    def run(self, specs: dict[str, Runnable], poll_seconds: float) -> Summary:
+        self._total = len(specs)
+        for spec in specs.values():
+            if self._is_finished(spec):
+                self._summary.skipped.append(spec.run_id)
+            elif spec.run_id not in self._summary.errors:
+                self._queue.append(spec)
+        self._waiting_steps = _steps_of(self._queue)
+        self._progress.begin(self._total, len(self._summary.skipped))
+        try:
+            with _stop_signals(self):
+                self._loop(poll_seconds)
+        finally:
+            self._processes.close()
+            self._progress.close()
+        self._summary.elsewhere.extend(self._elsewhere)
+        self._summary.not_started.extend(spec.run_id for spec in self._queue)
+        return self._summary
+
+    def stop(self) -> None:
+        """Called by the signal handlers."""
+        self._stops += 1
+
+    def _loop(self, poll_seconds: float) -> None:
+        second_look = False
+        stops_done, reminded = 0, 0.0
+        while True:
+            if not self._stops:
+                self._start_some()
+            if not self._running and (self._stops or not self._queue):
+                if self._stops or second_look or not self._elsewhere:
+                    return
+                second_look = True
+                self._queue.extend(self._elsewhere.values())
+                self._waiting_steps = _steps_of(self._queue)
+                self._elsewhere.clear()
+                continue
+            now = time.monotonic()
+            if self._stops and (self._stops != stops_done or now - reminded > _REMIND_SECONDS):
+                stops_done, reminded = self._stops, now
+                for run_id in self._running:
+                    self._processes.signal(run_id, signal.SIGTERM if self._stops == 1 else signal.SIGKILL)
+            for event in self._processes.wait(poll_seconds):
+                self._handle(event)
+            self._report()
+
+    def _is_finished(self, spec: Runnable) -> bool:
+        try:
+            return self._store.run(spec.run_id).status == "finished"
+        except StoreError as error:
+            self._fail(spec, str(error))
+            return False
+
+    def _start_some(self) -> None:
+        while self._queue and len(self._running) < self._slots and time.monotonic() >= self._devices_at:
+            gpus = None
+            if self._gpus is not None:
+                gpus = self._gpus.take()
+                if gpus is None:
+                    self._devices_at = time.monotonic() + _DEVICE_RETRY_SECONDS
+                    return
+            if not self._start(self._queue.popleft(), gpus) and gpus is not None:
+                gpus.release()
+
+    def _start(self, spec: Runnable, gpus: GpuLease | None) -> bool:
+        """Whether a worker was asked for."""
+        if self._waiting_steps is not None:
+            self._waiting_steps -= total_steps(spec.labels) or 0
+        environment = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus.devices}
+        run = self._store.run(spec.run_id)
+        try:
+            attempt = Attempt.begin(spec, run, environment=environment, **self.record)
+        except (StoreFull, StoreReadOnly):
+            raise
+        except RunClaimed:
+            self._elsewhere[spec.run_id] = spec
+            return False
+        except StoreError as error:
+            self._fail(spec, str(error))
+            return False
+        if attempt is None:
+            self._summary.skipped.append(spec.run_id)
+            return False
+        name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
+        self._running[spec.run_id] = _Running(attempt, gpus, RunProgress(name, total_steps(spec.labels)))
+        self._processes.start(spec.run_id, run.path, attempt.path, environment)
+        self._progress.started(name, spec.run_id, int(attempt.path.name))
+        return True
+
+    def _handle(self, event: Started | Exited) -> None:
+        running = self._running[event.run_id]
+        if isinstance(event, Started):
+            running.attempt.started(event.pid)
+            return
+        del self._running[event.run_id]
+        outcome = running.attempt.end(event.code, stopping=self._stops > 0, note=event.note)
+        if running.gpus is not None:
+            running.gpus.release()
+        getattr(self._summary, outcome).append(event.run_id)
+        if outcome == "failed":
+            self._summary.errors[event.run_id] = running.attempt.error
+        self._progress.ended(running.progress.name, event.run_id, outcome, running.attempt.error)
+
+    def _fail(self, spec: Runnable, reason: str) -> None:
+        self._summary.failed.append(spec.run_id)
+        self._summary.errors[spec.run_id] = reason
+        name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
+        self._progress.ended(name, spec.run_id, "failed", reason)
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        for running in self._running.values():
+            running.progress.observe(running.attempt.run.last_step(), now)
+        self._progress.update(
+            Snapshot(
+                total=self._total,
+                finished=len(self._summary.finished) + len(self._summary.skipped),
+                failed=len(self._summary.failed),
+                waiting=len(self._queue),
+                waiting_steps=self._waiting_steps,
+                running=[running.progress for running in self._running.values()],
+                stopping=self._stops > 0,
+            )
+        )
+
+
+def _steps_of(specs: Iterable[Runnable]) -> int | None:
+    """The steps of all runs together, None if one does not tell."""
+    steps = [total_steps(spec.labels) for spec in specs]
+    return None if None in steps else sum(step or 0 for step in steps)
+
+
+@contextmanager
+def _stop_signals(pool: _Pool) -> Iterator[None]:
+    """Turn stop signals into `pool.stop()`; ones that are ignored (nohup) stay ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    wanted = [number for number in _STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, lambda *_: pool.stop()) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

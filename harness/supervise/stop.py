@@ -1,0 +1,34 @@
+"""Ask the supervisors of a store to stop, from another terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Iterable
+
+from harness.store import Holder, ResultStore
+
+
+def stop_supervisors(
+    store: ResultStore, run_ids: Iterable[str] | None = None
+) -> tuple[list[int], list[Holder]]:
+    """Send SIGTERM to each living supervisor that holds a claim on one of the runs (None: any run).
+
+    Their workers write a checkpoint, so running the sweep again resumes. Returns the process ids signalled
+    here, and the holders on other hosts, which have to be stopped there.
+    """
+    here, elsewhere = set(), set()
+    for run_id in store.run_ids() if run_ids is None else run_ids:
+        holder = store.run(run_id).claimed_by()
+        if holder is None or holder.pid is None:
+            continue
+        if holder.host == socket.gethostname():
+            here.add(holder.pid)
+        else:
+            elsewhere.add(holder)
+    for pid in here:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    return sorted(here), sorted(elsewhere, key=lambda holder: (holder.host or "", holder.pid or 0))
