@@ -1,0 +1,201 @@
+"""Intervals and tests over training seeds: the seed is the unit of replication.
+
+Scores are reduced to one number per seed first; intervals are Student's t over those numbers. Two estimands:
+the *fixed benchmark* (problems fixed, seeds random; the default) and the *problem population* (both random,
+:func:`two_way_difference`). With one seed nothing can be resolved, and every function says so with NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+
+RESOLVED = "resolved"
+NOT_RESOLVED = "not resolved"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval at ``level``; NaN bounds where the data cannot give one.
+
+    ``p_value`` tests the value against zero (NaN for plain means), ``adjusted_p`` the same after Holm over
+    the family the table names. ``standard_error`` and ``degrees`` are kept for power statements.
+    """
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    seeds: int = 0
+    p_value: float = math.nan
+    adjusted_p: float = math.nan
+    standard_error: float = math.nan
+    degrees: float = math.nan
+    level: float = 0.95
+    method: str = ""
+
+    @property
+    def resolved(self) -> bool:
+        """Whether zero is excluded: by the adjusted p-value where there is one, else by the plain one."""
+        p = self.p_value if math.isnan(self.adjusted_p) else self.adjusted_p
+        return p < 1.0 - self.level
+
+    @property
+    def word(self) -> str:
+        """``resolved`` or ``not resolved``; the only two words tables use."""
+        return RESOLVED if self.resolved else NOT_RESOLVED
+
+
+MISSING = Estimate(math.nan, method="no data")
+
+
+def mean_interval(scores_S: ArrayLike, level: float = 0.95) -> Estimate:
+    """Mean over seeds with Student's t interval. One seed: the value alone."""
+    scores = _finite(scores_S)
+    if not len(scores):
+        return MISSING
+    if len(scores) == 1:
+        return Estimate(float(scores[0]), seeds=1, level=level, method="single training seed")
+    error = float(scores.std(ddof=1) / math.sqrt(len(scores)))
+    return _t_estimate(float(scores.mean()), error, len(scores) - 1, len(scores), level, "t over seeds")
+
+
+def paired_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Estimate:
+    """Mean of a - b over seeds run in both arms (same order), Student's t on the differences."""
+    difference = np.asarray(a_S, dtype=np.float64) - np.asarray(b_S, dtype=np.float64)
+    plain = mean_interval(difference, level)
+    return _tested(plain, "paired t over seeds") if plain.seeds > 1 else plain
+
+
+def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Estimate:
+    """Mean of a minus mean of b for independent seeds: Welch's t, Satterthwaite degrees of freedom."""
+    a, b = _finite(a_S), _finite(b_S)
+    if not len(a) or not len(b):
+        return MISSING
+    value, seeds = float(a.mean() - b.mean()), min(len(a), len(b))
+    if seeds < 2:
+        return Estimate(value, seeds=seeds, level=level, method="single training seed")
+    parts = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
+    degrees = _satterthwaite(parts, np.array([len(a) - 1, len(b) - 1]))
+    plain = _t_estimate(value, math.sqrt(parts.sum()), degrees, seeds, level, "Welch t over seeds")
+    return _tested(plain, plain.method)
+
+
+def two_way_difference(
+    a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95
+) -> Estimate:
+    """Difference for new seeds *and* new problems: V = V_seed + V_problem - V_cell, t with Satterthwaite df.
+
+    Args:
+        a_SP: scores per seed and problem; both arms share the problems (same order).
+        b_SP: the other arm.
+        paired: whether row s of both arms is the same seed; else the seeds are independent.
+        level: confidence level.
+    """
+    a, b = np.asarray(a_SP, dtype=np.float64), np.asarray(b_SP, dtype=np.float64)
+    groups = [a - b] if paired else [a, b]
+    value, seeds = float(a.mean() - b.mean()), min(len(a), len(b))
+    if seeds < 2:
+        return Estimate(value, seeds=seeds, level=level, method="single training seed")
+    problems = a.shape[1]
+    seed_parts = np.array([g.mean(axis=1).var(ddof=1) / len(g) for g in groups])
+    problem_part = float((a.mean(axis=0) - b.mean(axis=0)).var(ddof=1) / problems)
+    cell_part = sum(_cell_variance(g) / g.size for g in groups)
+    parts = np.append(seed_parts, problem_part)
+    variance = max(float(parts.sum() - cell_part), float(seed_parts.sum()), problem_part)
+    degrees = _satterthwaite(parts, np.array([*(len(g) - 1 for g in groups), problems - 1]))
+    plain = _t_estimate(value, math.sqrt(variance), degrees, seeds, level, "two-way t, seeds and problems")
+    return _tested(plain, plain.method)
+
+
+def holm(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """The estimates with Holm-adjusted p-values; untestable members count in the family with p = 1."""
+    p = np.array([1.0 if math.isnan(e.p_value) else e.p_value for e in estimates])
+    order = np.argsort(p, kind="stable")
+    factors = len(p) - np.arange(len(p))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
+    return [
+        e if math.isnan(e.p_value) else replace(e, adjusted_p=float(q))
+        for e, q in zip(estimates, adjusted, strict=True)
+    ]
+
+
+def interquartile_mean(scores: ArrayLike) -> Floats:
+    """Mean of the middle half along the last axis, floor(n/4) cut from each end (seeds x benchmarks)."""
+    ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
+    cut = ordered.shape[-1] // 4
+    middle: Floats = ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+    return middle
+
+
+def probability_of_improvement(a_S: ArrayLike, b_S: ArrayLike) -> float:
+    """P[a random seed of a beats a random seed of b], ties half (Mann-Whitney U / nm)."""
+    a, b = _finite(a_S)[:, None], _finite(b_S)[None, :]
+    return float(((a > b) + 0.5 * (a == b)).mean())
+
+
+def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
+    """Share of scores strictly above each threshold (Agarwal et al. 2021)."""
+    flat = np.sort(np.asarray(scores, dtype=np.float64).ravel())
+    below = np.searchsorted(flat, np.asarray(thresholds, dtype=np.float64), side="right")
+    return 1.0 - below / len(flat)
+
+
+def _finite(scores: ArrayLike) -> Floats:
+    values = np.asarray(scores, dtype=np.float64).ravel()
+    return values[np.isfinite(values)]
+
+
+def _t_estimate(
+    value: float, error: float, degrees: float, seeds: int, level: float, method: str
+) -> Estimate:
+    half = float(stats.t.ppf(0.5 + level / 2, degrees)) * error if error > 0 else 0.0
+    return Estimate(
+        value,
+        value - half,
+        value + half,
+        seeds=seeds,
+        standard_error=error,
+        degrees=degrees,
+        level=level,
+        method=method,
+    )
+
+
+def _tested(plain: Estimate, method: str) -> Estimate:
+    """Add the two-sided p-value against zero.
+
+    Differences that are the same non-zero number in every seed carry no spread to test with (the seed
+    probably changes nothing): NaN bounds and p, so never resolved.
+    """
+    if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
+        if plain.value == 0.0:
+            return replace(plain, p_value=1.0, method=method)
+        return replace(plain, low=math.nan, high=math.nan, method="no spread over seeds")
+    p = 2 * float(stats.t.sf(abs(plain.value) / plain.standard_error, plain.degrees))
+    return replace(plain, p_value=p, method=method)
+
+
+def _satterthwaite(parts: Floats, degrees: ArrayLike) -> float:
+    total = float(parts.sum())
+    if total <= 0:
+        return float(np.min(np.asarray(degrees)))
+    return total**2 / float((parts**2 / np.asarray(degrees, dtype=np.float64)).sum())
+
+
+def _cell_variance(values_SP: Floats) -> float:
+    """Residual mean square of the additive seed + problem table."""
+    residual = (
+        values_SP
+        - values_SP.mean(axis=1, keepdims=True)
+        - values_SP.mean(axis=0, keepdims=True)
+        + values_SP.mean()
+    )
+    return float((residual**2).sum() / ((values_SP.shape[0] - 1) * (values_SP.shape[1] - 1)))
