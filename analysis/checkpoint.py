@@ -1,0 +1,64 @@
+"""Which checkpoint of a run is the result: declared before the runs, the same for every arm.
+
+``last``, ``mean_last_<k>`` (mean of the metrics of the last k evaluations) and ``best_on_dev`` (chosen on the
+development benchmark). Picking the best on the test set inflates a score by 1.9 sd over 20 evaluations; it is
+offered only as an extra column that says so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+BEST_ON_TEST = "best on test (biased)"
+
+
+@dataclass(frozen=True)
+class CheckpointRule:
+    """A parsed rule: ``last`` evaluations are averaged; ``on_dev`` picks by the development benchmark."""
+
+    text: str
+    last: int = 1
+    on_dev: bool = False
+
+
+def parse_rule(text: str) -> CheckpointRule:
+    """Parse ``last``, ``mean_last_3``, ``best_on_dev``. Raises ValueError naming the choices."""
+    if text == "last":
+        return CheckpointRule(text)
+    if text == "best_on_dev":
+        return CheckpointRule(text, on_dev=True)
+    match = re.fullmatch(r"mean_last_([1-9]\d*)", text)
+    if match is None:
+        raise ValueError(f"unknown checkpoint rule {text!r}; known: last, mean_last_<k>, best_on_dev")
+    return CheckpointRule(text, last=int(match[1]))
+
+
+def chosen_steps(run_cells: pd.DataFrame, rule: CheckpointRule, dev_cells: pd.DataFrame | None) -> list[int]:
+    """Steps whose metrics make up a run's result.
+
+    Args:
+        run_cells: cells of one run on the test benchmark at one cap, with columns step and avg.
+        rule: the declared rule.
+        dev_cells: cells of the same run on the development benchmark; needed by ``best_on_dev``.
+
+    Raises:
+        ValueError: if ``best_on_dev`` has no development evaluation at an evaluated step.
+    """
+    steps = sorted(int(step) for step in run_cells["step"] if step > 0)
+    if not rule.on_dev:
+        return steps[-rule.last :]
+    if dev_cells is None or not len(dev_cells):
+        raise ValueError("checkpoint rule best_on_dev needs samples of plan.dev_benchmark at evaluated steps")
+    shared = dev_cells[dev_cells["step"].isin(steps)].sort_values("step")
+    if not len(shared):
+        raise ValueError("no step was evaluated on both the development and the test benchmark")
+    return [int(shared["step"].iloc[int(np.argmax(shared["avg"].to_numpy()))])]
+
+
+def best_on_test(run_cells: pd.DataFrame) -> float:
+    """The largest score over the evaluated steps: an inflated number, for the labelled extra column only."""
+    return float(run_cells.loc[run_cells["step"] > 0, "avg"].max())

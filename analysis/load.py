@@ -1,0 +1,131 @@
+"""An experiment out of the result store: plan, run states, step metrics and cells as tidy frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells
+from analysis.checkpoint import CheckpointRule, parse_rule
+from analysis.plan import Arm, Plan, parse_plan
+from harness.store import ResultStore, StoreError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything tables and figures read.
+
+    ``states`` has one row per planned run (arm, seed, run_id, status, error); ``steps`` the training metrics
+    and ``cells`` the evaluation metrics of every run that has any, with columns arm and seed first;
+    ``problem_avg`` avg@n per problem of (run_id, step, cap). ``notes`` are lines about what is missing or
+    refused.
+    """
+
+    plan: Plan
+    states: pd.DataFrame
+    steps: pd.DataFrame
+    cells: pd.DataFrame
+    problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
+    problem_ids: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> CheckpointRule:
+        """The declared checkpoint rule."""
+        return parse_rule(self.plan.checkpoint_rule)
+
+    def finished_seeds(self, arm: Arm) -> list[int]:
+        """Planned seeds of an arm whose run finished, in the order of the plan."""
+        done = self.states[(self.states["arm"] == arm.name) & (self.states["status"] == "finished")]
+        return [seed for seed in self.plan.seeds if seed in set(done["seed"])]
+
+
+def load_experiment(root: Path | str, name: str) -> Experiment:
+    """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
+
+    Raises:
+        StoreError: if there is no such plan.
+        PlanError: if the plan cannot be read.
+    """
+    store = ResultStore(root)
+    plan = parse_plan(store.plan(name))
+    states, notes = _states(store, plan)
+    steps: list[pd.DataFrame] = []
+    cells: list[pd.DataFrame] = []
+    problem_avg: dict[tuple[str, int, int], Floats] = {}
+    problem_ids: tuple[str, ...] = ()
+    for state in records(states[states["status"] != "not started"]):
+        run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
+        labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run_id}
+        try:
+            steps.append(store.run(run_id).steps().assign(**labels))
+            reduced = _cells(store, run_id, plan)
+        except StoreError as error:
+            notes.append(f"{where}: {error}")
+            continue
+        for benchmark, found in reduced.items():
+            notes.extend(f"{where}, {benchmark}: {line}" for line in found.refused)
+            cells.append(found.frame.assign(**labels, benchmark=benchmark))
+            if benchmark == plan.benchmark:
+                problem_ids = problem_ids or found.problem_ids
+                if found.problem_ids != problem_ids:
+                    notes.append(f"{where}: evaluated on other problems than the first run")
+                problem_avg.update({(run_id, *key): value for key, value in found.problem_avg.items()})
+    return Experiment(plan, states, _concat(steps), _concat(cells), problem_avg, problem_ids, tuple(notes))
+
+
+def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
+    rows, notes = [], []
+    for arm in plan.arms:
+        for seed in plan.seeds:
+            run_id = arm.runs.get(seed, "")
+            try:
+                manifest = store.run(run_id).manifest() if run_id else None
+            except StoreError as error:
+                manifest = None
+                notes.append(f"{arm.name}, seed {seed}: {error}")
+            status = "not started" if manifest is None else str(manifest["status"])
+            error_text = "" if manifest is None else str(manifest.get("error") or "")
+            rows.append((arm.name, seed, run_id, status, error_text))
+            if status not in ("finished", "not started"):
+                notes.append(f"{arm.name}, seed {seed}: {status}")
+            elif status == "not started":
+                notes.append(f"{arm.name}, seed {seed}: no run")
+    return pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"]), notes
+
+
+def _cells(store: ResultStore, run_id: str, plan: Plan) -> dict[str, RunCells]:
+    run = store.run(run_id)
+    found: dict[str, RunCells] = {}
+    for benchmark in dict.fromkeys([plan.benchmark, plan.dev_benchmark]):
+        if benchmark is None:
+            continue
+        evaluated = run.sample_steps(benchmark)
+        if not evaluated:
+            continue
+        samples = store.samples([run_id], benchmark, columns=SAMPLE_COLUMNS)
+        largest = int(samples.groupby(["problem_id", "step", "max_response_tokens"]).size().max())
+        wanted = {evaluated[0], *evaluated[-parse_rule(plan.checkpoint_rule).last :]}
+        found[benchmark] = run_cells(samples, {step: k_curve(largest) for step in wanted})
+    return found
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dicts."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _concat(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    filled = [frame for frame in frames if len(frame)]
+    if not filled:
+        return pd.DataFrame({"arm": [], "seed": [], "run_id": [], "step": [], "cap": [], "benchmark": []})
+    frame = pd.concat(filled, ignore_index=True)
+    first = ["arm", "seed", "run_id"]
+    return frame[[*first, *(column for column in frame.columns if column not in first)]]

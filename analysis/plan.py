@@ -1,0 +1,120 @@
+"""The plan of an experiment as typed data: arms, seeds, protocol, published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DESIGNS = ("cumulative", "leave_one_out", "one_factor", "factorial", "shapley", "arms")
+
+
+class PlanError(ValueError):
+    """The plan lacks something the analysis needs; the message names it."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number from the literature beside ours; never compared by a test."""
+
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One configuration. ``runs`` maps seed to run id; ``patches`` are all that separate it from the base."""
+
+    name: str
+    label: str
+    runs: Mapping[int, str]
+    parent: str | None = None
+    patch: str | None = None
+    patches: tuple[str, ...] = ()
+    published: Published | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was to be run and how it is judged (see the store's ``plan.json``)."""
+
+    name: str
+    title: str
+    question: str
+    design: str
+    benchmark: str
+    primary_cap: int
+    caps: tuple[int, ...]
+    checkpoint_rule: str
+    seeds: tuple[int, ...]
+    paired: bool
+    arms: tuple[Arm, ...]
+    command: str = ""
+    dev_benchmark: str | None = None
+    target_accuracy: float | None = None
+    orders: tuple[tuple[str, ...], ...] = ()
+
+    def arm(self, name: str) -> Arm:
+        """The arm of that name. Raises PlanError listing the names there are."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        raise PlanError(f"plan {self.name}: no arm {name!r}; arms: {', '.join(a.name for a in self.arms)}")
+
+    @property
+    def base(self) -> Arm:
+        """The arm the others are measured against: the first one without a parent."""
+        return next((arm for arm in self.arms if arm.parent is None), self.arms[0])
+
+
+def parse_plan(raw: Mapping[str, Any]) -> Plan:
+    """Read a plan. Raises PlanError naming the missing key, an unknown design, or a parent that is no arm."""
+    try:
+        arms = tuple(_parse_arm(arm) for arm in raw["arms"])
+        plan = Plan(
+            name=str(raw["name"]),
+            title=str(raw.get("title") or raw["name"]),
+            question=str(raw.get("question") or ""),
+            design=str(raw["design"]),
+            benchmark=str(raw["benchmark"]),
+            primary_cap=int(raw["primary_cap"]),
+            caps=tuple(int(cap) for cap in raw.get("caps") or [raw["primary_cap"]]),
+            checkpoint_rule=str(raw.get("checkpoint_rule") or "last"),
+            seeds=tuple(int(seed) for seed in raw["seeds"]),
+            paired=bool(raw.get("paired", True)),
+            arms=arms,
+            command=str(raw.get("command") or ""),
+            dev_benchmark=raw.get("dev_benchmark"),
+            target_accuracy=raw.get("target_accuracy"),
+            orders=tuple(tuple(order) for order in raw.get("orders") or ()),
+        )
+    except KeyError as error:
+        raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error
+    if plan.design not in DESIGNS:
+        raise PlanError(f"plan {plan.name}: unknown design {plan.design!r}; known: {', '.join(DESIGNS)}")
+    if not arms:
+        raise PlanError(f"plan {plan.name} has no arms")
+    for arm in arms:
+        if arm.parent is not None:
+            plan.arm(arm.parent)
+    return plan
+
+
+def _parse_arm(raw: Mapping[str, Any]) -> Arm:
+    published = raw.get("published")
+    return Arm(
+        name=str(raw["name"]),
+        label=str(raw.get("label") or raw["name"]),
+        runs={int(seed): str(run_id) for seed, run_id in raw["runs"].items()},
+        parent=raw.get("parent"),
+        patch=raw.get("patch"),
+        patches=tuple(raw.get("patches") or ()),
+        published=None
+        if published is None
+        else Published(float(published["value"]), str(published["unit"]), str(published["source"])),
+        changes=dict(raw.get("changes") or {}),
+        group=raw.get("group"),
+    )
