@@ -1,0 +1,9 @@
+"""The verifier service: is the final answer of a response equal to the gold answer?"""
+
+from __future__ import annotations
+
+from harness.verify.config import VerifierConfig
+from harness.verify.verdict import VERDICTS, Verdict
+from harness.verify.verifier import MathVerifier
+
+__all__ = ["VERDICTS", "MathVerifier", "Verdict", "VerifierConfig"]

@@ -1,0 +1,71 @@
+"""What a verifier accepts and how much it may spend. Importable without sympy or Math-Verify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXTRACTIONS = ("boxed", "answer_line", "any")
+PERCENT_POLICIES = ("either", "value", "number")
+
+
+@dataclass
+class VerifierConfig:
+    """Everything that can change a verdict, then what bounds its cost.
+
+    Attributes:
+        extraction: which shapes of a final answer count. `boxed`: the last balanced `\\boxed{}` or `\\fbox{}`.
+            `answer_line`: a box, else the last answer line (`Answer: 42`, `#### 42`, `The answer is 42`).
+            `any`: also the last formula or number of the text, or a bare answer.
+        answer_must_end: the answer must be the last thing said; after it only white space, punctuation, closing
+            delimiters and special tokens such as `<|im_end|>`.
+        percent: what `50%` equals. `either`: 0.5 and 50 both (the default of Math-Verify and of most graders),
+            never 0.005 or 5000; `value`: 0.5 only; `number`: 50 only.
+        decimal_digits: a decimal with at least this many decimals and four significant digits equals an exact
+            value that rounds to it (0.333333 equals 1/3, 0.33 does not). Two decimals are compared exactly.
+        max_answer_chars: longer answers get the verdict `over_limit`.
+        workers: processes that grade ordinary slow cases; none is started before the first slow case.
+        overflow_workers: processes that may be started beside them while others are stuck.
+        timeout_seconds: processor time one case may take before its process is killed.
+        wall_seconds: elapsed time one case may take, counted from the moment a process takes it.
+        patience_seconds: elapsed time after which a case gives its place to others (it keeps running at low priority).
+        memory_limit_mib: address space of one process.
+        recycle_after: cases after which a process is replaced (the caches of sympy grow).
+        cache_size: verdicts remembered, least recently used first out.
+    """
+
+    extraction: str = "boxed"
+    answer_must_end: bool = False
+    percent: str = "either"
+    decimal_digits: int = 6
+    max_answer_chars: int = 4096
+    workers: int = 2
+    overflow_workers: int = 8
+    timeout_seconds: float = 2.0
+    wall_seconds: float = 3.5
+    patience_seconds: float = 0.3
+    memory_limit_mib: int = 768
+    recycle_after: int = 500
+    cache_size: int = 100_000
+
+    def __post_init__(self) -> None:
+        _one_of("extraction", self.extraction, EXTRACTIONS)
+        _one_of("percent", self.percent, PERCENT_POLICIES)
+        for name in ("workers", "timeout_seconds", "wall_seconds", "recycle_after", "max_answer_chars"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"verifier.{name} is {getattr(self, name)}: give a number above 0")
+        for name in ("overflow_workers", "cache_size", "patience_seconds", "decimal_digits"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"verifier.{name} is {getattr(self, name)}: give 0 or more")
+        if self.memory_limit_mib < 256:
+            raise ValueError(
+                f"verifier.memory_limit_mib is {self.memory_limit_mib}: sympy alone needs about 200, give 256 or more"
+            )
+
+    def policy(self) -> tuple[str, int, int]:
+        """The part that decides whether two given answers are equal: equal policies may share cached verdicts."""
+        return self.percent, self.decimal_digits, self.max_answer_chars
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"verifier.{name} is {value!r}: choose one of {', '.join(allowed)}")

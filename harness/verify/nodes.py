@@ -1,0 +1,271 @@
+"""What a canonical answer is: a number, a list, a tuple, a set, an interval, a matrix, a relation, words, or a formula.
+
+Only the outer structure is read here; formulas stay text for the symbolic comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from harness.verify.numbers import Exact, parse_exact
+
+_OPEN, _CLOSE = "([{", ")]}"
+_BASE = re.compile(
+    r"\(?\s*(\d[0-9A-F]*|[A-F]+\d[0-9A-F]*)\s*\)?\s*(?:_\s*\{?\s*\(?\s*(?:\\text\{)?(\d{1,2}|[a-z]{3,8})\}?\s*\)?\s*\}?|\\text\{\s*\(?base ([a-z0-9]+)\)?\s*\}|\(?base ([a-z0-9]+)\)?)"
+)
+_BASE_NAMES = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "sixteen": 16,
+}
+_MATRIX = re.compile(
+    r"\\begin\s*\{([pbvBV]?(?:small)?matrix|array)\}(?:\s*\{[^{}]*\})?(.*)\\end\s*\{\1\}", re.DOTALL
+)
+_AND = re.compile(
+    r"(?<![a-zA-Z\\{]),?\s*\b(?:and|or)\b(?![a-zA-Z}])|(?<=[\d)}\]])\s*(?:or|and)\s*(?=[A-Z(\\\d-])"
+)
+_RELATION = re.compile(
+    r"=|<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z])|\\approx(?![a-zA-Z])|\\equiv(?![a-zA-Z])|\\sim(?:eq)?(?![a-zA-Z])"
+)
+_MEMBER = re.compile(r"^(.{1,40}?)\\in(?![a-zA-Z])(.*)$", re.DOTALL)
+_WORDS = re.compile(r"(?:\\text\{[^{}]*\}|[A-Za-z][A-Za-z'\-]*|[\s.,'\"()!?&-])+")
+_CHOICE = re.compile(r"\(?\s*(?:\\text\{\s*)?\(?\s*([A-Za-z])\s*\)?\s*\}?\s*\)?")
+_CHOICE_WITH_TEXT = re.compile(
+    r"(?:\\text\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])\s*[.):])\s*\}?\s*\S.*", re.DOTALL
+)
+_RATIO = re.compile(r"[^:=]+(?::[^:=]+){1,3}")
+_SUFFIX = re.compile(r"^(.*[)\]}])\s*\\text\s*\{[^{}]*\}$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One answer or one part of it.
+
+    Attributes:
+        kind: `exact`, `base`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
+            length is a tuple), `relation`, `words`, `choice`, `ratio` or `formula`.
+        text: its canonical text.
+        items: its parts, in order.
+        exact: the number, of kind `exact`.
+        mark: brackets of an interval, operators of a relation joined by spaces, digits and base of a `base`.
+    """
+
+    kind: str
+    text: str
+    items: tuple[Node, ...] = ()
+    exact: Exact | None = None
+    mark: str = ""
+
+
+@lru_cache(maxsize=20_000)
+def parse_node(text: str) -> Node:
+    """The structure of a canonical text."""
+    text = _strip_parentheses(text.strip())
+    exact = parse_exact(text)
+    if exact is not None:
+        return Node("exact", text, exact=exact)
+    return (
+        _base(text) or _matrix(text) or _union(text) or _list(text) or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
+        or Node("formula", text)
+    )  # fmt: skip
+
+
+def split_top(text: str, separators: str) -> list[str]:
+    """Splits at single-character separators that stand outside of all brackets."""
+    parts, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+        elif char in separators and depth <= 0 and text[position - 1 : position] != "\\":
+            parts.append(text[start:position])
+            start = position + 1
+    parts.append(text[start:])
+    return parts
+
+
+def _strip_parentheses(text: str) -> str:
+    while (
+        len(text) > 2
+        and text[0] == "("
+        and _partner(text, 0) == len(text) - 1
+        and len(split_top(text[1:-1], ",;")) == 1
+    ):
+        text = text[1:-1].strip()
+    return text
+
+
+def _partner(text: str, start: int) -> int:
+    """Position of the bracket that closes the one at `start`; half-open intervals may mix brackets."""
+    depth = 0
+    for position in range(start, len(text)):
+        if text[position] in _OPEN:
+            depth += 1
+        elif text[position] in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                return position
+    return -1
+
+
+def _base(text: str) -> Node | None:
+    match = _BASE.fullmatch(text)
+    if match is None:
+        return None
+    name = match[2] or match[3] or match[4]
+    base = int(name) if name.isdigit() else _BASE_NAMES.get(name, 0)
+    if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in match[1]):
+        return None
+    return Node("base", text, mark=f"{match[1].lstrip('0') or '0'}_{base}")
+
+
+def _matrix(text: str) -> Node | None:
+    inner = text
+    for left, right in (("(", ")"), ("[", "]")):
+        if inner.startswith(left) and inner.endswith(right):
+            inner = inner[1:-1].strip()
+    match = _MATRIX.fullmatch(inner)
+    if match is None or r"\begin" in match[2]:
+        return None
+    rows = [
+        row for row in re.split(r"\\\\(?:\[[^\]]*\])?|\\cr\b", match[2].replace(r"\hline", "")) if row.strip()
+    ]
+    cells = tuple(
+        Node("row", row, tuple(parse_node(cell.strip()) for cell in row.split("&"))) for row in rows
+    )
+    return Node("matrix", text, cells, mark=match[1] if match[1][0] in "vV" else "")
+
+
+def _union(text: str) -> Node | None:
+    if r"\cup" not in text and "∪" not in text:
+        return None
+    member = _MEMBER.match(text)
+    body = member[2] if member else text
+    if any(char in body for char in "=<>|") or r"\cap" in body or r"\setminus" in body:
+        return None
+    parts = tuple(parse_node(part.strip()) for part in re.split(r"\\cup(?![a-zA-Z])", body))
+    if not all(part.kind in ("interval", "set") for part in parts):
+        return None
+    return Node("union", text, parts)
+
+
+def _list(text: str) -> Node | None:
+    if "," not in text and ";" not in text and r"\pm" not in text and "or" not in text and "and" not in text:
+        return None
+    if _WORDS.fullmatch(text) and not re.fullmatch(r"(?:\s*[a-zA-Z]\s*,)+\s*[a-zA-Z]\s*", text):
+        return None
+    parted = _AND.sub(",", text)
+    groups = [group for group in split_top(parted, ";") if group.strip()]
+    if len(groups) > 1 and any(len(split_top(group, ",")) > 1 for group in groups):
+        items = [Node("interval", group, tuple(_items(split_top(group, ","))), mark="()") for group in groups]
+        return Node("list", text, tuple(items))
+    parts = [part.strip() for group in groups for part in split_top(group, ",") if part.strip()]
+    items = _items(parts)
+    if len(items) < 2:
+        return None
+    return Node("list", text, tuple(items))
+
+
+def _items(parts: list[str]) -> list[Node]:
+    """Parsed items; `a \\pm b` stands for two, and an assignment before the first covers those that follow."""
+    items: list[Node] = []
+    for part in parts:
+        count = part.count(r"\pm")
+        if count == 1 and r"\mp" not in part and part.count("^\\pm") == 0:
+            items += [parse_node(_tidy(part.replace(r"\pm", sign, 1))) for sign in "+-"]
+        else:
+            items.append(parse_node(part.strip()))
+    return items
+
+
+def _tidy(text: str) -> str:
+    text = re.sub(r"(^|[=(,{])\s*\+\s*", r"\1", text)
+    return re.sub(r"(?<=[+-])\s+|\s+(?=[+-])", "", text).strip()
+
+
+def _relation(text: str) -> Node | None:
+    if member := _MEMBER.match(text):
+        inner = parse_node(member[2].strip())
+        return (
+            inner
+            if inner.kind in ("interval", "set", "union")
+            else Node("relation", text, (parse_node(member[1].strip()), inner), mark=r"\in")
+        )
+    sides, operators, start, depth = [], [], 0, 0
+    marks = {match.start(): match for match in _RELATION.finditer(text)}
+    for position, char in enumerate(text):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+        elif depth == 0 and position in marks:
+            sides.append(text[start:position].strip())
+            operators.append(marks[position][0])
+            start = marks[position].end()
+    if not operators:
+        return None
+    sides.append(text[start:].strip())
+    if "" in sides[1:] or (sides[0] == "" and len(sides) == 2 and operators[0] != "="):
+        return Node("formula", text)
+    if sides[0] == "":
+        sides, operators = sides[1:], operators[1:]
+        if not operators:
+            return parse_node(sides[0])
+    return Node("relation", text, tuple(parse_node(side) for side in sides), mark=" ".join(operators))
+
+
+def _bracketed(text: str) -> Node | None:
+    if match := _SUFFIX.match(text):
+        return _bracketed(match[1])
+    opened = text[:2] if text[:2] == r"\{" else text[:1]
+    if opened == r"\{" and text.endswith(r"\}") and _partner(text, 1) == len(text) - 1:
+        inside = text[2:-2]
+        if "|" in inside or "mid" in inside or (":" in inside and r"\in" in inside):
+            return None
+        return Node(
+            "set",
+            text,
+            tuple(_items([part for part in split_top(_AND.sub(",", inside), ",;") if part.strip()])),
+        )
+    if opened not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:
+        return None
+    parts = split_top(text[1:-1], ",;")
+    if any(not part.strip() for part in parts) or (len(parts) < 2 and opened != "["):
+        return None
+    return Node("interval", text, tuple(parse_node(part.strip()) for part in parts), mark=opened + text[-1])
+
+
+def _words(text: str) -> Node | None:
+    if text == r"\emptyset":
+        return Node("set", text)
+    if match := _CHOICE.fullmatch(text):
+        return Node("choice", text, mark=match[1])
+    if match := _CHOICE_WITH_TEXT.fullmatch(text):
+        return Node("choice", text, mark=match[1] or match[2])
+    if _WORDS.fullmatch(text) and re.search(r"[A-Za-z]{2,}", text):
+        return Node("words", text, mark=plain_words(text))
+    return None
+
+
+def plain_words(text: str) -> str:
+    """Words alone, lower case, without articles and punctuation."""
+    text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).casefold()
+    words = [word for word in re.findall(r"[a-z0-9]+", text) if word not in ("the", "a", "an")]
+    return " ".join(words)
+
+
+def _ratio(text: str) -> Node | None:
+    if ":" not in text or not _RATIO.fullmatch(text) or text.count("{") != text.count("}"):
+        return None
+    return Node("ratio", text, tuple(parse_node(part.strip()) for part in text.split(":")))

@@ -1,0 +1,193 @@
+"""Two formulas compared with Math-Verify and sympy. Imported in worker processes only.
+
+Math-Verify parses and has the first word on sets and relations; numbers and expressions are decided by values at
+high precision, because its own comparison rounds to six decimals and chops small differences to zero.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+from functools import lru_cache
+from typing import Any
+
+import mpmath
+import sympy
+from latex2sympy2_extended.latex2sympy2 import (
+    ConversionConfig,
+    NormalizationConfig,
+    latex2sympy,
+    normalize_latex,
+)
+from math_verify.grader import should_treat_as_complex, verify
+from sympy import Basic, MatrixBase
+from sympy.core.relational import Relational
+
+from harness.verify.compare import rounds_to
+from harness.verify.numbers import parse_exact
+
+_NORMALIZE = NormalizationConfig(
+    basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
+)
+_CONVERT = ConversionConfig(lowercase_symbols=False)
+_DIGITS = 40
+_POINTS = 3
+_GAMMA = re.compile(r"\\Gamma\s*\(\s*(\d{1,4})\s*\)|\\Gamma\s*\{\s*(\d{1,4})\s*\}")
+_PERCENT = re.compile(r"\s*\\?%")
+_IMPLICIT_CALL = re.compile(
+    r"(?<![a-zA-Z\\])(sin|cos|tan|cot|sec|csc|log|ln|exp|arcsin|arccos|arctan|sinh|cosh|tanh|gcd|lcm|min|max)(?![a-zA-Z])"
+)
+
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+
+class Unparsable(Exception):
+    """A formula that the parser does not read."""
+
+
+@lru_cache(maxsize=512)
+def parse_formula(text: str) -> Any:
+    """The sympy object of a canonical text.
+
+    Raises:
+        Unparsable: the parser rejects it.
+    """
+    prepared = _GAMMA.sub(lambda m: f"({int(m[1] or m[2]) - 1})!", text)
+    prepared = _PERCENT.sub(r" \\cdot \\frac{1}{100}", prepared)
+    prepared = _IMPLICIT_CALL.sub(r"\\\1", prepared)
+    prepared = re.sub(r"\^\\circ", "", prepared)
+    try:
+        return latex2sympy(
+            normalize_latex(prepared, _NORMALIZE),
+            is_real=not should_treat_as_complex(prepared),
+            convert_degrees=False,
+            normalization_config=None,
+            conversion_config=_CONVERT,
+        )
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        raise Unparsable(f"{text!r}: {error}") from error
+
+
+def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
+    """Whether two formulas have one value.
+
+    Raises:
+        Unparsable: the gold formula cannot be read.
+    """
+    left = parse_formula(gold)
+    try:
+        right = parse_formula(answer)
+    except Unparsable:
+        return False
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if _is_expression(left) and _is_expression(right):
+        decided = _expressions_equal(left, right, gold, answer, decimal_digits)
+        if decided is not None:
+            return decided
+    return bool(verify(left, right, timeout_seconds=None)) and not _only_numeric_noise(left, right)
+
+
+def _is_expression(value: Any) -> bool:
+    return isinstance(value, sympy.Expr) and not isinstance(value, (MatrixBase, sympy.MatrixExpr, Relational))
+
+
+def _expressions_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits: int) -> bool | None:
+    if left == right:
+        return True
+    if {str(s) for s in left.free_symbols} != {str(s) for s in right.free_symbols}:
+        if not left.free_symbols or not right.free_symbols:
+            return _equal_at_points(left, right)
+    if not left.free_symbols and not right.free_symbols:
+        return _numbers_equal(left, right, gold, answer, decimal_digits)
+    return _equal_at_points(left, right)
+
+
+def _numbers_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits: int) -> bool | None:
+    for text, other in ((gold, right), (answer, left)):
+        exact = parse_exact(text)
+        if exact is not None and exact.decimals >= decimal_digits:
+            value = _value(other, {})
+            if value is None or abs(mpmath.im(value)) > mpmath.mpf(10) ** -30:
+                return None
+            nearest = sympy.Rational(str(mpmath.nstr(mpmath.re(value), 35)))
+            return rounds_to(_fraction(nearest), exact.value, exact.decimals, decimal_digits)
+    values = _value(left, {}), _value(right, {})
+    if values[0] is None or values[1] is None:
+        return None
+    return _close(values[0], values[1])
+
+
+def _fraction(number: Any) -> Any:
+    from fractions import Fraction
+
+    return Fraction(int(number.p), int(number.q))
+
+
+def _value(expression: Any, point: dict[Any, Any]) -> Any | None:
+    """The value at a point as an mpmath number of `_DIGITS` digits, None when it has none."""
+    try:
+        substituted = expression.subs(point) if point else expression
+        value = (
+            substituted.doit().evalf(_DIGITS)
+            if substituted.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
+            else substituted.evalf(_DIGITS)
+        )
+        real, imaginary = value.as_real_imag()
+        if not (real.is_Number and imaginary.is_Number) or not (real.is_finite and imaginary.is_finite):
+            return None
+        with mpmath.workdps(_DIGITS):
+            return mpmath.mpc(mpmath.mpf(str(real)), mpmath.mpf(str(imaginary)))
+    except (RecursionError, MemoryError):
+        raise
+    except Exception:
+        return None
+
+
+def _close(left: Any, right: Any) -> bool:
+    with mpmath.workdps(_DIGITS):
+        scale = max(abs(left), abs(right))
+        if scale < mpmath.mpf(10) ** -35 and min(abs(left), abs(right)) == 0:
+            return True  # an exact zero against the rounding noise of one
+        return bool(abs(left - right) <= scale * mpmath.mpf(10) ** -25)
+
+
+def _equal_at_points(left: Any, right: Any) -> bool | None:
+    """Equality at fixed positive points, and at negative ones where both values are real."""
+    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
+    names = sorted({str(symbol) for symbol in symbols})
+    generator = random.Random(20_240)
+    seen = False
+    for sign in (1, -1):
+        for _ in range(_POINTS):
+            at = {
+                name: sympy.Rational(generator.randint(1_000, 9_000), generator.choice((2_003, 3_001, 4_001)))
+                * sign
+                for name in names
+            }
+            point = {symbol: at[str(symbol)] for symbol in symbols}
+            values = _value(left, point), _value(right, point)
+            if values[0] is None or values[1] is None:
+                continue
+            if sign < 0 and (abs(values[0].imag) > 1e-20 or abs(values[1].imag) > 1e-20):
+                continue
+            seen = True
+            if not _close(values[0], values[1]):
+                return False
+    return True if seen else None
+
+
+def _only_numeric_noise(left: Any, right: Any) -> bool:
+    """Whether Math-Verify called two plain numbers equal that are not."""
+    if not (
+        isinstance(left, Basic)
+        and isinstance(right, Basic)
+        and _is_expression(left)
+        and _is_expression(right)
+    ):
+        return False
+    values = _value(left, {}), _value(right, {})
+    return values[0] is not None and values[1] is not None and not _close(values[0], values[1])

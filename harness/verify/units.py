@@ -1,0 +1,141 @@
+"""Units, currencies and counted things behind a number.
+
+A unit on one side only is ignored; two units of one dimension are converted; two of different dimensions differ.
+Words that are no unit (`12 students`) are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+_LENGTH = {
+    "mm": "1/1000", "millimeter": "1/1000", "cm": "1/100", "centimeter": "1/100", "dm": "1/10", "decimeter": "1/10",
+    "m": "1", "meter": "1", "km": "1000", "kilometer": "1000", "inch": "127/5000", "in": "127/5000",
+    "ft": "381/1250", "foot": "381/1250", "feet": "381/1250", "yd": "1143/1250", "yard": "1143/1250",
+    "mi": "201168/125", "mile": "201168/125",
+}  # fmt: skip
+_MASS = {"mg": "1/1000", "g": "1", "gram": "1", "kg": "1000", "kilogram": "1000", "ton": "1000000", "tonne": "1000000",
+         "lb": "45359237/100000", "pound": "45359237/100000", "oz": "45359237/1600000", "ounce": "45359237/1600000"}  # fmt: skip
+_TIME = {"ms": "1/1000", "s": "1", "sec": "1", "second": "1", "min": "60", "minute": "60", "h": "3600", "hr": "3600",
+         "hour": "3600", "day": "86400", "week": "604800", "month": "M1", "year": "M12", "yr": "M12"}  # fmt: skip
+_VOLUME = {
+    "ml": "1/1000",
+    "milliliter": "1/1000",
+    "l": "1",
+    "liter": "1",
+    "litre": "1",
+    "gal": "G",
+    "gallon": "G",
+}
+_MONEY = {
+    "dollar": "D1",
+    "usd": "D1",
+    "cent": "D1/100",
+    "euro": "E",
+    "eur": "E",
+    "yuan": "Y",
+    "rupee": "R",
+    "rs": "R",
+}
+_ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
+_WORDS = {
+    "unit", "point", "people", "person", "student", "way", "book", "apple", "egg", "page", "mph", "kmh", "km/h", "m/s", "ft/s", "hectare", "acre", "ohm",
+    "newton", "joule", "watt", "volt", "hz", "time", "coin", "card", "ball", "bag", "box", "boxe", "car", "men", "women", "child",
+    "children", "boy", "girl", "game", "mark", "piece", "item", "slice", "cup", "bottle", "ticket", "sticker", "flower", "tree",
+    "cookie", "paper", "tile", "square", "triangle", "solution", "number", "digit", "edge", "side", "term", "value", "vote", "member",
+    "integer", "pair", "path", "subset", "sequence", "block", "step", "second", "round", "player", "team", "bill", "day", "animal",
+}  # fmt: skip
+_DIMENSIONS = {
+    "length": _LENGTH,
+    "mass": _MASS,
+    "time": _TIME,
+    "volume": _VOLUME,
+    "money": _MONEY,
+    "angle": _ANGLE,
+}
+_TABLE: dict[str, tuple[str, Fraction]] = {}
+for _name, _units in _DIMENSIONS.items():
+    for _unit, _scale in _units.items():
+        _letter = _scale[0] if _scale[0].isalpha() else ""
+        _TABLE[_unit] = _name + _letter, Fraction(_scale[len(_letter) :] or 1)
+
+_CURRENCY = re.compile(
+    r"^([+-]?)\s*(?:\\text\s*\{\s*)?(\\?\$|€|£|¥|₹|Rs\.?|USD|US\\?\$|\\text\s*\{\s*(?:USD|Rs\.?)\s*\}|\\pounds|\\euro)\s*(?=[\d.(\\+-])"
+)
+_CURRENCY_AFTER = re.compile(r"\s*(\\?\$|€|£|¥|₹)$")
+_CURRENCY_UNIT = {
+    "$": "dollar",
+    "US$": "dollar",
+    "USD": "dollar",
+    "€": "euro",
+    "\\euro": "euro",
+    "£": "pound_money",
+    "\\pounds": "pound_money",
+}
+_PERCENT = re.compile(
+    r"\s*(?:\\?%|\\text\s*\{\s*\\?%?\s*(?:percent|pct|percentage|per cent)?\s*\}|\b(?:percent|per cent|pct|percentage)(?: points?)?)$",
+    re.IGNORECASE,
+)
+_DEGREE = re.compile(r"\s*\^\\circ\s*(?:\\text\s*\{\s*([CF])\s*\}|([CF]))?\s*$")
+_TEXT_UNIT = re.compile(
+    r"\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?(?:\s*\\text\s*\{([^{}]*)\})?$"
+)
+_WORD_UNIT = re.compile(
+    r"(?<=[\d})!])\s*((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
+)
+_PHRASE_UNIT = re.compile(r"(?<=\d)\s+((?:[A-Za-z]{2,}\s+){1,4}[A-Za-z]{2,})\.?$")
+_PREFIX = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
+
+
+def split_unit(text: str) -> tuple[str, bool, str | None]:
+    """(text without percent sign, currency and unit; whether percent; canonical unit or None)."""
+    bare, unit = text.strip(), None
+    if match := _CURRENCY.match(bare):
+        mark = match[2].lstrip("\\") if match[2] != "\\euro" else match[2]
+        bare, unit = match[1] + bare[match.end() :], _CURRENCY_UNIT.get(mark, mark)
+    if match := _PERCENT.search(bare):
+        if match.start() > 0:
+            return bare[: match.start()].rstrip(), True, unit
+        return text, False, None
+    if match := _CURRENCY_AFTER.search(bare):
+        mark = match[1].lstrip("\\")
+        return bare[: match.start()].rstrip(), False, _CURRENCY_UNIT.get(mark, mark)
+    if match := _DEGREE.search(bare):
+        scale = match[1] or match[2]
+        return bare[: match.start()], False, f"degree{scale}" if scale else "degree"
+    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0:
+        word = canonical_unit(match[1], match[2] or match[3]) or canonical_unit(match[4] or "", None)
+        return bare[: match.start()].rstrip(), False, word or match[1].strip().lower() or unit
+    if match := _WORD_UNIT.search(bare):
+        word = canonical_unit(match[1], match[2] or match[3])
+        if word is not None:
+            return bare[: match.start()].rstrip(), False, word
+    if match := _PHRASE_UNIT.search(bare):
+        return bare[: match.start()].rstrip(), False, match[1].lower()
+    return bare, False, unit
+
+
+def canonical_unit(words: str, power: str | None) -> str | None:
+    """`square cm` and `cm` with power 2 are `cm^2`; None for a word that is no unit and no counted thing."""
+    name = words.strip().lower().rstrip(".").replace("\\", "")
+    exponent = int(power) if power else 1
+    parts = name.split()
+    if len(parts) == 2 and parts[0].rstrip(".") in _PREFIX:
+        exponent, name = _PREFIX[parts[0].rstrip(".")], parts[1]
+    if name[-1:] in "23" and name[:-1] in _TABLE:
+        exponent, name = int(name[-1]), name[:-1]
+    for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
+        if candidate in _TABLE or candidate in _WORDS:
+            return candidate if exponent == 1 else f"{candidate}^{exponent}"
+    return None
+
+
+def unit_scale(unit: str) -> tuple[str, Fraction] | None:
+    """(dimension, size in its base unit) of a canonical unit, None for counted things and unknown words."""
+    name, _, power = unit.partition("^")
+    if name not in _TABLE:
+        return None
+    dimension, scale = _TABLE[name]
+    exponent = int(power or 1)
+    return f"{dimension}^{exponent}", scale**exponent

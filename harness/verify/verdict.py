@@ -1,0 +1,35 @@
+"""The record that every verification ends in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+VERDICTS = ("right", "wrong", "no_answer", "gold_unparsable", "over_limit", "timeout", "killed", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One verdict.
+
+    Attributes:
+        verdict: `right`, `wrong`, `no_answer` (nothing could be extracted), `gold_unparsable`, `over_limit` (refused
+            before any parser saw it), `timeout`, `killed` (the process that graded it died: memory, or from
+            outside) or `error` (the parser or the comparison failed). Only `right` counts as correct; the others
+            are counted apart.
+        answer: the canonical answer that was graded, None when there was none.
+        method: what decided: `integer`, `rational`, `string`, `structure`, `math_verify`, `numeric`, `extraction`,
+            `limits` or `pool`.
+        seconds: elapsed time that grading took; of a verdict from the cache, what it took the first time.
+        fingerprint: short hash of the library versions and the policy the verdict was made with.
+    """
+
+    verdict: str
+    answer: str | None
+    method: str
+    seconds: float
+    fingerprint: str = ""
+
+    @property
+    def correct(self) -> bool:
+        """Whether the answer counts."""
+        return self.verdict == "right"

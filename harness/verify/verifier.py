@@ -1,0 +1,347 @@
+"""The verifier: extraction, canonical form, exact fast path and cache here; computer algebra in the pool."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from threading import Lock
+from types import TracebackType
+
+from harness.verify.canonical import canonical_text
+from harness.verify.compare import Comparison
+from harness.verify.config import VerifierConfig
+from harness.verify.extraction import Extracted, ends_there, extract
+from harness.verify.limits import over_limit
+from harness.verify.nodes import Node, parse_node
+from harness.verify.pool import Answer, VerifierPool
+from harness.verify.verdict import Verdict
+from harness.verify.worker import ENVIRONMENT
+
+CANONICAL_VERSION = 1
+_PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
+_TRANSIENT = ("timeout", "killed", "error")
+_TRANSIENT_SECONDS = 60.0
+_GOLDS_REMEMBERED = 50_000
+_INTEGERS_REMEMBERED = 100_000
+_LONGEST_PLAIN = 18
+_FAST_TAIL = 48
+_PLAIN_AFTER = frozenset(
+    (
+        "",
+        ".",
+        "$",
+        "$.",
+        ".$",
+        "\n",
+        ".\n",
+        "$\n",
+        "$.\n",
+        "\\]",
+        "\n\\]",
+        "\\).",
+        "\\)",
+        "$$",
+        "\n$$",
+        " ",
+        "**",
+        ".**",
+        "<|im_end|>",
+        "<|endoftext|>",
+    )
+)
+_PLAIN_BOX = "\\boxed{"
+_new = object.__new__
+_set_verdict, _set_answer, _set_method, _set_seconds, _set_fingerprint = (
+    Verdict.__dict__[field].__set__ for field in ("verdict", "answer", "method", "seconds", "fingerprint")
+)  # a frozen dataclass spends most of its construction in object.__setattr__
+
+
+_Waiting = tuple[int, str, Future[Answer], tuple[str, str]]
+
+
+class _Gold:
+    """A gold answer prepared once: its canonical text and node, and its value when it is a plain integer."""
+
+    __slots__ = ("integer", "node", "refused", "text")
+
+    def __init__(self, raw: str, config: VerifierConfig) -> None:
+        self.text = canonical_text(_gold_answer(raw))
+        self.refused = "empty" if not self.text else over_limit(self.text, config.max_answer_chars)
+        self.node: Node | None = None if self.refused else parse_node(self.text)
+        exact = self.node.exact if self.node is not None else None
+        plain = (
+            exact is not None and not exact.percent and exact.unit is None and exact.value.denominator == 1
+        )
+        self.integer = str(exact.value) if exact is not None and plain else None
+
+
+class MathVerifier:
+    """Grades mathematical answers. Thread-safe; starts no process before the first case that needs algebra.
+
+    Args:
+        config: what counts as an answer, and the limits; the default accepts boxes only.
+    """
+
+    def __init__(self, config: VerifierConfig | None = None) -> None:
+        self.config = config or VerifierConfig()
+        self._comparison = Comparison(
+            self.config.percent, self.config.decimal_digits, lambda _gold, _answer: None
+        )
+        self._pool = VerifierPool(self.config)
+        self._golds: dict[str, _Gold] = {}
+        self._rights: dict[str, Verdict] = {}
+        self._wrongs: dict[str, Verdict] = {}
+        self._cache: OrderedDict[tuple[str, str], tuple[Verdict, float]] = OrderedDict()
+        self._cache_lock = Lock()
+        self._fingerprint = _versions(self.config)
+        digest = hashlib.sha256(repr(sorted(self._fingerprint.items())).encode())
+        self.fingerprint_hash = digest.hexdigest()[:12]
+
+    def verify(self, response: str, gold: str) -> Verdict:
+        """The verdict on one response."""
+        return self.verify_many([(response, gold)])[0]
+
+    def verify_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
+        """The verdicts on (response, gold) pairs, in order. Slow cases run in parallel over the workers."""
+        verdicts: list[Verdict | None] = []
+        append, golds = verdicts.append, self._golds
+        waiting: list[_Waiting] = []
+        submitted: dict[tuple[str, str], Future[Answer]] = {}
+        rights, wrongs, plain_after = self._rights, self._wrongs, _PLAIN_AFTER
+        for response, raw_gold in pairs:
+            gold = golds.get(raw_gold) or self._gold(raw_gold)
+            start = response.rfind(_PLAIN_BOX)
+            if start >= 0 and gold.integer is not None and len(response) - start < _FAST_TAIL:
+                content, brace, after = response[start + 7 :].partition("}")
+                if brace and after in plain_after and ("<" not in response or "think>" not in response):
+                    is_right = content == gold.integer
+                    known = (rights if is_right else wrongs).get(content) or self._plain_integer(
+                        content, is_right
+                    )
+                    if known is not None:
+                        append(known)
+                        continue
+            append(self._slower(response, gold, len(verdicts), waiting, submitted))
+        for index, answer, future, key in waiting:
+            verdicts[index] = self._from_pool(answer, future, key)
+        return verdicts  # type: ignore[return-value]
+
+    def equivalent(self, answer_a: str, answer_b: str) -> bool:
+        """Whether two answers are one vote: equal canonical forms, or equal in either direction."""
+        first, second = canonical_text(answer_a), canonical_text(answer_b)
+        if first == second:
+            return True
+        for gold, answer in ((first, second), (second, first)):
+            if self._graded(gold, answer).correct:
+                return True
+        return False
+
+    def check_gold(self, gold: str) -> Verdict:
+        """The verdict on a gold answer given as its own answer, read by the parser: anything but `right` is a fault."""
+        prepared = self._gold(gold)
+        if prepared.refused:
+            return self._verdict("gold_unparsable", prepared.text or None, "limits", 0.0)
+        return self._graded(prepared.text, prepared.text)
+
+    def canonical(self, response: str) -> str | None:
+        """The canonical answer that would be graded, None when there is none."""
+        found = extract(response, self.config.extraction)
+        return None if found is None else canonical_text(found.text) or None
+
+    def fingerprint(self) -> dict[str, str]:
+        """Versions and policy that a verdict depends on."""
+        return dict(self._fingerprint)
+
+    @property
+    def pool(self) -> VerifierPool:
+        """The pool, for health reports."""
+        return self._pool
+
+    def close(self) -> None:
+        """Ends the worker processes; a later slow case starts new ones."""
+        self._pool.close()
+
+    def __enter__(self) -> MathVerifier:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ fast path
+
+    def _gold(self, raw: str) -> _Gold:
+        gold = self._golds.get(raw)
+        if gold is None:
+            if len(self._golds) >= _GOLDS_REMEMBERED:
+                self._golds.clear()
+            gold = self._golds[raw] = _Gold(str(raw), self.config)
+        return gold
+
+    def _plain_integer(self, content: str, is_right: bool) -> Verdict | None:
+        """The verdict on a boxed integer without sign and leading zeros, kept for later; None for other texts."""
+        if (
+            not (content.isascii() and content.isdecimal())
+            or content[0] == "0"
+            or len(content) > _LONGEST_PLAIN
+        ):
+            return None
+        verdict = self._verdict("right" if is_right else "wrong", content, "integer", 0.0)
+        kept = self._rights if is_right else self._wrongs
+        if len(kept) < _INTEGERS_REMEMBERED:
+            kept[content] = verdict
+        return verdict
+
+    def _verdict(self, verdict: str, answer: str | None, method: str, seconds: float) -> Verdict:
+        made = _new(Verdict)
+        _set_verdict(made, verdict)
+        _set_answer(made, answer)
+        _set_method(made, method)
+        _set_seconds(made, seconds)
+        _set_fingerprint(made, self.fingerprint_hash)
+        return made
+
+    # ------------------------------------------------------------------ everything else
+
+    def _slower(
+        self,
+        response: str,
+        gold: _Gold,
+        index: int,
+        waiting: list[_Waiting],
+        submitted: dict[tuple[str, str], Future[Answer]],
+    ) -> Verdict | None:
+        """A verdict, or None after the case went to the pool."""
+        began = time.perf_counter()
+        found = extract(response, self.config.extraction)
+        if found is None or (self.config.answer_must_end and not ends_there(response, found.end)):
+            return self._verdict("no_answer", None, "extraction", time.perf_counter() - began)
+        answer = self._answer_text(found, gold)
+        if not answer:
+            return self._verdict("no_answer", None, "extraction", time.perf_counter() - began)
+        if gold.refused:
+            return self._verdict("gold_unparsable", answer[:200], "limits", time.perf_counter() - began)
+        decided = self._locally(gold.text, answer, began)
+        if decided is not None:
+            return decided
+        key = gold.text, answer
+        if key not in submitted:
+            submitted[key] = self._pool.submit(
+                (gold.text, answer, self.config.percent, self.config.decimal_digits)
+            )
+        waiting.append((index, answer, submitted[key], key))
+        return None
+
+    def _answer_text(self, found: Extracted, gold: _Gold) -> str:
+        """The canonical answer; several boxes side by side count together only for a gold answer of several parts."""
+        if len(found.text) > 4 * self.config.max_answer_chars:
+            return found.text
+        answer = canonical_text(found.text)
+        if found.joined is not None and gold.node is not None and gold.node.kind in ("list", "set"):
+            node = parse_node(answer) if not over_limit(answer, self.config.max_answer_chars) else None
+            if node is None or node.kind not in ("list", "set"):
+                return canonical_text(found.joined)
+        return answer
+
+    def _locally(self, gold: str, answer: str, began: float) -> Verdict | None:
+        """The verdict on canonical texts, when the cache or exact comparison has one."""
+        if gold == answer:
+            return self._verdict("right", answer[:1000], "string", time.perf_counter() - began)
+        key = gold, answer
+        known = self._cache.get(key)
+        if known is not None and time.monotonic() < known[1]:
+            with self._cache_lock:
+                if key in self._cache:
+                    self._cache.move_to_end(key)
+            return known[0]
+        reason = over_limit(answer, self.config.max_answer_chars)
+        if reason is not None:
+            return self._verdict("over_limit", answer[:200], "limits", time.perf_counter() - began)
+        left, right = parse_node(gold), parse_node(answer)
+        equal = self._comparison.equal(left, right)
+        if equal is None:
+            return None
+        method = "structure"
+        if left.exact is not None and right.exact is not None:
+            whole = left.exact.value.denominator == 1 and right.exact.value.denominator == 1
+            method = "integer" if whole else "rational"
+        elif left.kind in ("words", "choice"):
+            method = "string"
+        text = (
+            str(right.exact.value)
+            if method == "integer" and right.exact and not right.exact.percent
+            else answer
+        )
+        verdict = self._verdict("right" if equal else "wrong", text, method, time.perf_counter() - began)
+        self._remember(key, verdict)
+        return verdict
+
+    def _graded(self, gold: str, answer: str) -> Verdict:
+        """The verdict on two canonical texts, from the pool if need be."""
+        decided = self._locally(gold, answer, time.perf_counter())
+        if decided is not None:
+            return decided
+        case = (gold, answer, self.config.percent, self.config.decimal_digits)
+        return self._from_pool(answer, self._pool.submit(case), (gold, answer))
+
+    def _from_pool(self, answer: str, future: Future[Answer], key: tuple[str, str]) -> Verdict:
+        try:
+            verdict, method, seconds = future.result()
+        except RuntimeError:
+            raise
+        made = self._verdict(verdict, answer, method, seconds)
+        self._remember(key, made)
+        return made
+
+    def _remember(self, key: tuple[str, str], verdict: Verdict) -> None:
+        until = time.monotonic() + _TRANSIENT_SECONDS if verdict.verdict in _TRANSIENT else float("inf")
+        with self._cache_lock:
+            self._cache[key] = verdict, until
+            while len(self._cache) > self.config.cache_size:
+                self._cache.popitem(last=False)
+
+
+def _ends_plainly(response: str, end: int) -> bool:
+    return (
+        response[end : end + 1] == "}"
+        and "%" not in response[end : end + 12]
+        and "percent" not in response[end : end + 20]
+    )
+
+
+_HAS_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+
+
+def _gold_answer(raw: str) -> str:
+    """The answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
+    if _HAS_BOX.search(raw):
+        found = extract(raw, "boxed")
+        if found is not None:
+            return found.joined or found.text
+    if "####" in raw:
+        return raw.rpartition("####")[2]
+    return raw
+
+
+def _versions(config: VerifierConfig) -> dict[str, str]:
+    found = {
+        "canonical": str(CANONICAL_VERSION),
+        "python": platform.python_version(),
+        "policy": repr(config.policy()),
+    }
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "absent"
+    found["gmpy2"] = "present, not used" if importlib.util.find_spec("gmpy2") else "absent"
+    found["ground_types"] = ENVIRONMENT["SYMPY_GROUND_TYPES"]
+    return found
