@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, RunDir, StoreError
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
@@ -180,24 +180,22 @@ def progress_on(stream: TextIO = sys.stderr) -> Progress:
     return LiveProgress(Console(file=stream)) if stream.isatty() else PlainProgress(stream)
 
 
-def status_table(store: ResultStore, run_ids: Iterable[str]) -> Table:
-    """What the store says of these runs now, from any terminal: counts in the title, finished runs left out.
+def status_table(store: ResultStore, run_ids: Iterable[str]) -> RenderableType:
+    """What the store says of these runs now, from any terminal: counts, unfinished runs, why runs failed.
 
     A run that the manifest calls running while no supervisor holds its claim is shown as "lost": running
     the sweep again resumes it.
     """
-    table = Table("run", "name", "status", "step", "reward", "left")
-    table.add_column("error", overflow="ellipsis", ratio=1)
-    for column in table.columns:
-        column.no_wrap = True
+    table = Table(Column("run", min_width=16), "name", "status", "step", "reward", "left", box=None)
     counts: Counter[str] = Counter()
+    reasons = []
     for run_id in dict.fromkeys(run_ids):
         run = store.run(run_id)
         try:
             manifest = run.manifest()
         except StoreError as error:
             counts["unreadable"] += 1
-            table.add_row(run_id, "", "unreadable", "", "", "", _last_line(str(error)))
+            reasons.append(str(error))
             continue
         status = "waiting" if manifest is None else str(manifest["status"])
         if status in ("claimed", "running") and run.claimed_by() is None:
@@ -205,22 +203,22 @@ def status_table(store: ResultStore, run_ids: Iterable[str]) -> Table:
         counts[status] += 1
         if manifest is None or status == "finished":
             continue
-        row, total = run.last_step() or {}, total_steps(manifest["labels"])
-        left = None
-        if status == "running" and total is not None and row.get("seconds_total"):
-            left = (total - row["step"]) * row["seconds_total"]
         name = run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"])
-        table.add_row(
-            run_id,
-            name,
-            status,
-            _fraction(row.get("step", 0), total),
-            _number(row.get("reward_mean")),
-            format_seconds(left),
-            _last_line(manifest.get("error") or ""),
-        )
-    table.title = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
-    return table
+        step, reward, left = _latest(run, status, total_steps(manifest["labels"]))
+        table.add_row(run_id, name, status, step, reward, left)
+        if status == "failed":
+            reasons.append(f"{run_id} {name}: {_last_line(manifest['error'] or '')}")
+    headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
+    return Group(Text(headline), *([table] if table.row_count else []), *map(Text, reasons))
+
+
+def _latest(run: RunDir, status: str, total: int | None) -> tuple[str, str, str]:
+    """Step, reward and time left as text, the latter at the pace of the newest step."""
+    row = run.last_step() or {}
+    left = None
+    if status == "running" and total is not None and row.get("seconds_total"):
+        left = (total - row["step"]) * row["seconds_total"]
+    return _fraction(row.get("step", 0), total), _number(row.get("reward_mean")), format_seconds(left)
 
 
 def format_seconds(seconds: float | None) -> str:

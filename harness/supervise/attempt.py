@@ -101,6 +101,10 @@ class Attempt:
         self._lease.release()
         return outcome
 
+    def abandon(self) -> None:
+        """Free the claim without a record: the next supervisor sees a lost attempt and resumes it."""
+        self._lease.release()
+
     @property
     def error(self) -> str:
         """Why the attempt failed, empty if it did not."""

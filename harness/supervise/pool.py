@@ -126,6 +126,9 @@ class _Pool:
                 self._loop(poll_seconds)
         finally:
             self._processes.close()
+            for running in self._running.values():  # only where an exception ended the loop
+                running.attempt.abandon()
+                self._release(running.gpus)
             self._progress.close()
         self._summary.elsewhere.extend(self._elsewhere)
         self._summary.not_started.extend(spec.run_id for spec in self._queue)
@@ -173,8 +176,8 @@ class _Pool:
                 if gpus is None:
                     self._devices_at = time.monotonic() + _DEVICE_RETRY_SECONDS
                     return
-            if not self._start(self._queue.popleft(), gpus) and gpus is not None:
-                gpus.release()
+            if not self._start(self._queue.popleft(), gpus):
+                self._release(gpus)
 
     def _start(self, spec: Runnable, gpus: GpuLease | None) -> bool:
         """Whether a worker was asked for."""
@@ -208,12 +211,16 @@ class _Pool:
             return
         del self._running[event.run_id]
         outcome = running.attempt.end(event.code, stopping=self._stops > 0, note=event.note)
-        if running.gpus is not None:
-            running.gpus.release()
+        self._release(running.gpus)
         getattr(self._summary, outcome).append(event.run_id)
         if outcome == "failed":
             self._summary.errors[event.run_id] = running.attempt.error
         self._progress.ended(running.progress.name, event.run_id, outcome, running.attempt.error)
+
+    def _release(self, gpus: GpuLease | None) -> None:
+        if gpus is not None:
+            gpus.release()
+            self._devices_at = 0.0
 
     def _fail(self, spec: Runnable, reason: str) -> None:
         self._summary.failed.append(spec.run_id)

@@ -1,0 +1,270 @@
+"""Writers killed in the middle, full and read-only disks, racing claimants: readers never see torn state."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
+
+RUN_ID = "00000000000000aa"
+MANIFEST = {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []}
+
+WRITER = """
+import sys
+from pathlib import Path
+from harness.store import RunDir
+run = RunDir(Path(sys.argv[1]))
+run.create("a: 1", {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []})
+last = run.last_step()
+step = 0 if last is None else last["step"]
+def checkpoint(directory):
+    for name in ("weights", "optimiser", "state"):
+        (directory / name).write_text(str(step) * 2000)
+print("ready", flush=True)
+while True:
+    step += 1
+    run.append_step({"step": step, "reward_mean": 0.5, "padding": "x" * 3000})
+    run.write_manifest({**run.manifest(), "note": str(step) * 3000})
+    run.publish_checkpoint(step, checkpoint, keep=2)
+"""
+
+
+def check_nothing_is_torn(run: RunDir) -> None:
+    manifest = run.manifest()
+    note = manifest.get("note", "")
+    assert note == note[: len(note) // 3000] * 3000
+    steps = list(run.steps()["step"])
+    assert steps == list(range(1, len(steps) + 1))
+    checkpoints = run.checkpoints()
+    assert len(checkpoints) <= 3  # the newest is published before the oldest goes
+    for step, path in checkpoints:
+        assert {entry.name for entry in path.iterdir()} == {"weights", "optimiser", "state"}
+        assert all(entry.read_text() == str(step) * 2000 for entry in path.iterdir())
+        assert step <= len(steps)
+
+
+def test_a_reader_never_sees_torn_state_of_a_writer_that_is_killed_at_random(tmp_path):
+    run = RunDir(tmp_path / "runs" / RUN_ID)
+    chance = random.Random(0)
+    for _ in range(6):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(run.path)], stdout=subprocess.PIPE)
+        writer.stdout.readline()
+        time.sleep(chance.uniform(0.0, 0.3))
+        writer.send_signal(signal.SIGKILL)
+        writer.communicate()
+        check_nothing_is_torn(run)
+    run.remove_leftovers()
+    assert not [path for path in run.path.rglob(".*.tmp") if path.parent != run.path]
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_a_torn_last_line_is_dropped_and_mended_by_the_next_writer(tmp_path, cut):
+    run = RunDir(tmp_path / RUN_ID)
+    run.path.mkdir()
+    for step in (1, 2, 3):
+        run.append_step({"step": step, "reward_mean": step / 8, "note": "n" * 40})
+    path = run.path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert list(run.steps()["step"]) == ([1, 2, 3] if cut == 1 else [1, 2])
+    again = RunDir(run.path)
+    again.append_step({"step": 3, "reward_mean": 0.75})
+    assert list(again.steps()["step"]) == [1, 2, 3]
+    assert list(again.steps()["reward_mean"]) == [0.125, 0.25, 0.75]
+    assert again.last_step() == {"step": 3, "reward_mean": 0.75}
+
+
+def fail_with(number: int):
+    def fail(*_arguments, **_options):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(errno.ENOSPC, StoreFull), (errno.EDQUOT, StoreFull), (errno.EROFS, StoreReadOnly)],
+)
+def test_disk_errors_name_the_path_and_the_fix_and_leave_the_old_file(
+    tmp_path, monkeypatch, number, expected
+):
+    path = tmp_path / "manifest.json"
+    atomic.write_file(path, b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_with(number))
+        with pytest.raises(expected, match=r"manifest\.json.*runtime\.results"):
+            atomic.write_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path], "no temporary file stays behind"
+
+
+def test_a_step_that_does_not_fit_on_the_disk_leaves_the_file_whole(tmp_path, monkeypatch):
+    run = RunDir(tmp_path / RUN_ID)
+    run.path.mkdir()
+    run.append_step({"step": 1})
+    write = os.write
+
+    def half_then_full(descriptor: int, data: bytes) -> int:
+        if data.startswith(b"{"):
+            return write(descriptor, data[:5])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", half_then_full)
+        with pytest.raises(StoreFull, match=r"metrics\.jsonl"):
+            run.append_step({"step": 2})
+    assert (run.path / "metrics.jsonl").read_text() == '{"step": 1}\n'
+    run.append_step({"step": 2})
+    assert list(run.steps()["step"]) == [1, 2]
+
+
+def incompressible_samples() -> pd.DataFrame:
+    from test_run_dir import samples
+
+    return samples(problems=4000, response=[random.Random(n).randbytes(100).hex() for n in range(4000)])
+
+
+def append_until_full(run: RunDir) -> None:
+    for step in range(1, 10_000):
+        run.append_step({"step": step, "padding": "x" * 2000})
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or sys.platform != "linux", reason="mounting a tmpfs needs root on Linux"
+)
+def test_on_a_really_full_disk_every_writer_says_so_and_nothing_is_torn(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this system does not let us mount a tmpfs")
+    try:
+        run = ResultStore(small).run(RUN_ID)
+        run.create("a: 1", MANIFEST)
+        with pytest.raises(StoreFull):
+            run.publish_checkpoint(1, lambda path: (path / "weights").write_bytes(b"0" * 300_000) and None)
+        assert run.checkpoints() == []
+        with pytest.raises(StoreFull):
+            append_until_full(run)
+        with pytest.raises(StoreFull):
+            run.write_manifest({**MANIFEST, "note": "x" * 100_000})
+        with pytest.raises(StoreFull):
+            run.write_samples("b", 1, 0, incompressible_samples())
+        assert run.status == "running"
+        assert run.benchmarks() == []
+        steps = list(run.steps()["step"])
+        assert steps == list(range(1, len(steps) + 1))
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def claim_and_count(root: Path, start, wins, losses, done) -> None:
+    start.wait()
+    try:
+        with ResultStore(root).run(RUN_ID).lock():
+            with wins.get_lock():
+                wins.value += 1
+            done.wait()
+    except RunClaimed:
+        with losses.get_lock():
+            losses.value += 1
+
+
+def test_of_many_claimants_exactly_one_wins(tmp_path):
+    context = multiprocessing.get_context("fork")
+    for _ in range(5):
+        start, done = context.Event(), context.Event()
+        wins, losses = context.Value("i", 0), context.Value("i", 0)
+        racers = [
+            context.Process(target=claim_and_count, args=(tmp_path, start, wins, losses, done))
+            for _ in range(16)
+        ]
+        for racer in racers:
+            racer.start()
+        start.set()
+        deadline = time.monotonic() + 20
+        while wins.value + losses.value < 16:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        done.set()
+        for racer in racers:
+            racer.join()
+        assert (wins.value, losses.value) == (1, 15)
+
+
+def test_a_claim_names_its_holder_and_dies_with_it(tmp_path):
+    run = ResultStore(tmp_path).run(RUN_ID)
+    code = (
+        "import sys, time; from pathlib import Path; from harness.store import RunDir\n"
+        "lease = RunDir(Path(sys.argv[1])).lock(); print('held', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    with pytest.raises(RunClaimed, match=rf"claim\.lock is held by process {holder.pid} on "):
+        run.lock()
+    assert run.claimed_by().pid == holder.pid
+    holder.kill()
+    holder.communicate()
+    assert run.claimed_by() is None
+    run.lock().release()
+
+
+def test_looking_who_holds_a_lock_never_makes_a_claim_fail(tmp_path):
+    run = ResultStore(tmp_path).run(RUN_ID)
+    run.lock().release()
+    code = (
+        "import sys; from pathlib import Path; from harness.store import RunDir\n"
+        "run = RunDir(Path(sys.argv[1])); print('go', flush=True)\n"
+        "while True: run.claimed_by()"
+    )
+    watcher = subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE)
+    watcher.stdout.readline()
+    for _ in range(300):
+        run.lock().release()
+    watcher.kill()
+    watcher.communicate()
+
+
+def test_a_clock_that_jumps_changes_nothing_about_a_claim(tmp_path, monkeypatch):
+    run = ResultStore(tmp_path).run(RUN_ID)
+    with run.lock():
+        for jump in (-1e9, 1e9):
+            with monkeypatch.context() as patch:
+                patch.setattr(time, "time", lambda jump=jump: jump)
+                os.utime(run.path / "claim.lock", (1e9 + jump / 10, 1e9 + jump / 10))
+                assert run.claimed_by().pid == os.getpid()
+                with pytest.raises(RunClaimed):
+                    run.lock()
+
+
+def test_a_forked_child_does_not_keep_the_claim_of_its_parent(tmp_path):
+    held = lease.acquire(tmp_path / "claim.lock")
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    child.start()
+    held.release()
+    lease.acquire(tmp_path / "claim.lock").release()
+    child.kill()
+    child.join()
+
+
+def test_the_status_on_disk_is_whole_json_at_every_moment(tmp_path):
+    run = ResultStore(tmp_path).run(RUN_ID)
+    run.create("a: 1", MANIFEST)
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(run.path)], stdout=subprocess.PIPE)
+    writer.stdout.readline()
+    for _ in range(500):
+        json.loads((run.path / "manifest.json").read_text())
+        assert run.status == "running"
+    writer.kill()
+    writer.communicate()

@@ -1,0 +1,134 @@
+"""The results root as data frames, and what it says of things that are not ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness.store import ResultStore, SchemaMismatch, StoreError
+
+IDS = [f"{number:016x}" for number in range(3)]
+
+
+@pytest.fixture
+def store(tmp_path) -> ResultStore:
+    store = ResultStore(tmp_path / "results")
+    for seed, run_id in enumerate(IDS):
+        run = store.run(run_id)
+        run.create("", {"arm_id": "a", "seed": seed, "status": "finished", "labels": {}, "attempts": []})
+        for step in range(1, seed + 2):
+            run.append_step({"step": step, "reward_mean": seed / 4})
+    return store
+
+
+def test_an_absent_store_is_empty_and_reading_does_not_make_it(tmp_path):
+    store = ResultStore(tmp_path / "none")
+    assert (store.run_ids(), store.problems(), store.plans()) == ([], [], [])
+    assert store.manifests().empty
+    assert store.steps([]).empty
+    assert store.samples([], "b").empty
+    assert not store.root.exists()
+
+
+def test_manifests_steps_and_last_steps_are_tidy_frames(store):
+    manifests = store.manifests()
+    assert list(manifests["run_id"]) == IDS
+    assert list(manifests["seed"]) == [0, 1, 2]
+    steps = store.steps(IDS)
+    assert steps.groupby("run_id").size().tolist() == [1, 2, 3]
+    assert steps.columns[0] == "run_id"
+    assert list(store.last_steps(IDS)["step"]) == [1, 2, 3]
+
+
+def test_foreign_and_newer_things_are_skipped_and_reported(store):
+    runs = store.root / "runs"
+    (runs / "notes.txt").write_text("mine")
+    (runs / "old_results").mkdir()
+    (runs / ".hidden.tmp").mkdir()
+    (runs / ("f" * 16)).mkdir()
+    for name, text in [
+        ("e" * 16, '{"schema_version": 2}'),
+        ("d" * 16, '{"schema'),
+        ("c" * 16, '{"schema_version": 1, "run_id": "0000000000000000", "status": "finished"}'),
+        ("b" * 16, '{"status": "finished"}'),
+    ]:
+        (runs / name).mkdir()
+        (runs / name / "manifest.json").write_text(text)
+    assert store.run_ids() == IDS
+    assert len(store.manifests()) == 3
+    problems = "\n".join(store.problems())
+    assert len(store.problems()) == 7
+    for reason in ("notes.txt is not a run", "old_results is not a run", "no manifest.json", "newer version"):
+        assert reason in problems
+    assert "is not JSON" in problems
+    assert "is the manifest of run '0000000000000000'" in problems
+    assert "has no schema_version" in problems
+    with pytest.raises(SchemaMismatch, match="written by a newer version of the harness"):
+        store.run("e" * 16).manifest()
+
+
+def test_plans_come_back_and_errors_name_the_file(store):
+    store.write_plan("dapo_ladder", {"name": "dapo_ladder", "arms": []})
+    assert store.plan("dapo_ladder") == {"schema_version": 1, "name": "dapo_ladder", "arms": []}
+    with pytest.raises(StoreError, match=r"none/plan\.json does not exist \(plans here: dapo_ladder\)"):
+        store.plan("none")
+    (store.root / "experiments/newer").mkdir()
+    (store.root / "experiments/newer/plan.json").write_text('{"schema_version": 2}')
+    assert store.plans() == ["dapo_ladder", "newer"]
+    assert any("newer version" in problem for problem in store.problems())
+
+
+def test_samples_of_several_runs_and_steps(store):
+    from test_run_dir import samples
+
+    store.run(IDS[0]).write_samples("b", 1, 0, samples())
+    store.run(IDS[0]).write_samples("b", 1, 20, samples())
+    store.run(IDS[1]).write_samples("b", 1, 10, samples())
+    assert len(store.samples(IDS, "b")) == 6
+    last = store.samples(IDS, "b", step="last", columns=["correct"])
+    assert list(last.columns) == ["run_id", "step", "correct"]
+    assert last.groupby("run_id")["step"].max().to_dict() == {IDS[0]: 20, IDS[1]: 10}
+    assert len(store.samples(IDS, "b", step=0)) == 2
+    assert store.samples(IDS, "other", columns=["correct"]).columns.tolist() == ["run_id", "step", "correct"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and sys.platform != "linux", reason="root may write anywhere")
+def test_a_read_only_store_can_be_read_and_refuses_writes_by_name(store):
+    code = """
+import os, sys
+from harness.store import ResultStore, StoreReadOnly
+store = ResultStore(sys.argv[1])
+store.manifests(), store.steps(store.run_ids())  # imports all it needs while it may read the interpreter
+if os.geteuid() == 0:
+    os.setuid(65534)
+assert len(store.manifests()) == 3 and len(store.steps(store.run_ids())) == 6 and store.problems() == []
+assert store.run(store.run_ids()[0]).claimed_by() is None
+run = store.run(store.run_ids()[0])
+for write in (run.lock, run.new_attempt, lambda: run.append_step({"step": 9}), lambda: store.cache_dir("x"),
+              lambda: run.write_manifest(run.manifest()), lambda: store.write_plan("p", {})):
+    try:
+        write()
+    except StoreReadOnly as error:
+        assert "cannot write" in str(error) and "runtime.results" in str(error), error
+    else:
+        raise AssertionError("wrote to a read-only store")
+"""
+    for path in [store.root, *store.root.rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    for parent in list(store.root.parents)[:3]:
+        parent.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(store.root)], capture_output=True, text=True, check=False
+    )
+    for path in [store.root, *store.root.rglob("*")]:
+        path.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_store_imports_no_heavy_library():
+    heavy = {"torch", "vllm", "transformers", "ray", "wandb"}
+    code = f"import sys, harness.store; sys.exit(bool({heavy} & {{*sys.modules}}))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,83 @@
+"""Workers for the tests of the supervisor; the fork server imports this module by PYTHONPATH."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from harness.store import RunDir
+
+CHECKPOINT_EVERY = 5
+
+
+def steps(path: Path) -> int:
+    """`steps` steps of `seconds` each, deterministic, with checkpoints; resumes, and stops when asked."""
+    run = RunDir(path)
+    config = yaml.safe_load(run.config())
+    stopping: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
+    value, done = config["seed"], 0
+    for done, checkpoint in run.checkpoints()[-1:]:  # noqa: B007
+        value = int((checkpoint / "value").read_text())
+
+    def save(directory: Path) -> None:
+        (directory / "value").write_text(str(value))
+
+    attempt = len(list((path / "attempts").iterdir())) - 1
+    for step in range(done + 1, config["steps"] + 1):
+        time.sleep(config["seconds"])
+        value = (value * 6364136223846793005 + step) % 2**63
+        run.append_step({"step": step, "attempt": attempt, "reward_mean": value / 2**63})
+        if stopping or step % CHECKPOINT_EVERY == 0:
+            run.publish_checkpoint(step, save, keep=2)
+        if stopping:
+            return 75
+    run.write_samples("stub", 1, config["steps"], _samples(value))
+    return 0
+
+
+def _samples(value: int) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "problem_id": [f"p{index}" for index in range(4)],
+            "sample_index": 0,
+            "sampling_seed": [value + index for index in range(4)],
+            "max_response_tokens": 32,
+            "response_tokens": 5,
+            "finish_reason": "stop",
+            "answer": [str(value), None, "1", "2"],
+            "correct": [value % 2 == 0, False, True, False],
+            "verdict": "right",
+            "method": "integer",
+            "entropy_sum_nats": 1.5,
+            "log_prob_sum": -2.5,
+            "response": "r",
+        }
+    )
+
+
+def by_config(path: Path) -> int:
+    """Do what the configuration says: return a code, raise, die of a signal, or leave a grandchild behind."""
+    config = yaml.safe_load(RunDir(path).config())
+    with open(path / "calls.txt", "a") as calls:
+        calls.write(f"{os.getpid()}\n")
+    match config.get("do"):
+        case "raise":
+            print("about to fail", file=sys.stderr)
+            raise RuntimeError("reward model exploded")
+        case "signal":
+            os.kill(os.getpid(), config["signal"])
+        case "grandchild":
+            child = subprocess.Popen(["sleep", "1000"])
+            (path / "grandchild.txt").write_text(str(child.pid))
+        case "environment":
+            (path / "environment.txt").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    time.sleep(config.get("seconds", 0))
+    return int(config.get("code", 0))

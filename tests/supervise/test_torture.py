@@ -1,0 +1,71 @@
+"""Random kills of supervisors, fork servers and workers change nothing in the final table."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from sweep_support import Supervisor, final_table, wait_until
+
+from harness.store import ResultStore
+
+STEPS, SECONDS = 40, 0.01
+RUNS_PER_KILL = 1.2  # enough work that the sweep outlives the kills
+
+
+def torture(root: Path, kills: int, seed: int) -> None:
+    chance = random.Random(seed)
+    runs = int(kills * RUNS_PER_KILL) + 2
+    landed = 0
+    for _ in range(kills):
+        supervisor = Supervisor(root, runs, STEPS, SECONDS)
+        wait_until(lambda s=supervisor: bool(s.others()) or s.process.poll() is not None, what="a worker")
+        time.sleep(chance.uniform(0.0, 1.0))
+        landed += supervisor.process.poll() is None
+        match chance.choice(["supervisor", "supervisor", "any", "polite"]):
+            case "supervisor":
+                supervisor.kill()
+            case "any":  # the fork server or a worker, then, in the middle of the recovery, the supervisor
+                for pid in chance.sample(supervisor.others(), k=min(1, len(supervisor.others()))):
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(chance.uniform(0.0, 0.2))
+                supervisor.kill()
+            case "polite":
+                supervisor.kill(signal.SIGTERM)
+        supervisor.output()
+        wait_until(lambda s=supervisor: not s.others(), seconds=5, what="orphaned workers to end")
+    assert landed >= kills * 0.7, "the sweep was over too early to be tortured"
+
+    assert "failed=[]" in Supervisor(root, runs, STEPS, SECONDS).output()
+    assert "failed=[]" in Supervisor(root, runs, STEPS, SECONDS).output()
+
+    Supervisor(root.parent / "undisturbed", runs, STEPS, 0.0).output()
+    store, undisturbed = ResultStore(root), ResultStore(root.parent / "undisturbed")
+    assert final_table(store) == final_table(undisturbed)
+    assert store.problems() == []
+    for run_id in store.run_ids():
+        check_history(store, run_id)
+
+
+def check_history(store: ResultStore, run_id: str) -> None:
+    run = store.run(run_id)
+    outcomes = [attempt["outcome"] for attempt in run.manifest()["attempts"]]
+    assert outcomes.count("finished") == 1, f"run exactly once to its end: {outcomes}"
+    assert outcomes[-1] == "finished"
+    attempts = [json.loads(line)["attempt"] for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+    assert attempts == sorted(attempts), "an older attempt was still writing"
+
+
+def test_random_kills_change_nothing_in_the_final_table(tmp_path):
+    kills = int(os.environ.get("HARNESS_TORTURE_KILLS", "5"))
+    torture(tmp_path / "results", kills, seed=int(os.environ.get("HARNESS_TORTURE_SEED", "0")))
+
+
+@pytest.mark.slow
+def test_a_hundred_random_kills_change_nothing_in_the_final_table(tmp_path):
+    torture(tmp_path / "results", 100, seed=1)
