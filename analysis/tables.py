@@ -1,0 +1,289 @@
+"""The tables of an experiment: scores and deltas, diagnostics, cost, attribution, grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from analysis.attribution import (
+    Attribution,
+    IncompleteDesign,
+    interactions,
+    main_effects,
+    shapley,
+)
+from analysis.grid import grid_axes, grid_value
+from analysis.plan import Arm, Plan
+from analysis.power import minimum_detectable_difference, seeds_needed
+from analysis.results import Results
+from analysis.statistics import Estimate, holm
+from analysis.table import Cell, Column, Table
+
+REFERENCE = {
+    "cumulative": "rung below",
+    "leave_one_out": "full recipe",
+    "one_factor": "base",
+    "factorial": "base",
+    "shapley": "base",
+    "arms": "reference",
+}
+
+
+def all_tables(results: Results) -> list[Table]:
+    """Every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
+    tables = [main_table(results), answers_table(results), behaviour_table(results)]
+    tables += attribution_tables(results)
+    grid = grid_table(results)
+    return [*tables, *([grid] if grid else []), cost_table(results)]
+
+
+def main_table(results: Results) -> Table:
+    """Score per arm with its interval, deltas with Holm-corrected words, published value and source."""
+    plan = results.experiment.plan
+    below = _holm_family(results, {arm.name: _reference(plan, arm) for arm in plan.arms})
+    to_base = _holm_family(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
+    rows: list[Mapping[str, Cell]] = []
+    before = _before_row(results, {"score": "avg"})
+    if before:
+        rows.append(before)
+    for arm in plan.arms:
+        rows.append(
+            {
+                "arm": arm.label,
+                "score": results.mean(arm, "avg"),
+                "delta": below.get(arm.name),
+                "delta_base": to_base.get(arm.name),
+                "seeds": _seeds(results, arm),
+                "published": None
+                if arm.published is None
+                else f"{arm.published.value:g} {arm.published.unit}",
+                "source": None if arm.published is None else arm.published.source,
+            }
+        )
+    reference = REFERENCE[plan.design]
+    columns = [
+        Column("arm", "arm"),
+        Column("score", f"{_metric(results)} % (95 % interval)", scale=100),
+        Column("delta", f"Δ to {reference} (95 % interval)", scale=100, signed=True, words=True),
+    ]
+    if plan.design == "cumulative" and len(plan.arms) > 2:
+        columns.append(Column("delta_base", "Δ to base (95 % interval)", scale=100, signed=True, words=True))
+    columns += [Column("seeds", "seeds"), Column("published", "published"), Column("source", "source")]
+    return Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below))
+
+
+def answers_table(results: Results) -> Table:
+    """Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
+    plan, n = results.experiment.plan, _samples(results)
+    metrics = [Column(f"{name}@{k}", f"{name}@{k} %", scale=100) for name in ("pass", "maj") for k in _ks(n)]
+    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
+    metrics += [Column(f"avg:{cap}", f"avg@{n} %, cap {cap}", scale=100) for cap in caps]
+    metrics.append(Column("best_on_test", "best on test (biased) %", scale=100))
+    notes = (
+        "Means over seeds. Pass@k is unbiased; Maj@k is the expectation over k-subsets with uniform ties; "
+        "missing answers take a place and cannot win.",
+        "Best on test picks the checkpoint on the test problems: inflated, and no result.",
+    )
+    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, notes)
+
+
+def behaviour_table(results: Results) -> Table:
+    """Response length by outcome, truncation, entropy and generated tokens at the checkpoint."""
+    plan, n = results.experiment.plan, _samples(results)
+    metrics = [
+        Column("tokens_all_mean", "length, tokens"),
+        Column("tokens_right_mean", "length right"),
+        Column("tokens_wrong_mean", "length wrong"),
+        Column("truncated_fraction", "truncated %", scale=100),
+        Column("truncated_right_fraction", "truncated, right %", scale=100),
+        Column("no_answer_fraction", "no answer %", scale=100),
+        Column("entropy_nats", "entropy, nats", digits=3),
+        Column("train_generated_tokens_total", "generated tokens, k", digits=0, scale=1e-3),
+        Column("tokens_to_target", "tokens to target, k", digits=0, scale=1e-3),
+    ]
+    declared = plan.target_accuracy is not None
+    notes = (
+        "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
+        f"Tokens to target: generated tokens until avg@{n} first reaches {100 * results.target:.1f} % "
+        f"({'declared' if declared else 'the final score of ' + plan.base.label}), linear between "
+        "evaluations, mean of the seeds that reach it.",
+    )
+    return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
+
+
+def _means_table(
+    results: Results, name: str, title: str, metrics: list[Column], notes: tuple[str, ...]
+) -> Table:
+    plan = results.experiment.plan
+    before = _before_row(results, {column.key: column.key for column in metrics})
+    rows: list[Mapping[str, Cell]] = [before] if before else []
+    for arm in plan.arms:
+        cells: dict[str, Cell] = {"arm": arm.label}
+        for column in metrics:
+            metric, _, cap = column.key.partition(":")
+            cells[column.key] = results.mean(arm, metric, int(cap) if cap else None).value
+        rows.append(cells)
+    columns = (Column("arm", "arm"), *metrics)
+    return Table(f"{plan.name}-{name}", f"{plan.title} ({title})", columns, tuple(rows), notes)
+
+
+def cost_table(results: Results) -> Table:
+    """Wall seconds by phase and generated tokens per second; not deterministic, so apart from the rest."""
+    plan, steps = results.experiment.plan, results.experiment.steps
+    phases = ("rollout", "verify", "train", "evaluate", "total")
+    rows: list[Mapping[str, Cell]] = []
+    for arm in plan.arms:
+        own = steps[steps["arm"] == arm.name] if len(steps) else steps
+        row: dict[str, Cell] = {"arm": arm.label, "seeds": _seeds(results, arm)}
+        if len(own):
+            runs = own.groupby("run_id")
+            for phase in phases:
+                row[phase] = float(runs[f"seconds_{phase}"].sum().mean())
+            row["tokens"] = float(runs["generated_tokens"].sum().mean())
+            total = float(own["seconds_rollout"].sum())
+            row["rate"] = float(own["generated_tokens"].sum()) / total if total > 0 else None
+        rows.append(row)
+    columns = (
+        Column("arm", "arm"),
+        Column("seeds", "seeds"),
+        *(Column(phase, f"{phase}, s") for phase in phases),
+        Column("tokens", "generated tokens, k", digits=0, scale=1e-3),
+        Column("rate", "tokens per rollout second", digits=0),
+    )
+    note = "Wall time: mean per run, on the machine and load of the day; it differs from run to run."
+    return Table("cost", f"{plan.title} (cost)", columns, tuple(rows), (note,))
+
+
+def attribution_tables(results: Results) -> list[Table]:
+    """Main effects and interactions of a factorial, Shapley values; a note where arms are missing."""
+    plan = results.experiment.plan
+    if plan.design not in ("factorial", "shapley"):
+        return []
+    patches = list(dict.fromkeys(name for arm in plan.arms for name in arm.patches))
+    scores = {frozenset(arm.patches): results.scores(arm, "avg") for arm in plan.arms}
+    wanted = [("shapley", "Shapley value")]
+    if plan.design == "factorial":
+        wanted = [("main-effects", "main effect"), ("interactions", "interaction"), *wanted]
+    tables = []
+    for key, header in wanted:
+        try:
+            if key == "shapley":
+                found = shapley(patches, scores, plan.orders or None)
+            else:
+                found = (main_effects if key == "main-effects" else interactions)(patches, scores)
+        except IncompleteDesign as error:
+            found = Attribution((), ())
+            notes = [f"Not computed: {error}."]
+        else:
+            notes = ["Per seed first, then Student's t; Holm correction over the rows of this table."]
+            notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
+        columns = (
+            Column("patch", "patch"),
+            Column("effect", f"{header}, points (95 % interval)", scale=100, signed=True, words=True),
+        )
+        rows: list[Mapping[str, Cell]] = [
+            {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
+        ]
+        tables.append(
+            Table(f"{plan.name}-{key}", f"{plan.title} ({header}s)", columns, tuple(rows), tuple(notes))
+        )
+    return tables
+
+
+def grid_table(results: Results) -> Table | None:
+    """Score by the two settings that vary over the arms, or None where the arms are no grid."""
+    plan = results.experiment.plan
+    axes = grid_axes(plan)
+    if axes is None or len(axes) != 2:
+        return None
+    (row_key, row_values), (column_key, column_values) = axes.items()
+    columns = [Column("setting", f"{row_key} \\ {column_key}")]
+    columns += [Column(f"c{i}", str(value), scale=100) for i, value in enumerate(column_values)]
+    cells = {
+        (grid_value(plan, arm, row_key), grid_value(plan, arm, column_key)): results.mean(arm, "avg")
+        for arm in plan.arms
+    }
+    rows = [
+        {"setting": str(r), **{f"c{i}": cells.get((r, c)) for i, c in enumerate(column_values)}}
+        for r in row_values
+    ]
+    note = f"{_metric(results)} in %, mean over seeds with its 95 % interval."
+    return Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), (note,))
+
+
+def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, ...]:
+    plan = results.experiment.plan
+    design = "paired by seed" if plan.paired else "independent seeds, Welch"
+    notes = [
+        f"{_metric(results)} on {plan.benchmark}, cap {plan.primary_cap} tokens, checkpoint rule "
+        f"{plan.checkpoint_rule}. Intervals: Student's t over training seeds ({design}), problems fixed.",
+        "The words resolved / not resolved are after Holm's correction over the differences of a column; the "
+        "intervals are not corrected.",
+    ]
+    single = [arm for arm in plan.arms if len(results.scores(arm, "avg")) == 1]
+    if single:
+        notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
+    notes += _power_notes(below, plan.paired)
+    notes += [f"Missing: {line}." for line in (*results.experiment.notes, *results.notes)]
+    return tuple(notes)
+
+
+def _power_notes(below: Mapping[str, Estimate], paired: bool) -> list[str]:
+    known = [e for e in below.values() if e.seeds > 1 and not math.isnan(e.standard_error)]
+    if not known:
+        return []
+    seeds = min(e.seeds for e in known)
+    per_seed = [e.standard_error * math.sqrt(e.seeds / (1 if paired else 2)) for e in known]
+    sd = float(np.sqrt(np.mean(np.square(per_seed))))
+    found = minimum_detectable_difference(sd, seeds, paired=paired)
+    enough = seeds_needed(found / 2, sd, paired=paired) if found > 0 else None
+    note = f"With {seeds} seeds a single difference of {100 * found:.1f} points is found with 80 % power"
+    return [f"{note}; half of it needs {enough} seeds." if enough else f"{note}."]
+
+
+def _holm_family(results: Results, references: Mapping[str, Arm | None]) -> dict[str, Estimate]:
+    plan = results.experiment.plan
+    pairs = [(plan.arm(name), reference) for name, reference in references.items() if reference is not None]
+    corrected = holm([results.difference(arm, reference) for arm, reference in pairs])
+    return {arm.name: estimate for (arm, _), estimate in zip(pairs, corrected, strict=True)}
+
+
+def _reference(plan: Plan, arm: Arm) -> Arm | None:
+    """The arm a delta is taken to: the parent, or the base where no parents are declared."""
+    if arm.parent is not None:
+        return plan.arm(arm.parent)
+    return None if arm.name == plan.base.name else plan.base
+
+
+def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell] | None:
+    """Step 0: one value per metric, averaged over all runs (they share the warm-up checkpoint)."""
+    plan, before = results.experiment.plan, results.before
+    rows = before[before["cap"] == plan.primary_cap] if len(before) else before
+    if not len(rows):
+        return None
+    cells: dict[str, Cell] = {"arm": "before RL"}
+    for key, metric in metrics.items():
+        name, _, cap = metric.partition(":")
+        source = before[before["cap"] == int(cap)] if cap else rows
+        cells[key] = float(source[name].mean()) if name in source and len(source) else None
+    return cells
+
+
+def _seeds(results: Results, arm: Arm) -> str:
+    return f"{len(results.scores(arm, 'avg'))}/{len(results.experiment.plan.seeds)}"
+
+
+def _samples(results: Results) -> int:
+    frame = results.per_seed
+    return int(frame["samples"].max()) if len(frame) else 0
+
+
+def _metric(results: Results) -> str:
+    return f"avg@{_samples(results)}" if _samples(results) else "avg@n"
+
+
+def _ks(n: int) -> list[int]:
+    """The k worth a column: n/4 (Pass@k needs n >= 2k to be smooth) and n itself."""
+    return sorted({k for k in (n // 4, n) if k >= 2 and (k & (k - 1) == 0 or k == n)})
