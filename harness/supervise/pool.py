@@ -209,8 +209,8 @@ class _Pool:
         if isinstance(event, Started):
             running.attempt.started(event.pid)
             return
-        del self._running[event.run_id]
         outcome = running.attempt.end(event.code, stopping=self._stops > 0, note=event.note)
+        del self._running[event.run_id]
         self._release(running.gpus)
         getattr(self._summary, outcome).append(event.run_id)
         if outcome == "failed":

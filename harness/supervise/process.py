@@ -112,7 +112,11 @@ class Workers:
         if self._control is not None:
             self._control.close()
         if self._server is not None:
-            self._server.wait(_CLOSE_SECONDS)
+            try:
+                self._server.wait(_CLOSE_SECONDS)
+            except subprocess.TimeoutExpired:  # still loading its libraries
+                self._server.kill()
+                self._server.wait()
         if self._log is not None:
             self._log.close()
         self._server = self._control = self._log = None

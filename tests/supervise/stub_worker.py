@@ -72,6 +72,9 @@ def by_config(path: Path) -> int:
         case "raise":
             print("about to fail", file=sys.stderr)
             raise RuntimeError("reward model exploded")
+        case "exit_message":
+            print("unfinished line", end="")
+            sys.exit("no such data set: see conf/benchmark")
         case "signal":
             os.kill(os.getpid(), config["signal"])
         case "grandchild":

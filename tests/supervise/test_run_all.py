@@ -88,6 +88,12 @@ def test_one_failure_of_any_kind_never_ends_the_rest(store):
     assert store.run(ids[5]).status == "interrupted"
 
 
+def test_the_last_words_of_a_worker_are_kept(store):
+    summary = run(store, [spec(0, do="exit_message")])
+    assert summary.errors[spec(0).run_id] == "exit code 1; no such data set: see conf/benchmark"
+    assert (store.run(spec(0).run_id).path / "attempts/000/stdout.log").read_text() == "unfinished line"
+
+
 def test_a_failed_run_gets_one_new_attempt_per_call(store):
     run(store, [spec(0, code=3)])
     summary = run(store, [spec(0)])  # the cause was outside the identity of the run and is gone
