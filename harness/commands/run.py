@@ -1,0 +1,80 @@
+"""Run an experiment: plan, check, train, evaluate, answer. Repeat it at any moment: finished runs are never run again.
+
+harness run experiment=dapo_ladder
+harness run experiment=dapo_ladder 'experiment.seeds=[0,1]' training.steps=20
+harness run -m 'rung=glob(dapo_*)' seed=0,1,2
+harness run algorithm=dapo seed=3
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from harness.answer import write_answer
+from harness.checks import report_checks
+from harness.dispatch import dispatch
+from harness.plan import Plan, plan_experiment, plan_multirun
+from harness.progress import progress_on
+from harness.store import ResultStore
+from harness.supervise import Summary
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument(
+        "-m", "--multirun", action="store_true", help="expand overrides as Hydra's multirun does"
+    )
+    parser.add_argument("--no-answer", action="store_true", help="do not write tables and figures at the end")
+    parser.add_argument(
+        "overrides", nargs="*", help="Hydra overrides, for example experiment=dapo_ladder training.steps=50"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    plan = make_plan(options.overrides, options.multirun)
+    config = plan.arms[0].config
+    store = ResultStore(config.runtime.results)
+    report_checks(plan, config.runtime.checks)
+    store.write_plan(plan.experiment.name, plan.record())
+    summary = dispatch(plan, store, progress_on(sys.stderr))
+    print(describe(plan, summary))
+    if not options.no_answer:
+        write_answer(store, plan.experiment.name)
+    return exit_code(summary)
+
+
+def make_plan(overrides: list[str], multirun: bool) -> Plan:
+    """An experiment where one is named, else Hydra's multirun (of which a single run is the smallest)."""
+    if any(item.startswith("experiment=") for item in overrides) and not multirun:
+        return plan_experiment(overrides)
+    return plan_multirun(overrides)
+
+
+def describe(plan: Plan, summary: Summary) -> str:
+    """What the invocation did, in a line or a few."""
+    total = len(plan.specs)
+    if len(summary.skipped) == total:
+        return f"{plan.experiment.name}: all {total} runs were finished already; nothing to do"
+    parts = [f"{len(summary.finished)} finished", f"{len(summary.skipped)} were finished before"]
+    for label in ("failed", "interrupted", "elsewhere", "not_started"):
+        count = len(getattr(summary, label))
+        if count:
+            parts.append(f"{count} {label.replace('_', ' ')}")
+    lines = [f"{plan.experiment.name}: {total} runs: {', '.join(parts)}"]
+    lines += [
+        f"  {run_id} failed: {reason.strip().splitlines()[-1]}"
+        for run_id, reason in summary.errors.items()
+        if reason.strip()
+    ]
+    if not summary.complete:
+        lines.append(f"run the same command again to finish the rest: {plan.command}")
+    return "\n".join(lines)
+
+
+def exit_code(summary: Summary) -> int:
+    """0: complete; 1: something failed; 75: stopped or elsewhere, repeat the command."""
+    if summary.failed:
+        return 1
+    return 0 if summary.complete else 75

@@ -1,0 +1,28 @@
+"""The configuration error and the one-line checks that raise it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot run; the message names the key and the fix."""
+
+
+def require(key: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise unless `value` is one of `choices`; the message names the nearest one."""
+    if value in choices:
+        return
+    from harness.registry import nearest
+
+    raise ConfigError(
+        f"{key}={value!r} is not known{nearest(str(value), [str(choice) for choice in choices])}"
+    )
+
+
+def require_range(key: str, value: float, low: float, high: float = float("inf")) -> None:
+    """Raise unless low <= value <= high."""
+    if not low <= value <= high:
+        bound = f"at least {low:g}" if high == float("inf") else f"between {low:g} and {high:g}"
+        raise ConfigError(f"{key}={value!r} must be {bound}")

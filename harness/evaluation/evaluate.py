@@ -1,0 +1,96 @@
+"""Evaluating a policy on fixed problems with fixed sampling seeds; every sample is kept.
+
+One request per sample at the largest cap yields every smaller cap exactly: sampling is causal and its noise belongs to (problem,
+sample, position), so a smaller cap only cuts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from harness.benchmark import Benchmark, load_benchmark
+from harness.config import RunConfig
+from harness.grading import Grader
+from harness.rollout.noise import key, sample_seeds
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+from harness.store import RunDir
+from harness.store.schema import SAMPLES
+
+
+class Evaluator:
+    """Evaluates the engine's current weights on the configured benchmarks and stores the graded samples."""
+
+    def __init__(
+        self, config: RunConfig, run: RunDir, engine: RolloutEngine, tokenizer: Any, grader: Grader
+    ) -> None:
+        self.protocol, self.run, self.engine = config.evaluation, run, engine
+        self.tokenizer, self.grader = tokenizer, grader
+        self.benchmarks = {name: load_benchmark(item) for name, item in self.protocol.benchmarks.items()}
+        self.prompts = {
+            name: [tokenizer(problem.prompt)["input_ids"] for problem in benchmark.problems]
+            for name, benchmark in self.benchmarks.items()
+        }
+
+    def evaluate(self, step: int) -> None:
+        """Sample, grade and store all benchmarks; a benchmark that already has samples of this step is skipped."""
+        for name, benchmark in self.benchmarks.items():
+            if step in self.run.sample_steps(name):
+                continue
+            seeds = evaluation_seeds(self.protocol.seed, name, benchmark, self.protocol.samples_per_problem)
+            completions = self.engine.generate(
+                self.prompts[name],
+                seeds,
+                SamplingParams(
+                    max_response_tokens=max(self.protocol.caps),
+                    temperature=self.protocol.temperature,
+                    top_p=self.protocol.top_p,
+                    stop_token_ids=(int(self.tokenizer.eos_token_id),),
+                ),
+            )
+            tables = [
+                self._table(benchmark, seeds, completions.prefix(cap), cap)
+                for cap in sorted(set(self.protocol.caps))
+            ]
+            self.run.write_samples(name, benchmark.version, step, pa.concat_tables(tables))
+
+    def _table(self, benchmark: Benchmark, seeds: np.ndarray, completions: Completions, cap: int) -> pa.Table:
+        """One row per sample under one cap, with the store's columns."""
+        samples = seeds.shape[1]
+        texts = self.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
+        golds = [problem.gold for problem in benchmark.problems for _ in range(samples)]
+        verdicts = self.grader.grade(texts, golds).verdicts
+        rows = len(texts)
+        return pa.table(
+            {
+                "problem_id": [problem.id for problem in benchmark.problems for _ in range(samples)],
+                "sample_index": np.tile(np.arange(samples, dtype=np.int32), len(benchmark.problems)),
+                "sampling_seed": seeds.reshape(-1),
+                "max_response_tokens": np.full(rows, cap, dtype=np.int32),
+                "response_tokens": completions.lengths_R.numpy().astype(np.int32),
+                "finish_reason": ["stop" if done else "length" for done in completions.finished_R.tolist()],
+                "answer": [verdict.answer for verdict in verdicts],
+                "correct": [verdict.correct for verdict in verdicts],
+                "verdict": [verdict.verdict for verdict in verdicts],
+                "method": [verdict.method for verdict in verdicts],
+                "entropy_sum_nats": _per_response(completions.entropy_N, completions),
+                "log_prob_sum": _per_response(completions.log_probs_N, completions),
+                "response": texts,
+            },
+            schema=SAMPLES,
+        )
+
+
+def evaluation_seeds(seed: int, name: str, benchmark: Benchmark, samples: int) -> np.ndarray:
+    """One 64-bit seed a (problem, sample): the same for every run and step, so that arms are evaluated with the same noise."""
+    keys = [int(key("problem", problem.id)) for problem in benchmark.problems]
+    return sample_seeds(key("evaluation", seed, name), np.array(keys, dtype=np.uint64), samples)
+
+
+def _per_response(values_N: torch.Tensor, completions: Completions) -> np.ndarray:
+    response_N = torch.arange(len(completions.lengths_R)).repeat_interleave(completions.lengths_R)
+    sums = torch.zeros(len(completions.lengths_R), dtype=torch.float64)
+    return sums.index_add_(0, response_N, values_N.double()).float().numpy()

@@ -1,0 +1,1 @@
+"""The policy network: a fused decoder for Llama/Qwen shapes, and reading and writing transformers checkpoints."""

@@ -1,0 +1,70 @@
+"""Ordinary `transformers` checkpoint folders: read into the fused decoder, written so that any other tool can load them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.config_error import ConfigError
+from harness.model.decoder import Decoder
+from harness.model.linear import Linear
+
+_WEIGHTS = "model.safetensors"
+
+
+def read_state(folder: Path) -> dict[str, torch.Tensor]:
+    """All tensors of a checkpoint folder, sharded or not.
+
+    Raises:
+        ConfigError: there are no safetensors weights in the folder.
+    """
+    index = folder / f"{_WEIGHTS}.index.json"
+    if index.exists():
+        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+    elif (folder / _WEIGHTS).exists():
+        names = [_WEIGHTS]
+    else:
+        raise ConfigError(f"{folder} holds no {_WEIGHTS}; give the folder of a saved transformers model")
+    state: dict[str, torch.Tensor] = {}
+    for name in names:
+        state |= load_file(folder / name)
+    return state
+
+
+def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype = torch.float32) -> Decoder:
+    """The fused decoder of a checkpoint folder, in `dtype`.
+
+    Raises:
+        UnsupportedArchitectureError: the architecture is not Llama, Qwen2 or Qwen3.
+    """
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder)
+    state = {name: tensor.to(dtype) for name, tensor in read_state(folder).items()}
+    decoder = Decoder.from_transformers(config, state, Linear(linear_kernel))
+    return decoder.to(dtype)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer of a checkpoint folder."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def save_decoder(decoder: Decoder, like: Path, folder: Path) -> None:
+    """Write the decoder's weights under `transformers` names, with the config and tokenizer files of the folder `like`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted(like.iterdir()):
+        if (
+            source.is_file()
+            and source.suffix in (".json", ".jinja", ".txt", ".model")
+            and "index" not in source.name
+        ):
+            (folder / source.name).write_bytes(source.read_bytes())
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in decoder.named().items()}
+    save_file(tensors, folder / _WEIGHTS, metadata={"format": "pt"})

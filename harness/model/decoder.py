@@ -1,0 +1,239 @@
+"""A Llama / Qwen2 / Qwen3 decoder with fused weights, shared by the sampler and the update.
+
+The parameters are those of the `transformers` model with the same mathematics; q, k, v and gate, up are stored fused, so that
+small models spend fewer operator calls. `to_transformers` gives back the ordinary names. Dimension letters: B sequences,
+S positions, N = B·S tokens, E hidden, H heads, K key/value heads, D head size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import nn
+
+from harness.model.linear import Linear
+
+SUPPORTED = ("llama", "qwen2", "qwen3")
+
+
+class UnsupportedArchitectureError(ValueError):
+    """The checkpoint's architecture is not one that the fused decoder computes."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a decoder, read from a `transformers` configuration."""
+
+    model_type: str
+    vocab: int
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    max_positions: int
+    norm_epsilon: float
+    rope_theta: float
+    tied: bool
+    qkv_bias: bool
+
+    @classmethod
+    def of(cls, config: Any) -> Shape:
+        """Read a `transformers` config; raise `UnsupportedArchitectureError` naming what is not supported."""
+        if config.model_type not in SUPPORTED:
+            raise UnsupportedArchitectureError(
+                f"the native engine knows {', '.join(SUPPORTED)}, not {config.model_type!r}; "
+                "use rollout=transformers for this model"
+            )
+        rope = getattr(config, "rope_parameters", None) or {}
+        kind = rope.get("rope_type", "default")
+        if kind != "default":
+            raise UnsupportedArchitectureError(
+                f"the native engine has no {kind!r} rope scaling; use rollout=transformers for this model"
+            )
+        if getattr(config, "use_sliding_window", False):
+            raise UnsupportedArchitectureError(
+                "the native engine has no sliding window; use rollout=transformers"
+            )
+        if getattr(config, "mlp_bias", False) or (config.model_type == "qwen3" and config.attention_bias):
+            raise UnsupportedArchitectureError(
+                "the native engine has no MLP or output bias; use rollout=transformers"
+            )
+        if config.hidden_act != "silu":
+            raise UnsupportedArchitectureError(f"the native engine has SiLU only, not {config.hidden_act!r}")
+        if config.model_type == "llama" and config.attention_bias:
+            raise UnsupportedArchitectureError(
+                "the native engine has no Llama attention bias; use rollout=transformers"
+            )
+        return cls(
+            model_type=config.model_type,
+            vocab=config.vocab_size,
+            hidden=config.hidden_size,
+            intermediate=config.intermediate_size,
+            layers=config.num_hidden_layers,
+            heads=config.num_attention_heads,
+            kv_heads=config.num_key_value_heads,
+            head_size=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+            max_positions=config.max_position_embeddings,
+            norm_epsilon=config.rms_norm_eps,
+            rope_theta=float(rope.get("rope_theta", getattr(config, "rope_theta", 10000.0))),
+            tied=bool(config.tie_word_embeddings),
+            qkv_bias=config.model_type == "qwen2",
+        )
+
+
+class Layer(nn.Module):
+    """One decoder layer's fused parameters."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        wide = (shape.heads + 2 * shape.kv_heads) * shape.head_size
+        self.input_norm = nn.Parameter(torch.empty(shape.hidden))
+        self.post_norm = nn.Parameter(torch.empty(shape.hidden))
+        self.qkv = nn.Parameter(torch.empty(wide, shape.hidden))
+        self.qkv_bias = nn.Parameter(torch.empty(wide)) if shape.qkv_bias else None
+        self.out = nn.Parameter(torch.empty(shape.hidden, shape.heads * shape.head_size))
+        self.gate_up = nn.Parameter(torch.empty(2 * shape.intermediate, shape.hidden))
+        self.down = nn.Parameter(torch.empty(shape.hidden, shape.intermediate))
+        qk_norm = shape.model_type == "qwen3"
+        self.q_norm = nn.Parameter(torch.empty(shape.head_size)) if qk_norm else None
+        self.k_norm = nn.Parameter(torch.empty(shape.head_size)) if qk_norm else None
+
+
+class Decoder(nn.Module):
+    """The policy: fused parameters and the full causal forward. Built by `from_transformers`."""
+
+    def __init__(self, shape: Shape, linear: Linear) -> None:
+        super().__init__()
+        self.shape = shape
+        self.linear = linear
+        self.embed = nn.Parameter(torch.empty(shape.vocab, shape.hidden))
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = nn.Parameter(torch.empty(shape.hidden))
+        self.lm_head = None if shape.tied else nn.Parameter(torch.empty(shape.vocab, shape.hidden))
+        self._rope: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    @property
+    def head(self) -> torch.Tensor:
+        """The output projection [V, E]: the embedding where the weights are tied."""
+        return self.embed if self.lm_head is None else self.lm_head
+
+    def rope(self, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosine and signed-sine tables [≥ length, D] (sine negated in the first half, so rotation is one roll)."""
+        if self._rope is None or self._rope[0].shape[0] < length or self._rope[0].device != self.embed.device:
+            size, rows = self.shape.head_size, min(max(length, 64) * 2, max(self.shape.max_positions, length))
+            inverse = 1.0 / (
+                self.shape.rope_theta ** (torch.arange(0, size, 2, dtype=torch.int64).float() / size)
+            )
+            angle = torch.arange(rows).float()[:, None] * inverse
+            cos, sin = torch.cat([angle.cos()] * 2, -1), torch.cat([-angle.sin(), angle.sin()], -1)
+            self._rope = (cos.to(self.embed), sin.to(self.embed))
+        return self._rope
+
+    def project(self, layer: Layer, x_NE: torch.Tensor) -> torch.Tensor:
+        """Norm and fused q, k, v of N tokens: [N, H + 2K, D] (q, k normalised where the architecture does)."""
+        shape = self.shape
+        normed = functional.rms_norm(x_NE, (shape.hidden,), layer.input_norm, shape.norm_epsilon)
+        qkv = self.linear(normed, layer.qkv, layer.qkv_bias)
+        heads = qkv.view(-1, shape.heads + 2 * shape.kv_heads, shape.head_size)
+        if layer.q_norm is None or layer.k_norm is None:
+            return heads
+        q, k, v = heads.split([shape.heads, shape.kv_heads, shape.kv_heads], 1)
+        size, epsilon = (shape.head_size,), shape.norm_epsilon
+        q, k = (
+            functional.rms_norm(q, size, layer.q_norm, epsilon),
+            functional.rms_norm(k, size, layer.k_norm, epsilon),
+        )
+        return torch.cat([q, k, v], 1)
+
+    def mlp(self, layer: Layer, x_NE: torch.Tensor) -> torch.Tensor:
+        """The residual SwiGLU block."""
+        shape = self.shape
+        normed = functional.rms_norm(x_NE, (shape.hidden,), layer.post_norm, shape.norm_epsilon)
+        gate, up = self.linear(normed, layer.gate_up).chunk(2, -1)
+        return x_NE + self.linear(functional.silu(gate) * up, layer.down)
+
+    def hidden(self, ids_BS: torch.Tensor) -> torch.Tensor:
+        """Final-norm hidden states [B·S, E] of right-padded sequences that all start at position 0."""
+        shape, (batch, length) = self.shape, ids_BS.shape
+        cos, sin = self.rope(length)
+        x = functional.embedding(ids_BS, self.embed).view(batch * length, shape.hidden)
+        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            heads = self.project(layer, x).view(batch, length, -1, shape.head_size).transpose(1, 2)
+            qk = heads[:, :rotated]
+            qk = qk * cos[:length] + qk.roll(half, -1) * sin[:length]
+            attended = functional.scaled_dot_product_attention(
+                qk[:, : shape.heads],
+                qk[:, shape.heads :],
+                heads[:, rotated:],
+                is_causal=True,
+                enable_gqa=shape.heads != shape.kv_heads,
+            )
+            x = x + self.linear(attended.transpose(1, 2).reshape(batch * length, -1), layer.out)
+            x = self.mlp(layer, x)
+        return functional.rms_norm(x, (shape.hidden,), self.norm, shape.norm_epsilon)
+
+    def logits(self, hidden_NE: torch.Tensor) -> torch.Tensor:
+        """Logits [N, V] of hidden states."""
+        return self.linear(hidden_NE, self.head)
+
+    # ---- transformers names -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_transformers(cls, config: Any, state: Mapping[str, torch.Tensor], linear: Linear) -> Decoder:
+        """Build from a `transformers` config and state dict; tensors are copied into fused parameters."""
+        decoder = cls(Shape.of(config), linear)
+        decoder.load_named(state)
+        return decoder
+
+    @torch.no_grad()
+    def load_named(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Copy tensors given under `transformers` names into the fused parameters, in place.
+
+        Raises:
+            KeyError: a tensor of this architecture is missing; the message names it.
+        """
+        for name, slot in self._slots().items():
+            if name not in state:
+                raise KeyError(f"the checkpoint has no tensor {name!r}")
+            if slot.shape != state[name].shape:
+                raise ValueError(
+                    f"{name}: checkpoint has {tuple(state[name].shape)}, model {tuple(slot.shape)}"
+                )
+            slot.copy_(state[name])
+
+    def named(self) -> dict[str, torch.Tensor]:
+        """Views of the parameters under `transformers` names (detached, sharing storage)."""
+        return self._slots()
+
+    def _slots(self) -> dict[str, torch.Tensor]:
+        shape = self.shape
+        sizes = [shape.heads * shape.head_size] + [shape.kv_heads * shape.head_size] * 2
+        slots = {"model.embed_tokens.weight": self.embed.detach(), "model.norm.weight": self.norm.detach()}
+        if self.lm_head is not None:
+            slots["lm_head.weight"] = self.lm_head.detach()
+        for index, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
+            prefix = f"model.layers.{index}."
+            for part, block in zip("qkv", layer.qkv.detach().split(sizes), strict=True):
+                slots[f"{prefix}self_attn.{part}_proj.weight"] = block
+            if layer.qkv_bias is not None:
+                for part, block in zip("qkv", layer.qkv_bias.detach().split(sizes), strict=True):
+                    slots[f"{prefix}self_attn.{part}_proj.bias"] = block
+            if layer.q_norm is not None and layer.k_norm is not None:
+                slots[f"{prefix}self_attn.q_norm.weight"] = layer.q_norm.detach()
+                slots[f"{prefix}self_attn.k_norm.weight"] = layer.k_norm.detach()
+            slots[f"{prefix}self_attn.o_proj.weight"] = layer.out.detach()
+            gate, up = layer.gate_up.detach().chunk(2)
+            slots |= {f"{prefix}mlp.gate_proj.weight": gate, f"{prefix}mlp.up_proj.weight": up}
+            slots[f"{prefix}mlp.down_proj.weight"] = layer.down.detach()
+            slots[f"{prefix}input_layernorm.weight"] = layer.input_norm.detach()
+            slots[f"{prefix}post_attention_layernorm.weight"] = layer.post_norm.detach()
+        return slots

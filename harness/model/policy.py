@@ -1,0 +1,82 @@
+"""The trainable policy: token log-probabilities of whole sequences, weights under `transformers` names, checkpoints."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as functional
+
+from harness.model.checkpoint import load_decoder, save_decoder
+from harness.model.decoder import Decoder
+
+
+class NativePolicy:
+    """A policy whose forward is the fused decoder; `folder` is the checkpoint it came from (config and tokenizer)."""
+
+    def __init__(self, decoder: Decoder, folder: Path) -> None:
+        self.decoder, self.folder = decoder, folder
+
+    @classmethod
+    def load(cls, folder: Path, linear_kernel: str) -> NativePolicy:
+        """Read a checkpoint folder."""
+        return cls(load_decoder(folder, linear_kernel), folder)
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """The trainable tensors."""
+        return self.decoder.parameters()
+
+    def frozen_copy(self) -> NativePolicy:
+        """A copy that is never trained: the reference policy."""
+        decoder = copy.deepcopy(self.decoder).requires_grad_(False)
+        return NativePolicy(decoder, self.folder)
+
+    def token_log_probs(
+        self,
+        prompts: Sequence[Sequence[int]],
+        tokens_N: torch.Tensor,
+        lengths_R: torch.Tensor,
+        temperature: float = 1.0,
+        with_entropy: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Log-probability (nats, of the tempered distribution) of every response token given its prompt and prefix.
+
+        Args:
+            prompts: the prompt of each of the R responses.
+            tokens_N: response tokens laid end to end.
+            lengths_R: tokens of each response, each at least 1.
+            temperature: divides the logits.
+            with_entropy: also return the entropy in nats, [N], with gradient.
+
+        Returns:
+            `log_probs_N` and `entropy_N` or None.
+        """
+        widths = torch.tensor([len(prompt) for prompt in prompts])
+        total = int((widths + lengths_R).max()) - 1  # the last token is predicted, never read
+        ids = torch.zeros(len(prompts), total, dtype=torch.long)
+        column = torch.arange(total)
+        if int(widths.min()) == int(widths.max()):
+            ids[:, : int(widths[0])] = torch.tensor(prompts)
+        else:
+            for row, prompt in enumerate(prompts):
+                ids[row, : len(prompt)] = torch.tensor(prompt)
+        inside = (column >= widths[:, None]) & (column < (widths + lengths_R - 1)[:, None])
+        last_N = torch.zeros_like(tokens_N, dtype=torch.bool)
+        last_N[lengths_R.cumsum(0) - 1] = True
+        ids[inside] = tokens_N[~last_N]
+        predicts = (column >= widths[:, None] - 1) & (column < (widths + lengths_R - 1)[:, None])
+        hidden = self.decoder.hidden(ids)[predicts.view(-1)]
+        logits = self.decoder.logits(hidden).float()
+        if temperature != 1.0:
+            logits = logits / temperature
+        if not with_entropy:
+            return -functional.cross_entropy(logits, tokens_N, reduction="none"), None
+        log_probs = logits.log_softmax(-1)
+        entropy = -(log_probs.exp() * log_probs).sum(-1)
+        return log_probs.gather(-1, tokens_N[:, None])[:, 0], entropy
+
+    def save(self, folder: Path) -> None:
+        """Write an ordinary `transformers` checkpoint folder."""
+        save_decoder(self.decoder, self.folder, folder)

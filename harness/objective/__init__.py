@@ -1,0 +1,1 @@
+"""The algebra of objectives: advantage × importance ratio × surrogate × aggregation × KL × entropy (see `objective.py`)."""

@@ -1,0 +1,101 @@
+"""Group-relative advantages: baseline × scale.
+
+A_i = (r_i - b) / s with the baseline b the group mean (GRPO, arXiv:2402.03300 §4.1), the mean of the other responses (RLOO,
+arXiv:2402.14740) or nothing, and the scale s the group's standard deviation (GRPO), the batch's (Lite PPO arXiv:2508.08221, ScaleRL
+arXiv:2510.13786) or 1 (Dr.GRPO, arXiv:2503.20783 §3.1). `batch_whiten` also subtracts the batch mean (REINFORCE++, arXiv:2501.03262
+Eq. 8). `ddof` 1 is the sample standard deviation (verl, TRL), 0 the population's (open-instruct).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import RolloutBatch
+
+BASELINES = ("group_mean", "leave_one_out", "none")
+SCALES = ("group_std", "batch_std", "batch_whiten", "none")
+
+
+@dataclass
+class Config:
+    """Baseline and scale of a group-relative advantage.
+
+    Attributes:
+        baseline: group_mean, leave_one_out or none.
+        scale: group_std, batch_std (divide by the batch's), batch_whiten (also subtract its mean) or none.
+        ddof: 0 population or 1 sample standard deviation.
+        epsilon: added to the standard deviation.
+        whiten_over: sequences or tokens: what the batch mean and standard deviation weigh equally. Over tokens a long response
+            counts more, the batch mean need not vanish, and batch_whiten gives dead groups a constant, non-zero advantage.
+    """
+
+    kind: str = "group"
+    baseline: str = "group_mean"
+    scale: str = "group_std"
+    ddof: int = 1
+    epsilon: float = 1e-6
+    whiten_over: str = "sequences"
+
+    def __post_init__(self) -> None:
+        require("algorithm.advantage.baseline", self.baseline, BASELINES)
+        require("algorithm.advantage.scale", self.scale, SCALES)
+        require("algorithm.advantage.whiten_over", self.whiten_over, ("sequences", "tokens"))
+        require("algorithm.advantage.ddof", self.ddof, (0, 1))
+
+
+def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """See the family's contract and the module docstring."""
+    returns, counted = batch.returns_PG, batch.counted_PG.double()
+    centred = centre(returns, counted, config.baseline)
+    if config.scale == "group_std":
+        centred = centred / (_group_std(returns, counted, config.ddof) + config.epsilon)
+    elif config.scale in ("batch_std", "batch_whiten"):
+        weight = counted * (batch.lengths_PG.double() if config.whiten_over == "tokens" else 1.0)
+        mean, std = weighted_moments(centred, weight, config.ddof)
+        shift = mean if config.scale == "batch_whiten" else 0.0
+        centred = (centred - shift) / (std + config.epsilon)
+    return batch.per_token(centred * counted)
+
+
+def centre(returns_PG: torch.Tensor, counted_PG: torch.Tensor, baseline: str) -> torch.Tensor:
+    """Subtract the baseline. Groups whose counted returns are equal become exactly zero (no rounding residue)."""
+    if baseline == "none":
+        return returns_PG
+    number = counted_PG.sum(1, keepdim=True)
+    mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
+    centred = returns_PG - mean
+    if baseline == "leave_one_out":
+        # r_i - mean of the others = G/(G-1) (r_i - mean); one counted response has no others and gets zero.
+        centred = centred * (number / (number - 1).clamp(min=1))
+    return centred.masked_fill(equal_returns(returns_PG, counted_PG)[:, None], 0.0)
+
+
+def equal_returns(returns_PG: torch.Tensor, counted_PG: torch.Tensor) -> torch.Tensor:
+    """Whether all counted returns of each group are exactly equal, bool [P]."""
+    out = counted_PG == 0
+    low = returns_PG.masked_fill(out, float("inf")).min(1).values
+    high = returns_PG.masked_fill(out, float("-inf")).max(1).values
+    return high <= low
+
+
+def _group_std(returns_PG: torch.Tensor, counted_PG: torch.Tensor, ddof: int) -> torch.Tensor:
+    number = counted_PG.sum(1, keepdim=True)
+    mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
+    square = ((returns_PG - mean) ** 2 * counted_PG).sum(1, keepdim=True)
+    return (square / (number - ddof).clamp(min=1)).sqrt()
+
+
+def weighted_moments(
+    values: torch.Tensor, weights: torch.Tensor, ddof: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weighted mean and standard deviation over all entries; `ddof` corrects by the total weight."""
+    total = weights.sum()
+    mean = (values * weights).sum() / total.clamp(min=1)
+    square = ((values - mean) ** 2 * weights).sum()
+    return mean, (square / (total - ddof).clamp(min=1)).sqrt()

@@ -1,0 +1,7 @@
+"""Loss aggregation: one word ("token-level"), five losses. A member defines `Config` and
+
+`response_weights(lengths_R, group_R, counts: TokenCounts, config) -> weights_R`: float64, the weight of every loss token of each response
+of one update, so that loss = Σ_i w_i Σ_t loss_it. `lengths_R` counts loss tokens (0 for a masked response), `group_R` numbers groups.
+`counts` are the update's totals over all micro-batches and ranks, counted before backward; hence the gradient does not depend on
+micro-batching, padding or ranks. A member that needs more than the totals defines `micro_batches(lengths_R, config) -> int`, too.
+"""

@@ -1,0 +1,25 @@
+"""Token mean over the whole optimiser update: Σ S_i / Σ len_i. verl's and TRL's "token-mean" / "dapo" today, Olmo 3's text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenCounts
+
+
+@dataclass
+class Config:
+    """No settings. Masked tokens are not in the denominator, so the remaining tokens weigh more (as in TRL and SkyRL)."""
+
+    kind: str = "batch_token_mean"
+
+
+def response_weights(
+    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
+) -> torch.Tensor:
+    """1 / tokens."""
+    return lengths_R.double() * 0 + 1.0 / max(counts.tokens, 1)

@@ -1,0 +1,35 @@
+"""Sum over a response's tokens divided by a constant, then mean over responses: mean_i (S_i / C). Dr.GRPO, arXiv:2503.20783.
+
+The paper's equation has no divisor at all (C = 1); its code divides by the generation budget. Under Adam the constant matters only
+through gradient clipping, Adam's epsilon and the weight of KL and entropy terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenCounts
+
+
+@dataclass
+class Config:
+    """`constant_tokens`: the divisor C; the configurations set it to the response cap, as the authors' code does."""
+
+    kind: str = "constant_sum"
+    constant_tokens: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.aggregation.constant_tokens", self.constant_tokens, 1e-9)
+
+
+def response_weights(
+    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
+) -> torch.Tensor:
+    """1 / (C · responses)."""
+    return lengths_R.double() * 0 + 1.0 / (config.constant_tokens * counts.responses)

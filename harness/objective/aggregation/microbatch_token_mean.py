@@ -1,0 +1,55 @@
+"""Mean over micro-batches of the token mean of each: what the DAPO paper's run and its 50/52 % reproduction really computed.
+
+verl before its fix (verl PR #623), TRL's "bnpo", SkyRL's "token_mean_legacy". There the micro-batch is an accident of memory layout;
+here it is declared: responses in their order, cut so that no micro-batch exceeds `micro_batch_tokens` loss tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenCounts
+
+
+@dataclass
+class Config:
+    """`micro_batch_tokens`: loss tokens at most in one declared micro-batch (a longer response has one of its own)."""
+
+    kind: str = "microbatch_token_mean"
+    micro_batch_tokens: int = 128
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.aggregation.micro_batch_tokens", self.micro_batch_tokens, 1)
+
+
+def response_weights(
+    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
+) -> torch.Tensor:
+    """1 / (tokens of the response's micro-batch · micro-batches)."""
+    index_R = _assign(lengths_R, config.micro_batch_tokens)
+    lengths = lengths_R.double()
+    tokens = lengths.new_zeros(micro_batches(lengths_R, config)).index_add_(0, index_R, lengths)
+    return 1.0 / (tokens.clamp(min=1)[index_R] * counts.micro_batches)
+
+
+def micro_batches(lengths_R: torch.Tensor, config: Config) -> int:
+    """How many declared micro-batches these responses make."""
+    index_R = _assign(lengths_R, config.micro_batch_tokens)
+    return int(index_R[-1]) + 1 if len(index_R) else 0
+
+
+def _assign(lengths_R: torch.Tensor, limit: int) -> torch.Tensor:
+    """The micro-batch number of each response, cut greedily in the given order."""
+    numbers, number, filled = [], 0, 0
+    for length in lengths_R.tolist():
+        if filled and filled + length > limit:
+            number, filled = number + 1, 0
+        filled += length
+        numbers.append(number)
+    return lengths_R.new_tensor(numbers)

@@ -1,0 +1,25 @@
+"""Mean over a response's tokens, then mean over responses: mean_i (S_i / len_i). GRPO, arXiv:2402.03300 Eq. 3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenCounts
+
+
+@dataclass
+class Config:
+    """No settings. Masked responses stay in the number of responses, as in TRL, SkyRL and oat."""
+
+    kind: str = "response_mean"
+
+
+def response_weights(
+    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
+) -> torch.Tensor:
+    """1 / (len_i · responses)."""
+    return 1.0 / (lengths_R.double().clamp(min=1) * counts.responses)

@@ -1,0 +1,29 @@
+"""k3: exp(-x) - 1 + x with x = log π - log π_ref; unbiased, never negative (GRPO, arXiv:2402.03300 Eq. 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require, require_range
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass
+class Config:
+    """`coefficient` β ≥ 0 (0: no reference policy is kept); `placement`: in the loss, or subtracted from the reward."""
+
+    kind: str = "k3"
+    coefficient: float = 0.0
+    placement: str = "loss"
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.kl.coefficient", self.coefficient, 0.0)
+        require("algorithm.kl.placement", self.placement, ("loss", "reward"))
+
+
+def estimate(log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor) -> torch.Tensor:
+    """See the family's contract."""
+    return (reference_log_probs_N - log_probs_N).expm1() + (log_probs_N - reference_log_probs_N)

@@ -1,0 +1,166 @@
+"""The objective: the only place where advantage, ratio, surrogate, aggregation, KL, entropy and corrections meet.
+
+loss = Σ_N w_N · (c_N · surrogate_N + β · KL_N - η · H_N + μ · NLL_N[correct]) with w the aggregation's weights over the whole update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from harness.config import AlgorithmConfig
+from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+from harness.registry import implementation
+
+STATISTICS = (
+    "tokens",
+    "clipped_low",
+    "clipped_high",
+    "up_clipped_old_probability",
+    "kl",
+    "gap",
+)
+
+
+@dataclass
+class ObjectiveStats:
+    """Sums over a micro-batch (see `STATISTICS`), and its largest ratio and log-prob gap; micro-batches add."""
+
+    sums: torch.Tensor
+    ratio_max: float
+    gap_max: float
+
+    @staticmethod
+    def zero() -> ObjectiveStats:
+        return ObjectiveStats(torch.zeros(len(STATISTICS), dtype=torch.float64), 0.0, 0.0)
+
+    def __add__(self, other: ObjectiveStats) -> ObjectiveStats:
+        return ObjectiveStats(
+            self.sums + other.sums,
+            max(self.ratio_max, other.ratio_max),
+            max(self.gap_max, other.gap_max),
+        )
+
+    def mean(self, name: str) -> float:
+        """Mean over trained tokens of one statistic; NaN when no token was trained."""
+        tokens = float(self.sums[0])
+        return float(self.sums[STATISTICS.index(name)]) / tokens if tokens else float("nan")
+
+    @property
+    def up_clipped_old_probability(self) -> float:
+        """Mean probability under the old policy of the tokens that the upper bound clipped; NaN when there are none."""
+        high = float(self.sums[2])
+        return float(self.sums[3]) / high if high else float("nan")
+
+
+class Objective:
+    """A configured objective. Stateless: everything comes in as arguments."""
+
+    def __init__(self, config: AlgorithmConfig) -> None:
+        self.config = config
+        self._advantage = implementation("harness.objective.advantage", config.advantage)
+        self._surrogate = implementation("harness.objective.surrogate", config.surrogate)
+        self._aggregation = implementation("harness.objective.aggregation", config.aggregation)
+        self._kl = implementation("harness.objective.kl", config.kl)
+
+    @property
+    def kl_in_loss(self) -> bool:
+        """Whether the loss has a KL term."""
+        return self.config.kl.coefficient > 0 and self.config.kl.placement == "loss"
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether log-probabilities of the reference policy are needed at all."""
+        return self.config.kl.coefficient > 0
+
+    @property
+    def needs_entropy(self) -> bool:
+        """Whether the update needs the entropy of the current policy (with gradient)."""
+        return self.config.entropy_coefficient != 0
+
+    @property
+    def skips_zero_advantage(self) -> bool:
+        """Whether a response with zero advantage has exactly zero gradient, so that computing it can be skipped."""
+        return not (self.kl_in_loss or self.needs_entropy or self.config.positive_nll_coefficient)
+
+    def kl_penalty(
+        self, log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor
+    ) -> torch.Tensor | None:
+        """Coefficient × KL estimate per token where it is placed in the reward, else None."""
+        if not self.needs_reference or self.kl_in_loss:
+            return None
+        return self.config.kl.coefficient * self._kl.estimate(log_probs_N, reference_log_probs_N)
+
+    def advantages(self, batch: RolloutBatch) -> torch.Tensor:
+        """Advantages per response token, float32 [N]."""
+        return self._advantage.advantages(batch, self.config.advantage).float()
+
+    def count(self, lengths_R: torch.Tensor, group_R: torch.Tensor) -> TokenCounts:
+        """The denominators that these responses contribute to one update (add them over ranks)."""
+        micro = getattr(self._aggregation, "micro_batches", None)
+        return TokenCounts(
+            responses=len(lengths_R),
+            groups=len(group_R.unique()),
+            tokens=int(lengths_R.sum()),
+            micro_batches=micro(lengths_R, self.config.aggregation) if micro else 1,
+        )
+
+    def weights(self, lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts) -> torch.Tensor:
+        """The aggregation's weight of every loss token of each response, float64 [R]."""
+        return self._aggregation.response_weights(lengths_R, group_R, counts, self.config.aggregation)
+
+    def log_ratio(self, log_probs_N: torch.Tensor, batch: TokenBatch) -> torch.Tensor:
+        """Log π_θ - log π_old per token, or its mean over the response (GSPO, arXiv:2507.18071 Eq. 7) at sequence level."""
+        log_ratio = log_probs_N - batch.old_log_probs_N
+        if self.config.importance_ratio == "token":
+            return log_ratio
+        sums = log_ratio.new_zeros(batch.responses).index_add(0, batch.response_N, log_ratio)
+        number = torch.bincount(batch.response_N, minlength=batch.responses)
+        return (sums / number)[batch.response_N]
+
+    def __call__(
+        self, log_probs_N: torch.Tensor, batch: TokenBatch, entropy_N: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, ObjectiveStats]:
+        """The micro-batch's share of the update's loss, and its statistics."""
+        config = self.config
+        log_ratio = self.log_ratio(log_probs_N, batch)
+        loss_N = self._surrogate.token_loss(log_probs_N, log_ratio, batch, config.surrogate)
+        if batch.correction_N is not None:
+            loss_N = loss_N * batch.correction_N
+        kl_N = None
+        if batch.reference_log_probs_N is not None:
+            kl_N = self._kl.estimate(log_probs_N, batch.reference_log_probs_N)
+            if self.kl_in_loss:
+                loss_N = loss_N + config.kl.coefficient * kl_N
+        if entropy_N is not None and self.needs_entropy:
+            loss_N = loss_N - config.entropy_coefficient * entropy_N
+        if config.positive_nll_coefficient and batch.correct_N is not None:
+            loss_N = loss_N - config.positive_nll_coefficient * batch.correct_N * log_probs_N
+        loss = (loss_N * batch.weights_N).sum()
+        return loss, self._statistics(log_probs_N.detach(), log_ratio.detach(), kl_N, batch)
+
+    @torch.no_grad()
+    def _statistics(
+        self,
+        log_probs_N: torch.Tensor,
+        log_ratio_N: torch.Tensor,
+        kl_N: torch.Tensor | None,
+        batch: TokenBatch,
+    ) -> ObjectiveStats:
+        ratio = log_ratio_N.exp()
+        low, high = self._surrogate.clipped(ratio, batch.advantages_N, self.config.surrogate)
+        gap = (log_probs_N - batch.old_log_probs_N).abs()
+        sums = torch.stack(
+            [
+                ratio.new_tensor(float(len(ratio))),
+                low.sum(),
+                high.sum(),
+                (batch.old_log_probs_N.exp() * high).sum(),
+                kl_N.detach().sum() if kl_N is not None else ratio.new_zeros(()),
+                gap.sum(),
+            ]
+        ).double()
+        if not len(ratio):
+            return ObjectiveStats.zero()
+        return ObjectiveStats(sums.cpu(), float(ratio.max()), float(gap.max()))

@@ -1,0 +1,8 @@
+"""Surrogate losses. A member defines `Config` and
+
+`token_loss(log_probs_N, log_ratio_N, batch: TokenBatch, config) -> loss_N`: [N] before aggregation, to be minimised. `log_ratio_N` is
+log π_θ - log π_old at the level (token or sequence) that `algorithm.importance_ratio` names, with gradient. At ratio 1 its gradient is
+that of -A · log π for every member that is a policy gradient.
+
+`clipped(ratio_N, advantages_N, config) -> (low_N, high_N)`: which tokens the lower and the upper bound changed (bool).
+"""

@@ -1,0 +1,48 @@
+"""CISPO: -sg(clip(ρ, cap_min, cap_max)) · A · log π (MiniMax-M1, arXiv:2506.13585 Eq. 4-5).
+
+The weight is bounded, not the gradient: no token is dropped. The caps are absolute values of the ratio, since peers disagree on what
+their epsilon means (verl: 1 ± ε; TRL: ε_high itself). MiniMax left the lower cap off (0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+
+@dataclass
+class Config:
+    """`cap_min` ≤ 1 ≤ `cap_max`: absolute bounds of the importance weight."""
+
+    kind: str = "clipped_is"
+    cap_min: float = 0.0
+    cap_max: float = 1.28
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cap_min <= 1 <= self.cap_max:
+            raise ConfigError(
+                f"algorithm.surrogate needs 0 <= cap_min <= 1 <= cap_max, got {self.cap_min} and {self.cap_max}; "
+                "the caps are absolute ratios (TRL's epsilon_high), not offsets from 1"
+            )
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract."""
+    weight = log_ratio_N.detach().exp().clamp(config.cap_min, config.cap_max)
+    return -weight * batch.advantages_N * log_probs_N
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens whose weight the lower and the upper cap changed."""
+    return ratio_N < config.cap_min, ratio_N > config.cap_max

@@ -1,0 +1,34 @@
+"""No clip: -ρA (the importance-weighted policy gradient), or -A log π when `importance_weighted` is off (REINFORCE)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+
+@dataclass
+class Config:
+    """`importance_weighted`: multiply by the ratio (unbiased off-policy) or ignore it (REINFORCE, SFT, RFT)."""
+
+    kind: str = "policy_gradient"
+    importance_weighted: bool = True
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract."""
+    return -batch.advantages_N * (log_ratio_N.exp() if config.importance_weighted else log_probs_N)
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Nothing is clipped."""
+    nothing = ratio_N != ratio_N
+    return nothing, nothing

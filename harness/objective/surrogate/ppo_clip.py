@@ -1,0 +1,58 @@
+"""PPO's clipped surrogate with separate bounds: -min(ρA, clip(ρ, 1-ε_low, 1+ε_high) A).
+
+Clip-higher is ε_high > ε_low (DAPO, arXiv:2503.14476 Eq. 10). The optional dual clip bounds the loss for negative advantages by -cA
+(arXiv:1912.09729); verl always has it on, the papers' formulas do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import ConfigError, require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+
+@dataclass
+class Config:
+    """`clip_low`, `clip_high` ≥ 0; `dual_clip` > 1 is the constant c, or null for none."""
+
+    kind: str = "ppo_clip"
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float | None = None
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.surrogate.clip_low", self.clip_low, 0.0, 1.0)
+        require_range("algorithm.surrogate.clip_high", self.clip_high, 0.0)
+        if self.dual_clip is not None and self.dual_clip <= 1:
+            raise ConfigError(
+                f"algorithm.surrogate.dual_clip={self.dual_clip} must be greater than 1, or null"
+            )
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract."""
+    import torch
+
+    ratio, advantages = log_ratio_N.exp(), batch.advantages_N
+    gain = torch.minimum(
+        ratio * advantages, ratio.clamp(1 - config.clip_low, 1 + config.clip_high) * advantages
+    )
+    if config.dual_clip is not None:
+        gain = torch.where(advantages < 0, torch.maximum(gain, config.dual_clip * advantages), gain)
+    return -gain
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
+    low = (ratio_N < 1 - config.clip_low) & (advantages_N < 0)
+    return low, (ratio_N > 1 + config.clip_high) & (advantages_N > 0)

@@ -1,0 +1,90 @@
+"""Tensors of the objective. Letters: P prompts (groups), G responses a group, R = P·G responses, N response tokens.
+
+Token tensors are flat: the response tokens of all rows laid end to end, so that padding does not exist for the mathematics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass
+class RolloutBatch:
+    """What an advantage estimator may look at: one rollout step's kept groups, group-major.
+
+    `rewards_PG` are shaped rewards; `counted_PG` is False for responses left out of the group statistics (their advantage is
+    zero); `components_PGC` are the separate rewards where an algorithm keeps them apart; `kl_penalty_N` is the coefficient times
+    the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions.
+    """
+
+    rewards_PG: torch.Tensor
+    correct_PG: torch.Tensor
+    lengths_PG: torch.Tensor
+    counted_PG: torch.Tensor
+    components_PGC: torch.Tensor | None = None
+    kl_penalty_N: torch.Tensor | None = None
+    values_N: torch.Tensor | None = None
+
+    @property
+    def returns_PG(self) -> torch.Tensor:
+        """Rewards minus the response's summed KL penalty (float64): what group statistics are taken over."""
+        rewards = self.rewards_PG.double()
+        if self.kl_penalty_N is None:
+            return rewards
+        penalty = rewards.new_zeros(rewards.numel())
+        penalty.index_add_(0, self.response_N, self.kl_penalty_N.double())
+        return rewards - penalty.view_as(rewards)
+
+    @property
+    def response_N(self) -> torch.Tensor:
+        """The response index of each token."""
+        import torch
+
+        lengths = self.lengths_PG.reshape(-1)
+        return torch.arange(len(lengths)).repeat_interleave(lengths)
+
+    def per_token(self, values_PG: torch.Tensor) -> torch.Tensor:
+        """Spread one number a response over its tokens, [N]."""
+        return values_PG.reshape(-1).repeat_interleave(self.lengths_PG.reshape(-1))
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """Denominators of one optimiser update, over all its micro-batches and ranks (sums, so ranks add).
+
+    `responses` and `groups` count masked (overlong-filtered) responses too; `tokens` counts only tokens that carry loss.
+    """
+
+    responses: int
+    groups: int
+    tokens: int
+    micro_batches: int = 1
+
+    def __add__(self, other: TokenCounts) -> TokenCounts:
+        return TokenCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass
+class TokenBatch:
+    """One micro-batch of M responses as flat tokens, everything but the current log-probabilities.
+
+    `weights_N` are the aggregation's weights (they already hold the update's denominators), so that the loss of an update is
+    Σ weight · token loss over all its micro-batches. `response_N` numbers the responses 0..M-1.
+    """
+
+    response_N: torch.Tensor
+    old_log_probs_N: torch.Tensor
+    advantages_N: torch.Tensor
+    weights_N: torch.Tensor
+    reference_log_probs_N: torch.Tensor | None = None
+    correction_N: torch.Tensor | None = None
+    correct_N: torch.Tensor | None = None
+
+    @property
+    def responses(self) -> int:
+        """Number of responses M in the micro-batch."""
+        return int(self.response_N[-1]) + 1 if len(self.response_N) else 0

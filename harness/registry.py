@@ -1,0 +1,50 @@
+"""Families: a package whose modules are its members. A new member is one Python file (and one YAML); no list to edit.
+
+A member module defines `Config`, a dataclass with a field `kind` whose default is the member's name, and the functions that its
+family's `__init__` documents. Configuration files select members by `kind`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+
+class UnknownMemberError(ValueError):
+    """A `kind` that no module of the family has."""
+
+
+def nearest(name: str, choices: list[str]) -> str:
+    """A hint for an error message: `; did you mean 'x'?`, or the sorted choices when nothing is close."""
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else f"; choose one of: {', '.join(sorted(choices))}"
+
+
+@functools.cache
+def kinds(family: str) -> dict[str, str]:
+    """Member kind → module name, for a family package such as `harness.objective.advantage` (imports no member)."""
+    package = importlib.import_module(family)
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return {name: f"{family}.{name}" for name in names if not name.startswith("_")}
+
+
+def member(family: str, kind: str) -> ModuleType:
+    """The module of one member.
+
+    Raises:
+        UnknownMemberError: naming the family and the nearest member.
+    """
+    members = kinds(family)
+    if kind not in members:
+        label = family.removeprefix("harness.").replace(".", "/")
+        raise UnknownMemberError(f"{label} has no member {kind!r}{nearest(str(kind), list(members))}")
+    return importlib.import_module(members[kind])
+
+
+def implementation(family: str, config: Any) -> ModuleType:
+    """The module that implements a member's configuration object."""
+    return member(family, config.kind)

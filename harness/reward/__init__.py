@@ -1,0 +1,1 @@
+"""Rewards: outcome values and the shaping of overlong responses."""

@@ -1,0 +1,30 @@
+"""From verdicts to rewards: outcome values, format credit, and the soft overlong punishment."""
+
+from __future__ import annotations
+
+import torch
+
+from harness.config import OverlongConfig, RewardConfig
+
+
+def overlong_ramp(lengths: torch.Tensor, cap: int, buffer_fraction: float) -> torch.Tensor:
+    """Share in [0, 1] of the soft punishment: 0 up to L_max - L_cache, linear to 1 at L_max (DAPO, arXiv:2503.14476 Eq. 13)."""
+    buffer = cap * buffer_fraction
+    return ((lengths.double() - (cap - buffer)) / buffer).clamp(0.0, 1.0)
+
+
+def shaped_rewards(
+    correct: torch.Tensor,
+    answered: torch.Tensor,
+    lengths: torch.Tensor,
+    cap: int,
+    reward: RewardConfig,
+    overlong: OverlongConfig,
+) -> torch.Tensor:
+    """Rewards (float32) of responses, all arguments of one shape: outcome value, format credit, then the length penalty."""
+    values = torch.where(correct, reward.correct, reward.wrong).double() + reward.format_credit * answered
+    if overlong.punishes:
+        ramp = overlong_ramp(lengths, cap, overlong.buffer_fraction)
+        keep = (1 - overlong.penalty * ramp).clamp(min=0.0)
+        values = values - overlong.penalty * ramp if overlong.shape == "additive" else values * keep
+    return values.float()

@@ -1,0 +1,1 @@
+"""Rollout engines: prompts in, responses with the behaviour policy's log-probabilities out."""

@@ -1,0 +1,1 @@
+"""Rollout engines as configuration. A member defines `Config` and `build(config, policy, runtime) -> RolloutEngine`."""

@@ -1,0 +1,269 @@
+"""The native engine: batched sampling with a preallocated key/value cache, for CPU and for small models on a GPU.
+
+It reads the policy's own (fused) parameters, so an optimiser step is seen at once. Each prompt is prefilled once for all its
+samples; finished rows are compacted away; at least `MIN_ROWS` rows are always computed, because the matrix kernels round a row
+the same whatever its neighbours only from there on. With equal prompt lengths responses are bit-identical for any batch;
+with unequal ones prompts are padded on the left and the last bits of a logit may depend on the padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as functional
+
+from harness.model.decoder import Decoder, Layer
+from harness.rollout.noise import uniforms
+from harness.rollout.types import Completions, SamplingParams
+
+MIN_ROWS = 4
+_COMPACT_BELOW = (
+    0.8  # compact when the live share of rows falls to this: copying the cache costs about two steps
+)
+
+
+class NativeEngine:
+    """Samples from a `Decoder`. `rows` bounds the responses decoded together (memory and cache locality)."""
+
+    def __init__(self, decoder: Decoder, rows: int = 512) -> None:
+        self.decoder = decoder
+        self.rows = max(rows, MIN_ROWS)
+
+    def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Copy tensors under `transformers` names into the decoder (a no-op worth skipping when it trains in place)."""
+        self.decoder.load_named(weights)
+
+    @torch.no_grad()
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
+        if seeds_PG.shape[0] != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts but seeds for {seeds_PG.shape[0]}")
+        longest = max(map(len, prompts), default=0)
+        if not all(map(len, prompts)):
+            raise ValueError("a prompt has no tokens; every request needs at least one")
+        if longest + params.max_response_tokens > self.decoder.shape.max_positions:
+            raise ValueError(
+                f"prompt ({longest} tokens) + max_response_tokens ({params.max_response_tokens}) exceed the model's "
+                f"{self.decoder.shape.max_positions} positions; lower rollout.max_response_tokens"
+            )
+        samples = seeds_PG.shape[1]
+        parts = []
+        # Whole prompts a pass while they fit; a prompt with more samples than `rows` is split over passes.
+        per_pass = max(1, self.rows // samples)
+        for start in range(0, len(prompts), per_pass):
+            chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
+            for first in range(0, samples, self.rows):
+                parts.append(_Pass(self.decoder, chunk, seeds[:, first : first + self.rows], params).run())
+        return Completions.concatenate(parts)
+
+
+class _Pass:
+    """One batch from prefill to the last row's end."""
+
+    def __init__(
+        self, decoder: Decoder, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> None:
+        self.decoder, self.params = decoder, params
+        shape, device = decoder.shape, decoder.embed.device
+        repeat = -(-MIN_ROWS // seeds_PG.size)
+        self.real_rows = seeds_PG.size
+        prompts, seeds_PG = list(prompts) * repeat, np.tile(seeds_PG, (repeat, 1))
+        self.samples = seeds_PG.shape[1]
+        self.width = max(map(len, prompts))
+        pads = torch.tensor([self.width - len(prompt) for prompt in prompts], device=device)
+        self.prompts = torch.tensor(
+            [[0] * (self.width - len(prompt)) + list(prompt) for prompt in prompts], device=device
+        )
+        self.pads_R = pads.repeat_interleave(self.samples) if bool(pads.any()) else None
+        rows, cap = len(prompts) * self.samples, params.max_response_tokens
+        size = (shape.layers, rows, shape.kv_heads, self.width + cap, shape.head_size)
+        dtype = decoder.embed.dtype
+        self.keys, self.values = (
+            torch.empty(size, dtype=dtype, device=device),
+            torch.empty(size, dtype=dtype, device=device),
+        )
+        self.uniform_TR = torch.from_numpy(uniforms(seeds_PG.reshape(-1), cap).T.copy()).to(device)
+        self.tokens = torch.zeros(cap, rows, dtype=torch.long, device=device)
+        self.log_probs = torch.zeros(cap, rows, device=device)
+        self.entropy = torch.zeros(cap, rows, device=device)
+        self.lengths = torch.full((rows,), cap, device=device)
+        self.finished = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
+        cos, sin = decoder.rope(self.width + cap)
+        self.cos, self.sin = cos, sin
+
+    def run(self) -> Completions:
+        rows = torch.arange(self.tokens.shape[1], device=self.tokens.device)
+        live = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        hidden = self._prefill().repeat_interleave(self.samples, 0)
+        cap = self.params.max_response_tokens
+        for position in range(cap):
+            chosen = self._choose(hidden, position, rows)
+            ended = live & self._stops(chosen)
+            if bool(ended.any()):
+                self.lengths[rows[ended]] = position + 1
+                self.finished[rows[ended]] = True
+                live = live & ~ended
+            count = int(live.sum())
+            if count == 0 or position + 1 == cap:
+                break
+            if max(count, MIN_ROWS) <= _COMPACT_BELOW * len(rows):
+                rows, live, chosen = self._compact(rows, live, chosen, self.width + position)
+            hidden = self._decode(chosen, self.width + position)
+        return self._gather()
+
+    def _stops(self, chosen: torch.Tensor) -> torch.Tensor:
+        if len(self.stops) == 1:
+            return chosen == self.stops
+        return torch.isin(chosen, self.stops)
+
+    def _choose(self, hidden: torch.Tensor, position: int, rows: torch.Tensor) -> torch.Tensor:
+        """Sample one token a row by the inverse distribution function, and note its log-probability and the entropy."""
+        logits = self.decoder.logits(hidden).float()
+        params = self.params
+        if params.temperature not in (0.0, 1.0):
+            logits = logits / params.temperature
+        if params.top_k or params.top_p < 1:
+            logits = filtered(logits, params.top_k, params.top_p)
+        log_probs = logits.log_softmax(-1)
+        probs = log_probs.exp()
+        if params.temperature == 0:
+            chosen = log_probs.argmax(-1)
+        else:
+            # The draw is scaled by the last cumulative value, so that rounding can never pick a token of probability zero.
+            cumulative = probs.double().cumsum(-1) if logits.shape[-1] > 4096 else probs.cumsum(-1)
+            draw = self.uniform_TR[position, rows].to(cumulative.dtype) * cumulative[:, -1]
+            chosen = torch.searchsorted(cumulative, draw[:, None])[:, 0]
+        self.tokens[position, rows] = chosen
+        self.log_probs[position, rows] = log_probs.gather(-1, chosen[:, None])[:, 0]
+        if params.top_k or params.top_p < 1:
+            log_probs = log_probs.masked_fill(probs == 0, 0.0)
+        self.entropy[position, rows] = -(probs * log_probs).sum(-1)
+        return chosen
+
+    def _compact(
+        self, rows: torch.Tensor, live: torch.Tensor, chosen: torch.Tensor, length: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        keep = live.nonzero()[:, 0]
+        if len(keep) < MIN_ROWS:
+            done = (~live).nonzero()[:, 0]
+            keep = torch.cat([keep, done[: MIN_ROWS - len(keep)]]).sort().values
+        count = len(keep)
+        for cache in (self.keys, self.values):
+            for layer in range(cache.shape[0]):
+                cache[layer, :count, :, :length] = cache[layer, keep, :, :length]
+        if self.pads_R is not None:
+            self.pads_R = self.pads_R[keep]
+        return rows[keep], live[keep], chosen[keep]
+
+    def _gather(self) -> Completions:
+        """Flatten the [T, R] buffers into response-major tokens."""
+        count = self.real_rows
+        lengths = self.lengths[:count]
+        mask_RT = torch.arange(self.tokens.shape[0], device=lengths.device)[None] < lengths[:, None]
+
+        def flat(buffer: torch.Tensor) -> torch.Tensor:
+            return buffer[:, :count].t()[mask_RT].cpu()
+
+        return Completions(
+            tokens_N=flat(self.tokens),
+            log_probs_N=flat(self.log_probs),
+            entropy_N=flat(self.entropy),
+            lengths_R=lengths.cpu(),
+            finished_R=self.finished[:count].cpu(),
+        )
+
+    # ---- the forward over the cache -------------------------------------------------------------------------------------
+
+    def _prefill(self) -> torch.Tensor:
+        """Run the prompts once each, copy their keys and values to all samples' rows; last hidden states [P, E]."""
+        decoder, shape = self.decoder, self.decoder.shape
+        batch, width = self.prompts.shape
+        cos, sin, mask = self.cos[:width], self.sin[:width], None
+        if self.pads_R is not None:
+            pads = self.pads_R[:: self.samples]
+            place = (torch.arange(width, device=pads.device)[None] - pads[:, None]).clamp(min=0)
+            cos, sin = self.cos[place][:, None], self.sin[place][:, None]
+            causal = torch.ones(width, width, dtype=torch.bool, device=pads.device).tril()
+            real = torch.arange(width, device=pads.device)[None] >= pads[:, None]
+            # A padded query sees itself, so that no row of the softmax is empty; nobody reads it.
+            own = torch.eye(width, dtype=torch.bool, device=pads.device)
+            mask = (causal[None] & real[:, None, :]) | own[None]
+            mask = mask[:, None]
+        x = functional.embedding(self.prompts, decoder.embed).view(batch * width, -1)
+        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+        expanded = (shape.layers, batch, self.samples, shape.kv_heads, -1, shape.head_size)
+        keys, values = self.keys.view(*expanded), self.values.view(*expanded)
+        for index, layer in enumerate(decoder.layers):
+            assert isinstance(layer, Layer)
+            heads = decoder.project(layer, x).view(batch, width, -1, shape.head_size).transpose(1, 2)
+            qk = heads[:, :rotated]
+            qk = qk * cos + qk.roll(half, -1) * sin
+            key, value = qk[:, shape.heads :], heads[:, rotated:]
+            keys[index, ..., :width, :] = key[:, None]
+            values[index, ..., :width, :] = value[:, None]
+            attended = functional.scaled_dot_product_attention(
+                qk[:, : shape.heads],
+                key,
+                value,
+                attn_mask=mask,
+                is_causal=mask is None,
+                enable_gqa=shape.heads != shape.kv_heads,
+            )
+            x = x + decoder.linear(attended.transpose(1, 2).reshape(batch * width, -1), layer.out)
+            x = decoder.mlp(layer, x)
+        last = x.view(batch, width, -1)[:, -1]
+        return functional.rms_norm(last, (shape.hidden,), decoder.norm, shape.norm_epsilon)
+
+    def _decode(self, chosen: torch.Tensor, at: int) -> torch.Tensor:
+        """One position for every row; the cache holds `at` positions. Returns final hidden states [R, E]."""
+        decoder, shape = self.decoder, self.decoder.shape
+        count, end = len(chosen), at + 1
+        cos, sin, mask = self.cos[at], self.sin[at], None
+        if self.pads_R is not None:
+            cos, sin = self.cos[at - self.pads_R][:, None], self.sin[at - self.pads_R][:, None]
+            hidden_pad = torch.arange(end, device=chosen.device)[None] < self.pads_R[:, None]
+            mask = torch.zeros(count, end, dtype=self.keys.dtype, device=chosen.device)
+            mask = mask.masked_fill(hidden_pad, float("-inf"))[:, None, None]
+        x = functional.embedding(chosen, decoder.embed)
+        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+        # The query heads of one key/value head are rows of one small product: nothing is expanded.
+        grouped = (count, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
+        scale = shape.head_size**-0.5
+        for index, layer in enumerate(decoder.layers):
+            assert isinstance(layer, Layer)
+            heads = decoder.project(layer, x)
+            qk = heads[:, :rotated]
+            qk = qk * cos + qk.roll(half, -1) * sin
+            keys, values = self.keys[index, :count, :, :end], self.values[index, :count, :, :end]
+            keys[:, :, at] = qk[:, shape.heads :]
+            values[:, :, at] = heads[:, rotated:]
+            query = (qk[:, : shape.heads] * scale).reshape(grouped)
+            scores = torch.matmul(query, keys.transpose(-1, -2))
+            if mask is not None:
+                scores = scores + mask
+            attended = torch.matmul(scores.softmax(-1), values).reshape(count, -1)
+            x = x + decoder.linear(attended, layer.out)
+            x = decoder.mlp(layer, x)
+        return functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)
+
+
+def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
+    """Logits with tokens outside the top-k and outside the smallest set of mass ≥ top_p set to -inf.
+
+    The most likely token always stays. Order: top-k first, then top-p on what is left (as vLLM and transformers do).
+    """
+    if top_k:
+        threshold = logits_RV.topk(min(top_k, logits_RV.shape[-1]), -1).values[:, -1:]
+        logits_RV = logits_RV.masked_fill(logits_RV < threshold, float("-inf"))
+    if top_p < 1:
+        ordered, index = logits_RV.sort(dim=-1, descending=True, stable=True)
+        mass_before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
+        drop = mass_before >= top_p
+        drop[:, 0] = False
+        logits_RV = logits_RV.masked_fill(torch.zeros_like(drop).scatter(-1, index, drop), float("-inf"))
+    return logits_RV

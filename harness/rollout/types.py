@@ -1,0 +1,121 @@
+"""What every rollout engine takes and gives. Letters: P prompts, G samples a prompt, R = P·G responses, N response tokens."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to sample one request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy."""
+
+    max_response_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    stop_token_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_response_tokens < 1:
+            raise ValueError(f"max_response_tokens must be at least 1, not {self.max_response_tokens}")
+        if self.temperature < 0:
+            raise ValueError(f"temperature must not be negative, got {self.temperature}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
+
+
+@dataclass
+class Completions:
+    """R responses, prompt-major (all samples of prompt 0 first), their tokens laid end to end.
+
+    `finished_R` is False where the token cap ended the response (finish reason *length*). `log_probs_N` and `entropy_N` (nats)
+    are of the distribution that was sampled from: temperature, top-k and top-p applied.
+    """
+
+    tokens_N: torch.Tensor
+    log_probs_N: torch.Tensor
+    entropy_N: torch.Tensor
+    lengths_R: torch.Tensor
+    finished_R: torch.Tensor
+
+    @property
+    def offsets(self) -> torch.Tensor:
+        """Start of each response in the flat arrays, [R + 1]."""
+        return torch.cat([torch.zeros(1, dtype=torch.long), self.lengths_R.cumsum(0)])
+
+    def token_lists(self) -> list[list[int]]:
+        """The responses as lists of token ids, stop token included."""
+        flat, ends = self.tokens_N.tolist(), self.offsets.tolist()
+        return [flat[a:b] for a, b in itertools.pairwise(ends)]
+
+    def prefix(self, cap: int) -> Completions:
+        """The responses the same request gives under a smaller cap.
+
+        Exact, since sampling is causal and the noise belongs to (prompt, sample, position): a smaller cap only cuts.
+        """
+        keep_N = position_in_response(self.lengths_R) < cap
+        return Completions(
+            tokens_N=self.tokens_N[keep_N],
+            log_probs_N=self.log_probs_N[keep_N],
+            entropy_N=self.entropy_N[keep_N],
+            lengths_R=self.lengths_R.clamp(max=cap),
+            finished_R=self.finished_R & (self.lengths_R <= cap),
+        )
+
+    def select(self, rows: torch.Tensor) -> Completions:
+        """The responses at `rows` (long indices [M]), in that order."""
+        index_N = ragged_index(self.offsets[:-1][rows], self.lengths_R[rows])
+        return Completions(
+            tokens_N=self.tokens_N[index_N],
+            log_probs_N=self.log_probs_N[index_N],
+            entropy_N=self.entropy_N[index_N],
+            lengths_R=self.lengths_R[rows],
+            finished_R=self.finished_R[rows],
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[Completions]) -> Completions:
+        """Lay several results end to end."""
+        return Completions(
+            tokens_N=torch.cat([part.tokens_N for part in parts]),
+            log_probs_N=torch.cat([part.log_probs_N for part in parts]),
+            entropy_N=torch.cat([part.entropy_N for part in parts]),
+            lengths_R=torch.cat([part.lengths_R for part in parts]),
+            finished_R=torch.cat([part.finished_R for part in parts]),
+        )
+
+
+class RolloutEngine(Protocol):
+    """The one contract of every engine (native, transformers, vllm, replay).
+
+    `seeds_PG` holds one 64-bit seed a response: the same seed, prompt, weights and parameters give the same response whatever
+    else is in the batch (engines that cannot promise it say so in their module docstring).
+    """
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """Sample `seeds_PG.shape[1]` responses to each prompt (token ids in, token ids out)."""
+        ...
+
+    def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Take the policy's tensors, under `transformers` names, for all later requests."""
+        ...
+
+
+def ragged_index(starts_M: torch.Tensor, lengths_M: torch.Tensor) -> torch.Tensor:
+    """Flat positions of M slices `[start, start + length)` laid end to end."""
+    ends = lengths_M.cumsum(0)
+    shift = starts_M - (ends - lengths_M)
+    return torch.arange(int(ends[-1]) if len(ends) else 0) + shift.repeat_interleave(lengths_M)
+
+
+def position_in_response(lengths_R: torch.Tensor) -> torch.Tensor:
+    """For each flat token its index within its response, [N]."""
+    return ragged_index(torch.zeros_like(lengths_R), lengths_R)

@@ -1,0 +1,1 @@
+"""Which prompts are rolled out, and which of their groups are trained on."""

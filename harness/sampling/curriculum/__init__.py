@@ -1,0 +1,31 @@
+"""Prompt curricula. A member defines `Config` and `build(config, problems: int, seed: int) -> Curriculum`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class Curriculum(Protocol):
+    """Draws training problems, learns from their outcomes, and survives a resume through plain state."""
+
+    def draw(self, count: int) -> np.ndarray:
+        """Indices [count] of the problems to roll out next; distinct within one call."""
+        ...
+
+    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
+        """Take note of the share of right responses of each problem just rolled out."""
+        ...
+
+    def record(self) -> dict[str, float]:
+        """What belongs into the step's metrics (for example paused and retired problems)."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Everything a resumed run needs, as plain values and arrays."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` returned."""
+        ...

@@ -1,0 +1,69 @@
+"""Uniform, but a problem whose latest pass rate reaches τ is not drawn again.
+
+open-instruct's `no_resampling_pass_rate` (0.875 in the Olmo 3.1 RL-Zero script); ScaleRL drops at 0.9 (arXiv:2510.13786).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.config_error import require_range
+from harness.sampling.curriculum.uniform import Uniform
+
+
+@dataclass
+class Config:
+    """`pass_rate`: τ, the share of right responses from which a problem retires."""
+
+    kind: str = "retire"
+    pass_rate: float = 0.875
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.curriculum.pass_rate", self.pass_rate, 0.0, 1.0)
+
+
+class Retire:
+    """Draws from a uniform walk and skips retired problems; when too few are left, the oldest retirements come back."""
+
+    def __init__(self, pass_rate: float, problems: int, seed: int) -> None:
+        self.pass_rate = pass_rate
+        self.walk = Uniform(problems, seed)
+        self.retired = np.zeros(problems, dtype=np.int64)  # 0: active, else the order in which it retired
+        self.clock = 0
+
+    def draw(self, count: int) -> np.ndarray:
+        short = count - int((self.retired == 0).sum())
+        if short > 0:
+            oldest = np.argsort(
+                np.where(self.retired == 0, np.iinfo(np.int64).max, self.retired), kind="stable"
+            )
+            self.retired[oldest[:short]] = 0
+        chosen: list[int] = []
+        while len(chosen) < count:
+            for problem in self.walk.draw(1):
+                if not self.retired[problem] and problem not in chosen:
+                    chosen.append(int(problem))
+        return np.array(chosen)
+
+    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
+        for problem in problems_P[accuracy_P >= self.pass_rate]:
+            self.clock += 1
+            self.retired[problem] = self.clock
+
+    def record(self) -> dict[str, float]:
+        return {"curriculum_retired": float((self.retired > 0).sum())}
+
+    def state(self) -> dict[str, Any]:
+        return {"walk": self.walk.state(), "retired": self.retired.copy(), "clock": self.clock}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.walk.restore(state["walk"])
+        self.retired, self.clock = state["retired"].copy(), state["clock"]
+
+
+def build(config: Config, problems: int, seed: int) -> Retire:
+    """See the family's contract."""
+    return Retire(config.pass_rate, problems, seed)

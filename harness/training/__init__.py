@@ -1,0 +1,1 @@
+"""Training: the supervised warm-up and the one reinforcement-learning loop."""

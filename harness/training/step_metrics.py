@@ -1,0 +1,65 @@
+"""One row of `metrics.jsonl`: what a rollout step did."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from harness.config import RunConfig
+from harness.sampling.collector import Collected
+from harness.training.update import UpdateStats
+
+
+def rollout_row(collected: Collected) -> dict[str, float]:
+    """Metrics of the first, unfiltered round (the policy as it is), and the ledger of groups and tokens over all rounds."""
+    first = collected.first
+    lengths = first.lengths_PG.double()
+    correct, truncated = first.correct_PG, first.truncated_PG
+    accuracy = first.accuracy_P
+    return {
+        "reward_mean": float(first.rewards_PG.mean()),
+        "accuracy_mean": float(accuracy.mean()),
+        "entropy_nats": float(first.completions.entropy_N.mean()),
+        "response_tokens_mean": float(lengths.mean()),
+        "response_tokens_p95": float(np.percentile(lengths.numpy(), 95)),
+        "response_tokens_mean_right": _mean(lengths, correct),
+        "response_tokens_mean_wrong": _mean(lengths, ~correct),
+        "response_tokens_mean_truncated": _mean(lengths, truncated),
+        "truncated_fraction": float(truncated.double().mean()),
+        "groups": len(first),
+        "all_right_groups": int((accuracy == 1).sum()),
+        "all_wrong_groups": int((accuracy == 0).sum()),
+        "kept_groups": len(collected.kept),
+        "discarded_groups": collected.dead + collected.unused,
+        "surplus_groups": collected.unused + (len(collected.surplus) if collected.surplus else 0),
+        "refill_rounds": collected.rounds,
+        "generated_groups": collected.generated_groups,
+        "generated_tokens": collected.generated_tokens,
+        "trained_tokens": int(collected.kept.completions.lengths_R.sum()),
+    }
+
+
+def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
+    """Metrics of the step's optimiser updates; means over updates or over trained tokens."""
+    objective, first = stats.objective, stats.first_update
+    return {
+        "loss": _average(stats.losses),
+        "gradient_norm": _average(stats.gradient_norms),
+        "gradient_clipped_fraction": stats.clipped_updates / stats.updates if stats.updates else float("nan"),
+        "gradient_groups": stats.gradient_groups,
+        "clip_fraction_low": objective.mean("clipped_low"),
+        "clip_fraction_high": objective.mean("clipped_high"),
+        "up_clipped_old_probability_mean": objective.up_clipped_old_probability,
+        "ratio_max": objective.ratio_max if stats.updates else float("nan"),
+        "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),
+        "sampler_log_prob_gap_mean": first.mean("gap"),
+        "sampler_log_prob_gap_max": first.gap_max if stats.updates else float("nan"),
+    }
+
+
+def _mean(values: torch.Tensor, where: torch.Tensor) -> float:
+    return float(values[where].mean()) if bool(where.any()) else float("nan")
+
+
+def _average(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")

@@ -1,0 +1,242 @@
+"""Optimiser updates on a step's kept groups: advantages, denominators over the whole update, packed micro-batches, clipping.
+
+Responses with exactly zero gradient (zero advantage or no loss tokens, and no KL, entropy or likelihood term) are left out of forward
+and backward but stay in the denominators, so leaving them out changes nothing but the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from harness.config import RunConfig
+from harness.model.policy import NativePolicy
+from harness.objective.objective import Objective, ObjectiveStats
+from harness.objective.types import RolloutBatch, TokenBatch
+from harness.rollout.noise import key
+from harness.rollout.types import ragged_index
+from harness.sampling.groups import Groups
+
+
+class NumericalFault(RuntimeError):
+    """The loss or the gradient stopped being finite."""
+
+
+@dataclass
+class UpdateStats:
+    """What the updates of one step did; per-update values are lists."""
+
+    losses: list[float] = field(default_factory=list)
+    gradient_norms: list[float] = field(default_factory=list)
+    clipped_updates: int = 0
+    objective: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
+    first_update: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
+    gradient_groups: int = 0
+
+    @property
+    def updates(self) -> int:
+        """Optimiser updates made."""
+        return len(self.losses)
+
+
+@dataclass
+class StepTokens:
+    """A step's training data as flat token tensors over R responses, group-major."""
+
+    prompts: list[Sequence[int]]
+    group_R: torch.Tensor
+    lengths_R: torch.Tensor
+    loss_lengths_R: torch.Tensor
+    offsets_R: torch.Tensor
+    tokens_N: torch.Tensor
+    old_log_probs_N: torch.Tensor
+    advantages_N: torch.Tensor
+    correct_R: torch.Tensor
+    reference_log_probs_N: torch.Tensor | None = None
+    correction_N: torch.Tensor | None = None
+
+
+class Updater:
+    """Holds policy, reference policy and optimiser, and trains on one step's groups."""
+
+    def __init__(self, config: RunConfig, policy: NativePolicy, objective: Objective) -> None:
+        self.config, self.policy, self.objective = config, policy, objective
+        self.reference = policy.frozen_copy() if objective.needs_reference else None
+        settings = config.optimizer
+        self.optimizer = torch.optim.AdamW(
+            list(policy.parameters()),
+            lr=settings.learning_rate,
+            betas=(settings.beta1, settings.beta2),
+            eps=settings.epsilon,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+
+    def learning_rate(self, step: int) -> float:
+        """The learning rate of a rollout step (1-based): linear warm-up over `warmup_steps` steps, then constant."""
+        settings = self.config.optimizer
+        share = min(1.0, step / settings.warmup_steps) if settings.warmup_steps else 1.0
+        return settings.learning_rate * share
+
+    def train(self, step: int, groups: Groups, prompts: Sequence[Sequence[int]]) -> UpdateStats:
+        """Make the step's updates. `prompts` are the token ids of each group's prompt.
+
+        Raises:
+            NumericalFault: loss or gradient is not finite; weights are those before the faulty update.
+        """
+        stats = UpdateStats()
+        if not len(groups):
+            return stats
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(step)
+        data = self._prepare(groups, prompts)
+        absolute_R = torch.zeros(len(data.lengths_R)).index_add_(
+            0, torch.arange(len(data.lengths_R)).repeat_interleave(data.lengths_R), data.advantages_N.abs()
+        )
+        live_R = (absolute_R > 0) & (data.loss_lengths_R > 0)
+        stats.gradient_groups = len(data.group_R[live_R].unique())
+        algorithm = self.config.algorithm
+        per_update = algorithm.prompts_per_step // algorithm.updates_per_step
+        for epoch in range(algorithm.epochs_per_step):
+            order = np.random.default_rng(int(key("minibatch", self.config.seed, step, epoch))).permutation(
+                len(groups)
+            )
+            for start in range(0, len(groups), per_update):
+                chosen = torch.from_numpy(order[start : start + per_update])
+                self._update(data, live_R, chosen, stats)
+        return stats
+
+    def _prepare(self, groups: Groups, prompts: Sequence[Sequence[int]]) -> StepTokens:
+        """Old and reference log-probabilities, masks and advantages of the whole step."""
+        overlong, completions = self.config.algorithm.overlong, groups.completions
+        size = groups.correct_PG.shape[1]
+        prompts_R = [prompt for prompt in prompts for _ in range(size)]
+        masked_PG = groups.truncated_PG if overlong.masks else torch.zeros_like(groups.truncated_PG)
+        data = StepTokens(
+            prompts=prompts_R,
+            group_R=torch.arange(len(groups)).repeat_interleave(size),
+            lengths_R=completions.lengths_R,
+            loss_lengths_R=completions.lengths_R * ~masked_PG.reshape(-1),
+            offsets_R=completions.offsets[:-1],
+            tokens_N=completions.tokens_N,
+            old_log_probs_N=completions.log_probs_N,
+            advantages_N=torch.empty(0),
+            correct_R=groups.correct_PG.reshape(-1).float(),
+        )
+        correction = self.config.algorithm.engine_correction
+        if correction.kind != "none" or correction.old_log_probs == "recomputed":
+            trainer_N = self._score(self.policy, data)
+            if correction.kind == "token":
+                data.correction_N = (trainer_N - completions.log_probs_N).exp().clamp(max=correction.cap)
+            if correction.old_log_probs == "recomputed":
+                data.old_log_probs_N = trainer_N
+        if self.reference is not None:
+            data.reference_log_probs_N = self._score(self.reference, data)
+        penalty_N = None
+        if data.reference_log_probs_N is not None:
+            penalty_N = self.objective.kl_penalty(data.old_log_probs_N, data.reference_log_probs_N)
+        counted_PG = torch.ones_like(masked_PG)
+        if overlong.statistics == "exclude":
+            counted_PG = ~masked_PG
+        data.advantages_N = self.objective.advantages(
+            RolloutBatch(
+                rewards_PG=groups.rewards_PG,
+                correct_PG=groups.correct_PG,
+                lengths_PG=groups.lengths_PG,
+                counted_PG=counted_PG,
+                kl_penalty_N=penalty_N,
+            )
+        )
+        return data
+
+    @torch.no_grad()
+    def _score(self, policy: NativePolicy, data: StepTokens) -> torch.Tensor:
+        """Log-probabilities of all tokens under a policy, [N]."""
+        scores_N = torch.empty_like(data.old_log_probs_N)
+        for rows in self._micro_batches(data, torch.arange(len(data.lengths_R))):
+            index_N = ragged_index(data.offsets_R[rows], data.lengths_R[rows])
+            scores_N[index_N], _ = policy.token_log_probs(
+                [data.prompts[row] for row in rows.tolist()],
+                data.tokens_N[index_N],
+                data.lengths_R[rows],
+                self.config.sampling.temperature,
+            )
+        return scores_N
+
+    def _update(
+        self, data: StepTokens, live_R: torch.Tensor, chosen: torch.Tensor, stats: UpdateStats
+    ) -> None:
+        """One optimiser update on the chosen groups."""
+        size = len(data.group_R) // int(data.group_R[-1] + 1)
+        rows = (chosen[:, None] * size + torch.arange(size)).reshape(-1)
+        counts = self.objective.count(data.loss_lengths_R[rows], data.group_R[rows])
+        weights = self.objective.weights(data.loss_lengths_R[rows], data.group_R[rows], counts).float()
+        weight_R = torch.zeros(len(data.lengths_R)).index_copy_(0, rows, weights)
+        compute = live_R if self.objective.skips_zero_advantage else data.loss_lengths_R > 0
+        rows = rows[compute[rows]]
+        # Zero, not None: an update without gradient still moves Adam's moments, as it does where nothing is skipped.
+        self.optimizer.zero_grad(set_to_none=False)
+        total, first = 0.0, not stats.updates
+        for part in self._micro_batches(data, rows):
+            loss, part_stats = self._forward(data, part, weight_R)
+            loss.backward()
+            total += float(loss.detach())
+            stats.objective = stats.objective + part_stats
+            if first:
+                stats.first_update = stats.first_update + part_stats
+        limit = self.config.optimizer.max_gradient_norm
+        parameters = [p for p in self.policy.parameters() if p.grad is not None]
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters, limit)) if parameters else 0.0
+        if not (np.isfinite(norm) and np.isfinite(total)):
+            raise NumericalFault(
+                f"update {stats.updates + 1}: loss {total}, gradient norm {norm}; lower optimizer.learning_rate or "
+                "optimizer.max_gradient_norm"
+            )
+        self.optimizer.step()
+        stats.losses.append(total)
+        stats.gradient_norms.append(norm)
+        stats.clipped_updates += norm > limit
+
+    def _forward(
+        self, data: StepTokens, rows: torch.Tensor, weight_R: torch.Tensor
+    ) -> tuple[torch.Tensor, ObjectiveStats]:
+        index_N = ragged_index(data.offsets_R[rows], data.lengths_R[rows])
+        lengths = data.lengths_R[rows]
+        response_N = torch.arange(len(rows)).repeat_interleave(lengths)
+        log_probs, entropy = self.policy.token_log_probs(
+            [data.prompts[row] for row in rows.tolist()],
+            data.tokens_N[index_N],
+            lengths,
+            self.config.sampling.temperature,
+            self.objective.needs_entropy,
+        )
+
+        def at(values_N: torch.Tensor | None) -> torch.Tensor | None:
+            return None if values_N is None else values_N[index_N]
+
+        batch = TokenBatch(
+            response_N=response_N,
+            old_log_probs_N=data.old_log_probs_N[index_N],
+            advantages_N=data.advantages_N[index_N],
+            weights_N=weight_R[rows][response_N],
+            reference_log_probs_N=at(data.reference_log_probs_N),
+            correction_N=at(data.correction_N),
+            correct_N=data.correct_R[rows][response_N],
+        )
+        return self.objective(log_probs, batch, entropy)
+
+    def _micro_batches(self, data: StepTokens, rows: torch.Tensor) -> Iterator[torch.Tensor]:
+        """Rows sorted by length, cut so that no padded micro-batch exceeds `runtime.micro_batch_tokens`."""
+        if not len(rows):
+            return
+        totals = data.lengths_R + torch.tensor([len(prompt) for prompt in data.prompts])
+        rows = rows[totals[rows].argsort(stable=True)]
+        limit, start = self.config.runtime.micro_batch_tokens, 0
+        longest = totals[rows].tolist()
+        for end in range(1, len(rows) + 1):
+            if end == len(rows) or (end + 1 - start) * longest[end] > limit:
+                yield rows[start:end]
+                start = end
