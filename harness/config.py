@@ -20,6 +20,7 @@ ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surroga
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
 BENCHMARK, MODEL = "harness.benchmarks", "harness.model.source"
 ENGINE, CURRICULUM, BACKEND = "harness.rollout.engine", "harness.sampling.curriculum", "harness.backends"
+SOURCE = "harness.sampling.source"
 
 
 def family(package: str, default: str) -> Any:
@@ -131,6 +132,7 @@ class AlgorithmConfig:
         overlong: policy for responses at the cap.
         dead_groups: policy for groups without contrast.
         curriculum: which training problems are drawn.
+        source: where training responses come from: the policy itself, its initial state, or demonstrations.
         engine_correction: sampler/trainer mismatch.
         prompts_per_step: prompts (groups) trained on in a rollout step.
         responses_per_prompt: group size G.
@@ -149,6 +151,7 @@ class AlgorithmConfig:
     overlong: OverlongConfig = field(default_factory=OverlongConfig)
     dead_groups: DeadGroupsConfig = field(default_factory=DeadGroupsConfig)
     curriculum: Any = family(CURRICULUM, "uniform")
+    source: Any = family(SOURCE, "policy")
     engine_correction: EngineCorrectionConfig = field(default_factory=EngineCorrectionConfig)
     prompts_per_step: int = 32
     responses_per_prompt: int = 8

@@ -23,6 +23,7 @@ from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.sampling.collector import collect
 from harness.sampling.groups import Groups
+from harness.sampling.source import SourceContext
 from harness.store import RunDir
 from harness.training.step_metrics import rollout_row, update_row
 from harness.training.update import Updater
@@ -53,6 +54,11 @@ class Trainer:
         curriculum = config.algorithm.curriculum
         self.curriculum = implementation("harness.sampling.curriculum", curriculum).build(
             curriculum, len(self.problems), config.seed
+        )
+        source = config.algorithm.source
+        self.source = implementation("harness.sampling.source", source).build(
+            source,
+            SourceContext(config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts),
         )
         self.evaluator = Evaluator(config, run, self.engine, self.tokenizer, grader)
         self.params = SamplingParams(
@@ -140,10 +146,8 @@ class Trainer:
         size = algorithm.responses_per_prompt
         chosen = self.curriculum.draw(count)
         stream = key("train", self.config.seed, step, round_)
-        completions = self.engine.generate(
-            [self.prompts[i] for i in chosen],
-            sample_seeds(stream, self.prompt_keys[chosen], size),
-            self.params,
+        completions = self.source.generate(
+            chosen, sample_seeds(stream, self.prompt_keys[chosen], size), self.params
         )
         generated = time.perf_counter()
         golds = [self.problems[i].gold for i in chosen for _ in range(size)]

@@ -1,0 +1,39 @@
+"""Where training responses come from (the "data source" of DeepSeekMath's unified paradigm, arXiv:2402.03300 §5.2.1).
+
+A member defines `Config` and `build(config, context: SourceContext) -> Source`. Everything after it (grading, groups, objective) is the
+same for all sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.benchmark import Problem
+    from harness.config import RunConfig
+    from harness.model.policy import NativePolicy
+    from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+
+
+@dataclass
+class SourceContext:
+    """What a source may build on. `policy` is the run's policy, still at its initial weights when the source is built."""
+
+    config: RunConfig
+    policy: NativePolicy
+    engine: RolloutEngine
+    tokenizer: Any
+    problems: Sequence[Problem]
+    prompts: Sequence[Sequence[int]]
+
+
+class Source(Protocol):
+    """Gives `seeds_PG.shape[1]` responses to each chosen problem; the same seeds give the same responses after a resume."""
+
+    def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        """Responses to the problems at `chosen_P`, with the log-probabilities of the distribution the update takes as old."""
+        ...

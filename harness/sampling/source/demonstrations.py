@@ -1,0 +1,101 @@
+"""Written demonstrations: supervised fine-tuning as one point of the unified paradigm (arXiv:2402.03300 §5.2.1).
+
+On the testbed the demonstrator writes them, the same that the base policy was warmed up on, its errors included; `keep=right` selects
+those that end right ("human selection" read as a filter). Log-probabilities are the current policy's, so the ratio starts at 1.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.benchmarks.arithmetic import PAD, Chain
+from harness.config_error import ConfigError, require, require_range
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.rollout.types import Completions, SamplingParams
+    from harness.sampling.source import SourceContext
+
+
+@dataclass
+class Config:
+    """`keep`: all demonstrations, or right ones only (redrawn up to `attempts` times, then the last one stands)."""
+
+    kind: str = "demonstrations"
+    keep: str = "all"
+    attempts: int = 50
+
+    def __post_init__(self) -> None:
+        require("algorithm.source.keep", self.keep, ("all", "right"))
+        require_range("algorithm.source.attempts", self.attempts, 1)
+
+
+class DemonstrationSource:
+    """Demonstrations by seed: the same seeds write the same texts."""
+
+    def __init__(self, config: Config, context: SourceContext) -> None:
+        self.config, self.context = config, context
+        self.teacher = context.config.model.demonstrator
+        self.chains = [_parse(problem.prompt) for problem in context.problems]
+
+    def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        import torch
+
+        from harness.rollout.types import Completions
+        from harness.sampling.source._scoring import score
+
+        context = self.context
+        texts = [
+            self._write(problem, int(seed))
+            for problem, seeds in zip(chosen_P, seeds_PG, strict=True)
+            for seed in seeds
+        ]
+        cap, stop = params.max_response_tokens, set(params.stop_token_ids)
+        rows = [ids[:cap] for ids in context.tokenizer(texts)["input_ids"]]
+        tokens_N = torch.tensor([token for ids in rows for token in ids])
+        completions = Completions(
+            tokens_N=tokens_N,
+            log_probs_N=torch.zeros(len(tokens_N)),
+            entropy_N=torch.zeros(len(tokens_N)),
+            lengths_R=torch.tensor([len(ids) for ids in rows]),
+            finished_R=torch.tensor([ids[-1] in stop for ids in rows]),
+        )
+        prompts = [context.prompts[i] for i in chosen_P]
+        completions.log_probs_N, completions.entropy_N = score(
+            context.policy, prompts, seeds_PG.shape[1], completions, context.config
+        )
+        return completions
+
+    def _write(self, problem: int, seed: int) -> str:
+        from harness.model.demonstrator import CLOSE, EOS, OPEN, demonstrate
+
+        rng, text = random.Random(seed), ""
+        right = f"{OPEN}{self.context.problems[problem].gold}{CLOSE}{EOS}"
+        for _ in range(self.config.attempts):
+            text = demonstrate(rng, self.chains[problem], self.teacher)
+            if self.config.keep == "all" or text.endswith(right):
+                break
+        return text
+
+
+def _parse(prompt: str) -> Chain:
+    """The chain that a prompt such as `7+8*3:__` shows."""
+    text = prompt.rstrip(PAD).removesuffix(":")
+    return Chain(int(text[0]), tuple((text[i], int(text[i + 1])) for i in range(1, len(text), 2)))
+
+
+def build(config: Config, context: SourceContext) -> DemonstrationSource:
+    """See the family's contract.
+
+    Raises:
+        ConfigError: the model has no demonstrator.
+    """
+    if context.config.model.kind != "testbed" or context.config.task.kind != "arithmetic":
+        raise ConfigError(
+            f"algorithm.source=demonstrations needs the testbed's demonstrator, not model={context.config.model.kind} with "
+            f"task={context.config.task.kind}; use algorithm.source=initial_policy"
+        )
+    return DemonstrationSource(config, context)

@@ -1,0 +1,49 @@
+"""The policy as it was before training: rejection-sampling fine-tuning (RFT, arXiv:2308.01825) and other offline data.
+
+Fresh samples of the frozen initial policy every step: a data set that never repeats. Their log-probabilities are the initial policy's
+(what importance weights need); the recorded entropy is the current policy's on these responses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.rollout.types import Completions, SamplingParams
+    from harness.sampling.source import SourceContext
+
+
+@dataclass
+class Config:
+    """No settings."""
+
+    kind: str = "initial_policy"
+
+
+class InitialPolicySource:
+    """Asks an engine over a frozen copy of the initial policy."""
+
+    def __init__(self, context: SourceContext) -> None:
+        from harness.registry import implementation
+
+        self.policy, self.prompts, self.config = context.policy, context.prompts, context.config
+        frozen = context.policy.frozen_copy()
+        self.engine = implementation("harness.rollout.engine", self.config.engine).build(
+            self.config.engine, frozen, self.config.runtime
+        )
+
+    def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        from harness.sampling.source._scoring import score
+
+        prompts = [self.prompts[i] for i in chosen_P]
+        completions = self.engine.generate(prompts, seeds_PG, params)
+        _, completions.entropy_N = score(self.policy, prompts, seeds_PG.shape[1], completions, self.config)
+        return completions
+
+
+def build(config: Config, context: SourceContext) -> InitialPolicySource:
+    """See the family's contract."""
+    return InitialPolicySource(context)

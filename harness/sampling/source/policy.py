@@ -1,0 +1,34 @@
+"""The current policy itself: online reinforcement learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.rollout.types import Completions, SamplingParams
+    from harness.sampling.source import SourceContext
+
+
+@dataclass
+class Config:
+    """No settings."""
+
+    kind: str = "policy"
+
+
+class PolicySource:
+    """Asks the run's engine."""
+
+    def __init__(self, context: SourceContext) -> None:
+        self.engine, self.prompts = context.engine, context.prompts
+
+    def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        return self.engine.generate([self.prompts[i] for i in chosen_P], seeds_PG, params)
+
+
+def build(config: Config, context: SourceContext) -> PolicySource:
+    """See the family's contract."""
+    return PolicySource(context)
