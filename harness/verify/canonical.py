@@ -42,7 +42,7 @@ _TABLE = str.maketrans(
 _ROOT = re.compile(r"[√∛]\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\d+(?:\.\d+)?|[a-zA-Z]))")
 
 _SPACES = re.compile(
-    r"(?<!\\)\\[,;:>! ]|\\q?quad\b|\\(?:hspace|hskip|vspace)\*?\s*\{[^{}]*\}|\\(?:thin|med|thick|enspace|neg)space\b|(?<!\\)~|\s+"
+    r"(?<!\\)\\[,;:>! ]|\\q?quad|\\(?:hspace|hskip|vspace)\*?\s*\{[^{}]*\}|\\(?:thin|med|thick|enspace|neg)space\b|(?<!\\)~|\s+"
 )
 _SIZES = re.compile(
     r"\\(?:left|right|bigg?[lrm]?|Bigg?[lrm]?|middle)(?![a-zA-Z])\s*(?:\.(?!\d))?"
@@ -96,6 +96,7 @@ _OUTER = [
     ("'", "'"),
     ("“", "”"),
 ]
+_DOLLAR = re.compile(r"(?<!\\)\$")
 _EDGE = " \t\r\n"
 
 
@@ -107,6 +108,8 @@ def canonical_text(raw: str) -> str:
     text = _fold_unicode(text)
     text = _DOUBLE_COMMAND.sub(r"\\", text)
     text = _unwrap(text)
+    if "$" in text and len(_DOLLAR.findall(text)) % 2 == 0:
+        text = _DOLLAR.sub(" ", text)
     text = _BRACED_COMMA.sub(r"\1", text)
     text = re.sub(r"(?<=\d)(?:\\[,!;: ]|~)(?=\d{3}(?!\d))", "", text)
     text = re.sub(r",\s*\\!\s*(?=\d)", ",", text)
@@ -140,7 +143,7 @@ def _unwrap(text: str) -> str:
             if text.startswith(left) and text.endswith(right) and len(text) > len(left) + len(right):
                 inside = text[len(left) : -len(right)]
                 if left not in inside and right not in inside:
-                    text = inside.strip(_EDGE)
+                    text = _invisible_braces(inside.strip(_EDGE)) if "$" in left else inside.strip(_EDGE)
         text = _unwrap_command(text)
         text = text.rstrip(" \t\n,;:")
         if text.endswith("\\") and not text.endswith("\\\\"):
@@ -176,6 +179,13 @@ def _unwrap_command(text: str) -> str:
     if text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1:
         inside = text[1:-1]
         return inside if "," not in inside and ";" not in inside else rf"\{{{inside}\}}"
+    return text
+
+
+def _invisible_braces(text: str) -> str:
+    """Inside a formula plain braces only group: `${1,3}$` is the list 1, 3."""
+    if text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1:
+        return text[1:-1].strip()
     return text
 
 

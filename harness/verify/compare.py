@@ -16,8 +16,8 @@ from harness.verify.units import unit_scale
 
 Leaf = Callable[[str, str], bool | None]
 _NAME = re.compile(
-    r"(?:\\(?:angle|triangle|overline|vec|mathbb|text|theta|alpha|beta|lambda|mu|phi|varphi|omega|frac|operatorname|min|max|deg|arg)"
-    r"|[a-zA-Z](?![a-zA-Z]{5})|[_'|(){}:,\s]|\^\{?\\circ\}?|\^\{?(?:-1|\*|\\prime)\}?|_\s*\{?\d+\}?|(?<=[(,_])\s*-?\d+(?=[),]))+"
+    r"(?:_\s*\{?\d+\}?|\\(?:angle|triangle|overline|vec|mathbb|text|theta|alpha|beta|lambda|mu|phi|varphi|omega|frac|operatorname|min|max|deg|arg)"
+    r"|[a-zA-Z](?![a-zA-Z]{5})|[_'|(){}:,\s]|\^\{?\\circ\}?|\^\{?(?:-1|\*|\\prime)\}?|(?<=[(,_])-?\d+(?=[),]))++"
 )
 _MAX_UNORDERED = 64
 
@@ -42,6 +42,7 @@ class Comparison:
             return True
         if gold.exact is not None and answer.exact is not None:
             return self.exact_equal(gold.exact, answer.exact)
+        gold, answer = as_union(gold), as_union(answer)
         decided = self._relations(gold, answer)
         if decided is not NotImplemented:
             return decided
@@ -247,7 +248,10 @@ class Comparison:
 
 
 def squeeze(text: str) -> str:
-    """A text without spaces that carry no meaning."""
+    """A text without the spaces and text wrappers that carry no meaning."""
+    if "\\text" in text:
+        text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
+    text = re.sub(r"\s+", " ", text.strip())
     return re.sub(r"\s+(?![a-zA-Z])|(?<![a-zA-Z])\s+", "", text)
 
 
@@ -331,6 +335,16 @@ def as_interval(relation: Node) -> Node | None:
     else:
         return None
     return Node("interval", f"{marks[0]}{low.text},{high.text}{marks[1]}", (low, high), mark=marks)
+
+
+def as_union(node: Node) -> Node:
+    """`x > 3 or x < -3` as a union of intervals; other nodes as they are."""
+    if node.kind != "list" or not all(item.kind == "relation" for item in node.items):
+        return node
+    intervals = [as_interval(item) for item in node.items]
+    if None in intervals or len({range_name(item) for item in node.items}) != 1:
+        return node
+    return Node("union", node.text, tuple(interval for interval in intervals if interval is not None))
 
 
 def range_name(relation: Node) -> str:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from harness.verify.limits import looks_like_code
+from harness.verify.units import canonical_unit
+
 _BOX = re.compile(r"(?:\\+(?:begin)?boxed|\\+fbox|\x08oxed)\s*\{")
 _BOX_LEAD = re.compile(r"(?:\\(?:begin)?b|\x08|\\)$")
 _BOX_BRACE = re.compile(r"\s*\{")
@@ -22,23 +25,32 @@ _JOINT = re.compile(
     r"^[\s$,;.\\()\[\]*]*(?:\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|and|or|[\s$,;\\()\[\]*])*$"
 )
 
+_JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-Z]\w{0,3}\s*=\s*)?$")
+_JOINT_CHARS = 60
+
 _MARKER = re.compile(
     r"(?:\b(?:answers?|solutions?)\b[*_]{0,2}[^\S\n]*(?:(?:[^\n.:=$]{0,60}?)[^\S\n])?(?:\bis\b|\bare\b|[:：=])"
     r"|^[^\S\n]*[*_]{0,2}A[*_]{0,2}[^\S\n]*:|####|答案[^\n:：]{0,10}?[是为:：]|\br[ée]ponse\b[^\n]{0,20}?(?:\best\b|:)"
     r"|^[*#_\s]*final answer\b[*_:\s]*$|<answer>)[*_]{0,2}:?[*_]{0,2}",
     re.IGNORECASE | re.MULTILINE,
 )
+_FINAL = re.compile(r"final answer is", re.IGNORECASE)
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</answer>|<end_of_turn>")
 _SENTENCE_END = re.compile(r"\.(?=\s+(?:[A-Z(\[*\"]|I hope)|\s*$)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)")
 _MATH = re.compile(
     r"\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\n\\]|\\[^\n])+)\$|\\\[(?P<c>(?:[^\\]|\\(?!\]))+)\\\]"
     r"|\\\((?P<d>(?:[^\\\n]|\\[^)\n])+)\\\)"
 )
+_LEADING_CHOICE = re.compile(
+    r"(?:for sure |probably |option |choice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as)\b)"
+)
 _MATH_JOINT = re.compile(r"[\s,;]*(?:\band\b|\bor\b|&)?[\s,;]*")
 _NUMBER = re.compile(
     r"(?<![\w.,/\\^])[-−+]?(?:[$€£¥]\s?)?(?:\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.,]\d+)?|\.\d+)"
     r"(?:\s*/\s*\d+|\s*(?:\\?%|percent\b|pct\b)|\s?(?:\^\\circ|°))?"
 )
+_WRAPPED_WORDS = re.compile(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}")
+_WORD = re.compile(r"(?<![\\a-zA-Z])[A-Za-z]{2,}")
 _AFTER_ANSWER = re.compile(
     r"(?:[\s.,;:!?*_`'\"$\)\]}。]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\}|\\?%)*"
 )
@@ -82,8 +94,14 @@ def ends_there(response: str, end: int) -> bool:
 
 def _extract(body: str, extraction: str) -> Extracted | None:
     found = _last_box(body)
-    if found is not None or extraction == "boxed":
+    if extraction == "boxed":
         return found
+    if found is not None:
+        final = _FINAL.search(body, found.end)
+        line = _answer_line(body[found.end :]) if final is not None else None
+        if line is None or not any(char.isdigit() or char == "\\" for char in line.text):
+            return found
+        return line._replace(end=line.end + found.end)
     found = _answer_line(body)
     if found is not None or extraction == "answer_line":
         return found
@@ -150,19 +168,23 @@ def _with_neighbours(body: str, start: int, content: int, end: int) -> Extracted
         text, after = text + r"\%", percent.end()
     parts, stop = [text], start
     while len(parts) < 64:
-        before = body.rfind("}", max(0, stop - 60), stop)
-        if before < 0 or not _JOINT.match(body[before + 1 : stop]):
-            break
-        at = max(
-            body.rfind("oxed", max(0, before - 512), before), body.rfind("fbox", max(0, before - 512), before)
-        )
+        low = max(0, stop - 600)
+        at = max(body.rfind("oxed", low, stop), body.rfind("fbox", low, stop))
         opener = _opener(body, at) if at >= 0 else None
-        if opener is None or _closing(body, opener[1]) != before:
+        close = _closing(body, opener[1]) if opener is not None else None
+        if opener is None or close is None or close >= stop or not _joins(body[close + 1 : stop]):
             break
-        parts.append(body[opener[1] : before])
+        parts.append(body[opener[1] : close])
         stop = opener[0]
     joined = ", ".join(reversed(parts)) if len(parts) > 1 else None
     return Extracted(text, after, "box", joined)
+
+
+def _joins(between: str) -> bool:
+    """Whether the text between two boxes makes them items of one list."""
+    return len(between) <= _JOINT_CHARS and (
+        _JOINT.match(between) is not None or _JOINT_TAIL.search(between) is not None
+    )
 
 
 def _answer_line(body: str) -> Extracted | None:
@@ -200,12 +222,24 @@ def _from_sentence(line: str, start: int) -> Extracted | None:
         sentence = _joined_formulas(sentence, formulas)
     elif copula >= 0:
         sentence = sentence[copula:].split(" ", 2)[-1]
-    sentence = sentence.strip(" *_`\t")
+    sentence = _without_prose(sentence.strip(" *_`\t"))
     if not sentence:
         return None
     at = line.rfind(sentence)
     end = start + (at + len(sentence) if at >= 0 else len(text.rstrip()))
     return Extracted(sentence, end, "line")
+
+
+def _without_prose(sentence: str) -> str:
+    """The choice letter or the number of a sentence that says more than its answer."""
+    if choice := _LEADING_CHOICE.match(sentence):
+        return choice[1]
+    if _is_bare(sentence):
+        return sentence
+    numbers = list(_NUMBER.finditer(sentence))
+    if not numbers or "\\" in sentence:
+        return sentence
+    return numbers[0 if numbers[0].start() == 0 else -1][0]
 
 
 def _cut_sentence(text: str) -> str:
@@ -236,6 +270,8 @@ def _last_expression(body: str) -> Extracted | None:
     whole = _SPECIAL_TOKEN.sub(" ", body[-2 * _TAIL_CHARS :]).strip()
     if not whole:
         return None
+    if looks_like_code(whole[-200:]):
+        return Extracted(whole[-200:], len(body), "bare")
     tail_start = max(0, len(body) - _TAIL_CHARS)
     tail = body[tail_start:]
     formulas = list(_MATH.finditer(tail))
@@ -259,7 +295,7 @@ def _is_bare(text: str) -> bool:
     if formulas:
         rest = _MATH.sub(" ", text).strip(" .*")
         return not rest or _MATH_JOINT.fullmatch(rest) is not None
-    words = re.findall(
-        r"(?<![\\a-zA-Z])[A-Za-z]{2,}", re.sub(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}", "", text)
-    )
-    return len(words) <= 3 or not re.search(r"\d", text)
+    if "\\text" in text:
+        text = _WRAPPED_WORDS.sub("", text)
+    words = [word for word in _WORD.findall(text) if canonical_unit(word, None) is None]
+    return not words or (len(words) <= 3 and ":" not in text) or not any(char.isdigit() for char in text)

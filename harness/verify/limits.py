@@ -42,6 +42,11 @@ def over_limit(text: str, max_chars: int) -> str | None:
     return _size_limit(text)
 
 
+def looks_like_code(text: str) -> bool:
+    """Whether a text is program code, of which no part may be taken for an answer."""
+    return _CODE.search(text) is not None
+
+
 def _size_limit(text: str) -> str | None:
     if "^" in text:
         if _NUMERIC_TOWER.search(text) or (_TOWER.search(text) and text.count("^") > 3):

@@ -38,11 +38,15 @@ _RELATION = re.compile(
     r"=|<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z])|\\approx(?![a-zA-Z])|\\equiv(?![a-zA-Z])|\\sim(?:eq)?(?![a-zA-Z])"
 )
 _MEMBER = re.compile(r"^(.{1,40}?)\\in(?![a-zA-Z])(.*)$", re.DOTALL)
-_WORDS = re.compile(r"(?:\\text\{[^{}]*\}|[A-Za-z][A-Za-z'\-]*|[\s.,'\"()!?&-])+")
+_WORDS = re.compile(r"(?:\\text\{[^{}]*\}|[A-Za-z\s.,'\"()!?&-])++")
 _CHOICE = re.compile(r"\(?\s*(?:\\text\{\s*)?\(?\s*([A-Za-z])\s*\)?\s*\}?\s*\)?")
 _CHOICE_WITH_TEXT = re.compile(
     r"(?:\\text\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])\s*[.):])\s*\}?\s*\S.*", re.DOTALL
 )
+_PHRASES = dict.fromkeys(
+    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "none exist"),
+    r"\emptyset",
+) | dict.fromkeys(("all real numbers", "all reals", "all real x", "real numbers"), r"\mathbb{R}")
 _RATIO = re.compile(r"[^:=]+(?::[^:=]+){1,3}")
 _SUFFIX = re.compile(r"^(.*[)\]}])\s*\\text\s*\{[^{}]*\}$", re.DOTALL)
 
@@ -75,7 +79,7 @@ def parse_node(text: str) -> Node:
     if exact is not None:
         return Node("exact", text, exact=exact)
     return (
-        _base(text) or _matrix(text) or _union(text) or _list(text) or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
+        _labelled_choice(text) or _base(text) or _matrix(text) or _union(text) or _list(text) or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
         or Node("formula", text)
     )  # fmt: skip
 
@@ -117,6 +121,12 @@ def _partner(text: str, start: int) -> int:
             if depth == 0:
                 return position
     return -1
+
+
+def _labelled_choice(text: str) -> Node | None:
+    """`(C) 42` and `C. x = 42` are the choice C."""
+    match = _CHOICE_WITH_TEXT.fullmatch(text)
+    return None if match is None else Node("choice", text, mark=match[1] or match[2])
 
 
 def _base(text: str) -> Node | None:
@@ -171,6 +181,8 @@ def _list(text: str) -> Node | None:
         items = [Node("interval", group, tuple(_items(split_top(group, ","))), mark="()") for group in groups]
         return Node("list", text, tuple(items))
     parts = [part.strip() for group in groups for part in split_top(group, ",") if part.strip()]
+    if len(parts) < 2 and not _is_choice_of_signs(parted):
+        return None
     items = _items(parts)
     if len(items) < 2:
         return None
@@ -181,12 +193,15 @@ def _items(parts: list[str]) -> list[Node]:
     """Parsed items; `a \\pm b` stands for two, and an assignment before the first covers those that follow."""
     items: list[Node] = []
     for part in parts:
-        count = part.count(r"\pm")
-        if count == 1 and r"\mp" not in part and part.count("^\\pm") == 0:
+        if _is_choice_of_signs(part):
             items += [parse_node(_tidy(part.replace(r"\pm", sign, 1))) for sign in "+-"]
         else:
             items.append(parse_node(part.strip()))
     return items
+
+
+def _is_choice_of_signs(text: str) -> bool:
+    return text.count(r"\pm") == 1 and r"\mp" not in text
 
 
 def _tidy(text: str) -> str:
@@ -249,10 +264,10 @@ def _bracketed(text: str) -> Node | None:
 def _words(text: str) -> Node | None:
     if text == r"\emptyset":
         return Node("set", text)
+    if (known := _PHRASES.get(plain_words(text))) is not None and known != text:
+        return parse_node(known)
     if match := _CHOICE.fullmatch(text):
         return Node("choice", text, mark=match[1])
-    if match := _CHOICE_WITH_TEXT.fullmatch(text):
-        return Node("choice", text, mark=match[1] or match[2])
     if _WORDS.fullmatch(text) and re.search(r"[A-Za-z]{2,}", text):
         return Node("words", text, mark=plain_words(text))
     return None

@@ -15,7 +15,7 @@ from harness.verify.units import split_unit
 MAX_DIGITS = 2_000
 MAX_EXPONENT = 400
 _INTEGER = re.compile(r"[+-]?\d+")
-_GROUPED = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[+-]?\d{1,3}(?: \d{3})+(?:\.\d+)?")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[+-]?[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?")
 _DECIMAL = re.compile(r"([+-]?)(\d*)\.(\d*)")
 _REPEATING = re.compile(r"([+-]?)(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\s*\{(\d+)\}|\((\d+)\)|\\bar\s*(\d))")
 _COMMA_DECIMAL = re.compile(r"[+-]?(?:0,\d+|\d{4,},\d+|\d+,\d{4,})")
@@ -67,7 +67,7 @@ def _plain(text: str) -> tuple[Fraction, int] | None:
         text = text[1:-1].strip()
     if text.startswith(("+-", "--", "-+")):
         return None
-    if text[:1] in "+-":
+    if text and text[0] in "+-":
         text = text[0] + text[1:].lstrip()
     if _INTEGER.fullmatch(text):
         return Fraction(int(text)), -1

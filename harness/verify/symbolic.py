@@ -34,6 +34,7 @@ _CONVERT = ConversionConfig(lowercase_symbols=False)
 _DIGITS = 40
 _POINTS = 3
 _GAMMA = re.compile(r"\\Gamma\s*\(\s*(\d{1,4})\s*\)|\\Gamma\s*\{\s*(\d{1,4})\s*\}")
+_TRIG_DEGREES = re.compile(r"(\\(?:sin|cos|tan|cot|sec|csc)\s*)[({]?\s*(\d+(?:\.\d+)?)\s*\^\\circ\s*[)}]?")
 _PERCENT = re.compile(r"\s*\\?%")
 _IMPLICIT_CALL = re.compile(
     r"(?<![a-zA-Z\\])(sin|cos|tan|cot|sec|csc|log|ln|exp|arcsin|arccos|arctan|sinh|cosh|tanh|gcd|lcm|min|max)(?![a-zA-Z])"
@@ -56,7 +57,8 @@ def parse_formula(text: str) -> Any:
     prepared = _GAMMA.sub(lambda m: f"({int(m[1] or m[2]) - 1})!", text)
     prepared = _PERCENT.sub(r" \\cdot \\frac{1}{100}", prepared)
     prepared = _IMPLICIT_CALL.sub(r"\\\1", prepared)
-    prepared = re.sub(r"\^\\circ", "", prepared)
+    if "\\circ" in prepared:
+        prepared = _TRIG_DEGREES.sub(r"\1(\\frac{\2 \\pi}{180})", prepared).replace(r"^\circ", "")
     try:
         return latex2sympy(
             normalize_latex(prepared, _NORMALIZE),
@@ -88,7 +90,44 @@ def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
         decided = _expressions_equal(left, right, gold, answer, decimal_digits)
         if decided is not None:
             return decided
+    if isinstance(left, Relational) and isinstance(right, Relational):
+        decided = _relations_equal(left, right)
+        if decided is not None:
+            return decided
     return bool(verify(left, right, timeout_seconds=None)) and not _only_numeric_noise(left, right)
+
+
+_FLIPPED = {sympy.StrictLessThan: sympy.StrictGreaterThan, sympy.LessThan: sympy.GreaterThan}
+_FLIPPED |= {value: key for key, value in _FLIPPED.items()}
+
+
+def _relations_equal(left: Any, right: Any) -> bool | None:
+    """Whether one relation is a multiple of the other: by a negative factor only where the sign turns round."""
+    if not (_is_expression(left.lhs - left.rhs) and _is_expression(right.lhs - right.rhs)):
+        return None
+    ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
+    if ratio is None:
+        return None
+    if ratio == 0:
+        return False if type(left) is not type(right) or not isinstance(left, sympy.Eq) else None
+    if isinstance(left, (sympy.Eq, sympy.Ne)):
+        return type(left) is type(right)
+    return type(right) is (type(left) if ratio > 0 else _FLIPPED.get(type(left)))
+
+
+def _constant_ratio(left: Any, right: Any) -> int | None:
+    """Sign of the real factor between two expressions, 0 when there is none, None when values are missing."""
+    if {str(s) for s in left.free_symbols} != {str(s) for s in right.free_symbols}:
+        return 0
+    ratios = []
+    for point in _points(left, right, (1, 1)):
+        values = _value(left, point), _value(right, point)
+        if values[0] is None or values[1] is None or abs(values[1]) < 1e-30:
+            return None
+        ratios.append(values[0] / values[1])
+    if not ratios or any(not _close(ratio, ratios[0]) for ratio in ratios) or abs(ratios[0].imag) > 1e-25:
+        return 0
+    return 1 if ratios[0].real > 0 else -1
 
 
 def _is_expression(value: Any) -> bool:
@@ -115,10 +154,21 @@ def _numbers_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits
                 return None
             nearest = sympy.Rational(str(mpmath.nstr(mpmath.re(value), 35)))
             return rounds_to(_fraction(nearest), exact.value, exact.decimals, decimal_digits)
+    exact = _rational(left), _rational(right)
+    if exact[0] is not None and exact[1] is not None:
+        return bool(exact[0] == exact[1])
     values = _value(left, {}), _value(right, {})
     if values[0] is None or values[1] is None:
         return None
     return _close(values[0], values[1])
+
+
+def _rational(expression: Any) -> Any | None:
+    """The exact value of an expression of rational numbers only, else None."""
+    if not all(atom.is_Rational for atom in expression.atoms() if atom.is_Atom):
+        return None
+    value = expression.doit()
+    return value if value.is_Rational else None
 
 
 def _fraction(number: Any) -> Any:
@@ -157,27 +207,34 @@ def _close(left: Any, right: Any) -> bool:
 
 def _equal_at_points(left: Any, right: Any) -> bool | None:
     """Equality at fixed positive points, and at negative ones where both values are real."""
-    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
+    seen = False
+    for number, point in enumerate(_points(left, right, (1, -1))):
+        values = _value(left, point), _value(right, point)
+        if values[0] is None or values[1] is None:
+            continue
+        if number >= _POINTS and (abs(values[0].imag) > 1e-20 or abs(values[1].imag) > 1e-20):
+            continue
+        seen = True
+        if not _close(values[0], values[1]):
+            return False
+    return True if seen else None
+
+
+def _points(left: Any, right: Any, signs: tuple[int, ...]) -> list[dict[Any, Any]]:
+    """Fixed rational points, `_POINTS` of each sign; symbols of one name get one value."""
+    symbols = left.free_symbols | right.free_symbols
     names = sorted({str(symbol) for symbol in symbols})
     generator = random.Random(20_240)
-    seen = False
-    for sign in (1, -1):
-        for _ in range(_POINTS):
+    points = []
+    for sign in signs:
+        for _ in range(_POINTS if names else 1):
             at = {
-                name: sympy.Rational(generator.randint(1_000, 9_000), generator.choice((2_003, 3_001, 4_001)))
+                n: sympy.Rational(generator.randint(1_000, 9_000), generator.choice((2_003, 3_001, 4_001)))
                 * sign
-                for name in names
+                for n in names
             }
-            point = {symbol: at[str(symbol)] for symbol in symbols}
-            values = _value(left, point), _value(right, point)
-            if values[0] is None or values[1] is None:
-                continue
-            if sign < 0 and (abs(values[0].imag) > 1e-20 or abs(values[1].imag) > 1e-20):
-                continue
-            seen = True
-            if not _close(values[0], values[1]):
-                return False
-    return True if seen else None
+            points.append({symbol: at[str(symbol)] for symbol in symbols})
+    return points
 
 
 def _only_numeric_noise(left: Any, right: Any) -> bool:
