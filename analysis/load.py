@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,19 @@ class Experiment:
     def rule(self) -> CheckpointRule:
         """The declared checkpoint rule."""
         return parse_rule(self.plan.checkpoint_rule)
+
+    @cached_property
+    def curves(self) -> dict[str, list[dict[str, Floats]]]:
+        """Training metrics per arm: one dict of float arrays (by step) per run, in the order of seeds."""
+        found: dict[str, list[dict[str, Floats]]] = {arm.name: [] for arm in self.plan.arms}
+        if not len(self.steps):
+            return found
+        numeric = self.steps.select_dtypes("number").columns
+        ordered = self.steps.sort_values(["seed", "step"], kind="stable")
+        for (arm, _), run in ordered.groupby(["arm", "seed"], sort=True):
+            values = run[numeric].to_numpy(dtype=np.float64)
+            found[str(arm)].append({str(name): values[:, i] for i, name in enumerate(numeric)})
+        return found
 
     def finished_seeds(self, arm: Arm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
@@ -94,11 +108,12 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
             status = "not started" if manifest is None else str(manifest["status"])
             error_text = "" if manifest is None else str(manifest.get("error") or "")
             rows.append((arm.name, seed, run_id, status, error_text))
-            if status not in ("finished", "not started"):
-                notes.append(f"{arm.name}, seed {seed}: {status}")
-            elif status == "not started":
-                notes.append(f"{arm.name}, seed {seed}: no run")
-    return pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"]), notes
+    states = pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"])
+    unfinished = states[states["status"] != "finished"]
+    for (arm_name, status), group in unfinished.groupby(["arm", "status"], sort=False):
+        seeds = ", ".join(str(seed) for seed in group["seed"])
+        notes.append(f"{arm_name}, seed{'s' if len(group) > 1 else ''} {seeds}: {status}")
+    return states, notes
 
 
 def _cells(store: ResultStore, run_id: str, plan: Plan) -> dict[str, RunCells]:

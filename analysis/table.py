@@ -84,7 +84,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A booktabs ``table`` float (needs booktabs, graphicx), shrunk to the line if too wide; text is escaped."""
+    """A booktabs ``table`` float (needs booktabs, graphicx), shrunk to the line if too wide. Escaped."""
     columns = "l" + "r" * (len(table.columns) - 1)
     lines = [
         "% needs \\usepackage{booktabs,graphicx}",
@@ -192,8 +192,11 @@ def latex_escape(text: str) -> str:
 
 
 def _stacked(header: str) -> str:
-    first, bracket, rest = header.partition(" (")
-    return f"\\shortstack[r]{{{first}\\\\({rest}}}" if bracket else header
+    for mark, kept in ((" (", "("), (", ", ""), (" ", "")):
+        first, found, rest = header.partition(mark)
+        if found:
+            return f"\\shortstack[r]{{{first}\\\\{kept}{rest}}}"
+    return header
 
 
 def _latex_row(cells: Sequence[str]) -> str:

@@ -42,8 +42,9 @@ def all_tables(results: Results) -> list[Table]:
 def main_table(results: Results) -> Table:
     """Score per arm with its interval, deltas with Holm-corrected words, published value and source."""
     plan = results.experiment.plan
-    below = _holm_family(results, {arm.name: _reference(plan, arm) for arm in plan.arms})
+    below = differences_to_reference(results)
     to_base = _holm_family(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
+    shared = _shared_source(plan)
     rows: list[Mapping[str, Cell]] = []
     before = _before_row(results, {"score": "avg"})
     if before:
@@ -56,10 +57,7 @@ def main_table(results: Results) -> Table:
                 "delta": below.get(arm.name),
                 "delta_base": to_base.get(arm.name),
                 "seeds": _seeds(results, arm),
-                "published": None
-                if arm.published is None
-                else f"{arm.published.value:g} {arm.published.unit}",
-                "source": None if arm.published is None else arm.published.source,
+                **_published(arm, shared),
             }
         )
     reference = REFERENCE[plan.design]
@@ -70,8 +68,18 @@ def main_table(results: Results) -> Table:
     ]
     if plan.design == "cumulative" and len(plan.arms) > 2:
         columns.append(Column("delta_base", "Δ to base (95 % interval)", scale=100, signed=True, words=True))
-    columns += [Column("seeds", "seeds"), Column("published", "published"), Column("source", "source")]
+    columns.append(Column("seeds", "seeds"))
+    if shared:
+        columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
+    elif any(arm.published for arm in plan.arms):
+        columns += [Column("published", "published"), Column("source", "source")]
     return Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below))
+
+
+def differences_to_reference(results: Results) -> dict[str, Estimate]:
+    """Arm to its difference to the parent (or the base), Holm-corrected over all of them."""
+    plan = results.experiment.plan
+    return _holm_family(results, {arm.name: _reference(plan, arm) for arm in plan.arms})
 
 
 def answers_table(results: Results) -> Table:
@@ -177,7 +185,10 @@ def attribution_tables(results: Results) -> list[Table]:
             found = Attribution((), ())
             notes = [f"Not computed: {error}."]
         else:
-            notes = ["Per seed first, then Student's t; Holm correction over the rows of this table."]
+            notes = [
+                "Per seed first, then Student's t. The words are after Holm's correction over the rows; the "
+                "intervals are not corrected."
+            ]
             notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
         columns = (
             Column("patch", "patch"),
@@ -211,6 +222,21 @@ def grid_table(results: Results) -> Table | None:
     ]
     note = f"{_metric(results)} in %, mean over seeds with its 95 % interval."
     return Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), (note,))
+
+
+def _shared_source(plan: Plan) -> tuple[str, str] | None:
+    """Unit and source of the published numbers where all of them share one: it then stands in the header."""
+    found = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published}
+    return found.pop() if len(found) == 1 else None
+
+
+def _published(arm: Arm, shared: tuple[str, str] | None) -> dict[str, Cell]:
+    if arm.published is None:
+        return {}
+    value = f"{arm.published.value:g}"
+    if shared:
+        return {"published": value}
+    return {"published": f"{value} {arm.published.unit}", "source": arm.published.source}
 
 
 def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, ...]:

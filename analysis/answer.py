@@ -1,0 +1,52 @@
+"""The answer in words: what the experiment found, with intervals and the words resolved / not resolved."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.results import Results
+from analysis.statistics import Estimate
+from analysis.tables import REFERENCE, differences_to_reference
+
+
+def answer_sentences(results: Results) -> list[str]:
+    """A headline, then one sentence per arm; says what is missing and never calls a tie an effect."""
+    plan = results.experiment.plan
+    deltas = differences_to_reference(results)
+    known = {name: delta for name, delta in deltas.items() if not math.isnan(delta.value)}
+    sentences = [_headline(results, known)]
+    for arm in plan.arms:
+        delta = known.get(arm.name)
+        if delta is not None:
+            reference = plan.arm(arm.parent).label if arm.parent else plan.base.label
+            sentences.append(f"- {arm.label} against {reference}: {describe(delta)}.")
+        elif arm.name in deltas:
+            sentences.append(f"- {arm.label}: no comparison, a finished run is missing.")
+    return sentences
+
+
+def describe(delta: Estimate) -> str:
+    """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), resolved``."""
+    value = _points(delta.value)
+    if math.isnan(delta.low):
+        return f"{value} points ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {delta.word}"
+    interval = f"{_points(delta.low)} to {_points(delta.high)}"
+    return f"{value} points (95 % interval {interval}, {delta.seeds} seeds), {delta.word}"
+
+
+def _headline(results: Results, known: dict[str, Estimate]) -> str:
+    plan = results.experiment.plan
+    if not known:
+        return "No two arms have finished runs to compare yet."
+    resolved = sum(delta.resolved for delta in known.values())
+    text = f"{resolved} of {len(known)} differences to the {REFERENCE[plan.design]} are resolved"
+    if plan.design == "cumulative" and len(plan.arms) > 1:
+        last = plan.arms[-1]
+        total = results.difference(last, plan.base)
+        if not math.isnan(total.value):
+            return f"{last.label} over {plan.base.label}: {describe(total)}; {text}."
+    return f"{text}."
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.1f}".replace("-", "−")

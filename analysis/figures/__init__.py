@@ -1,0 +1,1 @@
+"""Figures of an experiment: vector PDF and SVG plus PNG, the same bytes from the same data."""

@@ -1,0 +1,210 @@
+"""Figures of the evaluations: accuracy over training, k-curves, ladder waterfall, entropy trade-off, grid."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.figures.series import Series, combine
+from analysis.figures.style import colours, legend_below, markers, new_figure
+from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
+from analysis.grid import grid_axes, grid_value
+from analysis.load import Experiment
+from analysis.results import Results, tokens_at
+from analysis.statistics import Estimate, mean_interval
+
+
+def accuracy_series(experiment: Experiment, arm: str, axis: str) -> Series:
+    """Evaluation accuracy in % of one arm at the primary cap against ``step`` or ``tokens``."""
+    plan, curves = experiment.plan, []
+    cells = experiment.cells
+    own = cells[
+        (cells["arm"] == arm) & (cells["benchmark"] == plan.benchmark) & (cells["cap"] == plan.primary_cap)
+    ]
+    for run_id, run in own.groupby("run_id"):
+        run = run.sort_values("step")
+        steps = experiment.steps[experiment.steps["run_id"] == run_id]
+        x = (
+            tokens_at(steps, run["step"].tolist())
+            if axis == "tokens"
+            else run["step"].to_numpy(dtype=np.float64)
+        )
+        curves.append((x, 100 * run["avg"].to_numpy(dtype=np.float64)))
+    return combine(curves, exact=axis == "step", points=41)
+
+
+def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
+    """Evaluation accuracy against rollout steps and against generated tokens, side by side."""
+    arms = experiment.plan.arms
+    if not len(experiment.cells):
+        return None
+    figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
+    palette, shapes = colours([a.name for a in arms]), markers([a.name for a in arms])
+    for arm in arms:
+        by_step = accuracy_series(experiment, arm.name, "step")
+        draw_series(axes[0], by_step, palette[arm.name], shapes[arm.name])
+        draw_series(axes[1], accuracy_series(experiment, arm.name, "tokens"), palette[arm.name])
+    axes[0].set_ylabel(f"accuracy, %, cap {experiment.plan.primary_cap}")
+    axes[0].set_xlabel("rollout steps")
+    axes[1].set_xlabel("generated tokens")
+    axes[1].xaxis.set_major_formatter(COUNTS)
+    arm_legend(figure, experiment)
+    return figure
+
+
+def entropy_accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
+    """Training entropy at matched training accuracy: faster learners have lower entropy at any step."""
+    entropy, accuracy = Panel("entropy_nats", ""), Panel("accuracy_mean", "", scale=100.0)
+    if "entropy_nats" not in experiment.steps or not experiment.steps["entropy_nats"].notna().any():
+        return None
+    figure, axes = new_figure(style)
+    palette = colours([arm.name for arm in experiment.plan.arms])
+    shapes = markers([arm.name for arm in experiment.plan.arms])
+    for arm in experiment.plan.arms:
+        x = panel_series(experiment, arm.name, accuracy, "step")
+        y = panel_series(experiment, arm.name, entropy, "step")
+        if not len(x):
+            continue
+        axes.plot(x.mean, y.mean, color=palette[arm.name])
+        axes.plot(x.mean[-1:], y.mean[-1:], color=palette[arm.name], marker=shapes[arm.name], linestyle="")
+    axes.set_xlabel("training accuracy, % (marker: end of training)")
+    axes.set_ylabel("entropy, nats per token")
+    arm_legend(figure, experiment)
+    return figure
+
+
+def k_curves(results: Results, arm_name: str | None) -> dict[str, tuple[list[int], list[Estimate]]]:
+    """Pass@k and Maj@k (in %) against k at the checkpoint of an arm, or before RL for None."""
+    plan = results.experiment.plan
+    frame = results.before if arm_name is None else results.per_seed
+    curves: dict[str, tuple[list[int], list[Estimate]]] = {}
+    if not len(frame):
+        return curves
+    rows = frame[frame["cap"] == plan.primary_cap]
+    rows = rows if arm_name is None else rows[rows["arm"] == arm_name]
+    for kind in ("pass", "maj"):
+        found = (re.fullmatch(rf"{kind}@(\d+)", str(column)) for column in rows.columns)
+        ks = sorted(int(match[1]) for match in found if match)
+        ks = [k for k in ks if rows[f"{kind}@{k}"].notna().any()]
+        values = [mean_interval(100 * rows[f"{kind}@{k}"].to_numpy(dtype=np.float64)) for k in ks]
+        curves[kind] = (ks, values)
+    return curves
+
+
+def k_figure(results: Results, style: str) -> Figure | None:
+    """Pass@k and Maj@k against k, before RL (dashed) and after."""
+    plan = results.experiment.plan
+    before = k_curves(results, None)
+    if not before:
+        return None
+    figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
+    palette, shapes = colours([a.name for a in plan.arms]), markers([a.name for a in plan.arms])
+    for axes_, kind, label in zip(axes, ("pass", "maj"), ("Pass@k, %", "Maj@k, %"), strict=True):
+        ks, values = before[kind]
+        axes_.plot(ks, [v.value for v in values], color="#666666", linestyle="--", zorder=4)
+        for arm in plan.arms:
+            ks, values = k_curves(results, arm.name).get(kind, ([], []))
+            _interval_line(axes_, ks, values, palette[arm.name], shapes[arm.name])
+        axes_.set_xscale("log", base=2)
+        axes_.set_xticks(before[kind][0], [str(k) for k in before[kind][0]])
+        axes_.minorticks_off()
+        axes_.set_xlabel("k")
+        axes_.set_title(label, loc="left")
+    handles = [Line2D([], [], color=palette[a.name], marker=shapes[a.name]) for a in plan.arms]
+    dashed = Line2D([], [], color="#666666", linestyle="--")
+    legend_below(figure, [dashed, *handles], ["before RL", *(a.label for a in plan.arms)])
+    return figure
+
+
+def waterfall_figure(results: Results, style: str) -> Figure | None:
+    """Score of every arm with its interval; the step from its parent as a bar, filled where resolved."""
+    from analysis.tables import differences_to_reference
+
+    plan = results.experiment.plan
+    estimates = {arm.name: results.mean(arm, "avg") for arm in plan.arms}
+    if all(math.isnan(e.value) for e in estimates.values()):
+        return None
+    deltas = differences_to_reference(results)
+    palette = colours([arm.name for arm in plan.arms])
+    rows = len(plan.arms)
+    figure, axes = new_figure(style, width=1.15, height=(0.5 + 0.22 * rows) / 1.5)
+    numbers = [""] * rows
+    for y, arm in enumerate(plan.arms):
+        estimate = estimates[arm.name]
+        if math.isnan(estimate.value):
+            numbers[y] = "no finished run"
+            continue
+        delta = deltas.get(arm.name)
+        if delta is not None and not math.isnan(delta.value):
+            start = 100 * (estimate.value - delta.value)
+            kind = {"color": palette[arm.name], "alpha": 0.45} if delta.resolved else _HOLLOW
+            axes.barh(y, 100 * delta.value, left=start, height=0.56, zorder=2, **kind)
+        _error_bar(axes, 100, y, estimate, palette[arm.name])
+        numbers[y] = f"{100 * estimate.value:.1f}"
+        if delta is not None and not math.isnan(delta.value):
+            numbers[y] += f"  ({100 * delta.value:+.1f})".replace("-", "−")
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(rows), numbers)
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    axes.set_yticks(range(rows), [arm.label for arm in plan.arms])
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("accuracy, % (bar: difference, filled where resolved)")
+    return figure
+
+
+_HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}
+
+
+def grid_figure(results: Results, style: str) -> Figure | None:
+    """Heat map of the score over two settings, or None where the arms are no two-way grid."""
+    plan = results.experiment.plan
+    axes_values = grid_axes(plan)
+    if axes_values is None or len(axes_values) != 2:
+        return None
+    (row_key, rows), (column_key, columns) = axes_values.items()
+    values = np.full((len(rows), len(columns)), np.nan)
+    for arm in plan.arms:
+        place = rows.index(grid_value(plan, arm, row_key)), columns.index(grid_value(plan, arm, column_key))
+        values[place] = 100 * results.mean(arm, "avg").value
+    if np.isnan(values).all():
+        return None
+    figure, axes = new_figure(style, height=max(0.7, 0.25 * len(rows) + 0.35))
+    image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (i, j), value in np.ndenumerate(values):
+        shown = "–" if math.isnan(value) else f"{value:.1f}"
+        axes.text(j, i, shown, ha="center", va="center", color="white" if value < middle else "black")
+    axes.set_xticks(range(len(columns)), [str(v) for v in columns])
+    axes.set_yticks(range(len(rows)), [str(v) for v in rows])
+    axes.set_xlabel(column_key)
+    axes.set_ylabel(row_key)
+    axes.grid(visible=False)
+    figure.colorbar(image, ax=axes, label="accuracy, %")
+    return figure
+
+
+def _interval_line(axes: Any, ks: list[int], values: list[Estimate], colour: str, marker: str) -> None:
+    axes.plot(ks, [v.value for v in values], color=colour, marker=marker)
+    known = [(k, v) for k, v in zip(ks, values, strict=True) if not math.isnan(v.low)]
+    if known:
+        x, low, high = zip(*((k, v.low, v.high) for k, v in known), strict=True)
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _error_bar(axes: Any, scale: float, y: float, estimate: Estimate, colour: str) -> None:
+    spread = None
+    if not math.isnan(estimate.low):
+        spread = [
+            [scale * (estimate.value - estimate.low)],
+            [scale * (estimate.high - estimate.value)],
+        ]
+    axes.errorbar(
+        [scale * estimate.value], [y], xerr=spread, color=colour, marker="o", capsize=2, linewidth=1, zorder=4
+    )

@@ -1,0 +1,134 @@
+"""Look of every figure, colours of the arms, and saving with reproducible bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+STYLES = ("paper", "screen")
+FORMATS = ("pdf", "svg", "png")
+
+# Okabe-Ito without its yellow (too light on white) and with two darker shades, in an order where neighbours
+# differ in lightness as well as hue; markers tell the arms apart without colour.
+PALETTE = ("#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#7F3C8D", "#8C6D31")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+SEED_ALPHA, BAND_ALPHA = 0.28, 0.16
+
+_SIZES = {"paper": (3.4, 2.3, 7.0), "screen": (6.4, 4.0, 10.0)}
+
+
+def colours(names: Sequence[str]) -> dict[str, str]:
+    """One colour per arm in the order of the plan: the same in every figure of the experiment."""
+    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+
+
+def markers(names: Sequence[str]) -> dict[str, str]:
+    """One marker per arm, cycling out of step with the colours after the palette is used up."""
+    return {name: MARKERS[(i + i // len(PALETTE)) % len(MARKERS)] for i, name in enumerate(names)}
+
+
+@contextmanager
+def styled(style: str) -> Iterator[None]:
+    """Matplotlib settings of ``paper`` (3.4 in column, TrueType fonts) or ``screen``."""
+    if style not in STYLES:
+        raise ValueError(f"unknown figure style {style!r}; known: {', '.join(STYLES)}")
+    font = _SIZES[style][2]
+    settings: Any = {
+        "font.size": font,
+        "font.family": "DejaVu Sans",
+        "axes.titlesize": font,
+        "axes.labelsize": font,
+        "xtick.labelsize": font - 1,
+        "ytick.labelsize": font - 1,
+        "legend.fontsize": font - 1.5,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.6,
+        "xtick.major.width": 0.6,
+        "ytick.major.width": 0.6,
+        "axes.grid": True,
+        "grid.color": "#dddddd",
+        "grid.linewidth": 0.4,
+        "axes.axisbelow": True,
+        "lines.linewidth": 1.2 if style == "paper" else 1.8,
+        "lines.markersize": 3 if style == "paper" else 5,
+        "pdf.fonttype": 42,
+        "ps.fonttype": 42,
+        "svg.hashsalt": "rlvr-harness",
+        "svg.fonttype": "path",
+        "savefig.dpi": 200 if style == "paper" else 120,
+        "figure.dpi": 100,
+    }
+    with mpl.rc_context(mpl.rcParamsDefault):
+        mpl.rcParams.update(settings)
+        yield
+
+
+def new_figure(style: str, *, width: float = 1.0, height: float = 1.0, **subplots: Any) -> tuple[Figure, Any]:
+    """A figure ``width`` columns wide with a constrained layout, and its axes (as ``plt.subplots``)."""
+    base_width, base_height, _ = _SIZES[style]
+    figure = Figure(figsize=(base_width * width, base_height * height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(**subplots)
+
+
+def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
+    """Write the figure in every format without dates, so that the same data gives the same bytes."""
+    directory.mkdir(parents=True, exist_ok=True)
+    figure.draw_without_rendering()  # lay out here, not once per format; the second pass settles tick labels
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
+    paths = []
+    for suffix in formats:
+        path = directory / f"{name}.{suffix}"
+        _PRINT[suffix](figure, path)
+        paths.append(path)
+    return paths
+
+
+# The canvases' own print methods: Figure.savefig would draw everything a second time to look for a layout.
+def _print_pdf(figure: Figure, path: Path) -> None:
+    no_dates = {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}
+    canvas: Any = FigureCanvasPdf(figure)
+    canvas.print_pdf(path, metadata=no_dates)
+
+
+def _print_svg(figure: Figure, path: Path) -> None:
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(path, metadata={"Date": None, "Creator": None})
+
+
+def _print_png(figure: Figure, path: Path) -> None:
+    figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.print_png(path, metadata={"Software": None})
+
+
+_PRINT = {"pdf": _print_pdf, "svg": _print_svg, "png": _print_png}
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """One legend under the axes, outside the data, with as many columns as fit."""
+    longest = max((len(label) for label in labels), default=1)
+    inches = figure.get_size_inches()[0]
+    font_inches = float(mpl.rcParams["legend.fontsize"]) / 72
+    fit = int(inches / ((longest * 0.55 + 4.5) * font_inches))
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=max(1, min(len(labels), fit)),
+        handlelength=1.8,
+        columnspacing=1.2,
+    )

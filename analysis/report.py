@@ -1,0 +1,105 @@
+"""Everything an experiment has to say, written to a folder: tables, figures, answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from analysis.answer import answer_sentences
+from analysis.figures.evaluation import (
+    accuracy_figure,
+    entropy_accuracy_figure,
+    grid_figure,
+    k_figure,
+    waterfall_figure,
+)
+from analysis.figures.series import AXES
+from analysis.figures.style import FORMATS, save, styled
+from analysis.figures.training import FIGURES, overview_figure, training_figure
+from analysis.load import load_experiment
+from analysis.results import Results, results_of
+from analysis.table import Table, to_csv, to_latex, to_markdown
+from analysis.tables import all_tables
+
+
+def write_answer(
+    store_root: Path | str,
+    experiment_name: str,
+    out_dir: Path | str | None = None,
+    *,
+    style: str = "paper",
+    formats: Sequence[str] = FORMATS,
+) -> list[Path]:
+    """Write tables and figures of an experiment and return their paths.
+
+    Everything but ``tables/cost.*`` and ``figures/cost/`` is a pure function of the deterministic content of
+    the store, byte for byte. Failed and missing runs are counted and named in the notes.
+
+    Args:
+        store_root: results root.
+        experiment_name: name of the experiment in the store.
+        out_dir: gets ``tables/`` and ``figures/``; by default the experiment's folder in the store.
+        style: figure style, ``paper`` or ``screen``.
+        formats: figure formats.
+    """
+    results = results_of(load_experiment(store_root, experiment_name))
+    out = Path(store_root) / "experiments" / experiment_name if out_dir is None else Path(out_dir)
+    paths = write_tables(results, all_tables(results), out / "tables")
+    return paths + write_figures(results, out / "figures", style, formats)
+
+
+def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> list[Path]:
+    """Each table as Markdown, LaTeX and CSV; per-seed results, the answer in words, the run ids behind it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    texts: dict[str, str] = {}
+    for table in tables:
+        texts[f"{table.name}.md"] = to_markdown(table)
+        texts[f"{table.name}.tex"] = to_latex(table)
+        texts[f"{table.name}.csv"] = to_csv(table)
+    texts["per-seed.csv"] = results.per_seed.drop(columns="steps").to_csv(index=False, lineterminator="\n")
+    sentences = answer_sentences(results)
+    texts["answer.md"] = "\n".join(sentences) + "\n"
+    texts["runs.json"] = _runs_json(results)
+    paths = []
+    for name, text in texts.items():
+        path = directory / name
+        path.write_text(text, encoding="utf-8", newline="\n")
+        paths.append(path)
+    return paths
+
+
+def write_figures(results: Results, directory: Path, style: str, formats: Sequence[str]) -> list[Path]:
+    """Every figure the experiment has data for."""
+    paths: list[Path] = []
+    with styled(style):
+        for name, build in _figures(results, style):
+            figure = build()
+            if figure is not None:
+                folder, _, stem = name.rpartition("/")
+                paths += save(figure, directory / folder, stem, formats)
+    return paths
+
+
+def _figures(results: Results, style: str) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
+    experiment = results.experiment
+    yield "ladder", partial(waterfall_figure, results, style)
+    yield "accuracy", partial(accuracy_figure, experiment, style)
+    yield "k-curves", partial(k_figure, results, style)
+    yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
+    yield "grid", partial(grid_figure, results, style)
+    for name in FIGURES:
+        yield f"training/{name}", partial(training_figure, experiment, name, "step", style)
+    for axis in AXES:
+        folder = "cost" if axis == "seconds" else "training"
+        yield f"{folder}/all-against-{axis}", partial(overview_figure, experiment, axis, style)
+
+
+def _runs_json(results: Results) -> str:
+    """The run ids behind every number."""
+    plan = results.experiment.plan
+    runs = {arm.name: {str(seed): run_id for seed, run_id in arm.runs.items()} for arm in plan.arms}
+    return json.dumps({"experiment": plan.name, "runs": runs}, indent=1) + "\n"

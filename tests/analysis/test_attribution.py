@@ -1,0 +1,73 @@
+"""Factorial effects and Shapley values on scores made from known effects."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from analysis.attribution import IncompleteDesign, interactions, main_effects, shapley
+
+PATCHES = ["a", "b", "c"]
+
+
+def factorial_scores(seeds=4, interaction=0.0):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.01, (8, seeds))
+    scores = {}
+    for index, on in enumerate(itertools.product([0, 1], repeat=3)):
+        subset = frozenset(p for p, bit in zip(PATCHES, on, strict=True) if bit)
+        level = 0.3 + 0.1 * on[0] + 0.05 * on[1] + interaction * on[0] * on[1]
+        scores[subset] = {seed: level + noise[index, seed] for seed in range(seeds)}
+    return scores
+
+
+def test_main_effects_and_interactions_recover_the_model():
+    scores = factorial_scores(interaction=0.04)
+    main = dict(zip(PATCHES, main_effects(PATCHES, scores).effects, strict=True))
+    assert main["a"].value == pytest.approx(0.12, abs=0.01)  # effect at b off and on, averaged
+    assert main["c"].value == pytest.approx(0.0, abs=0.01)
+    found = interactions(PATCHES, scores)
+    assert found.names == ("a × b", "a × c", "b × c")
+    assert found.effects[0].value == pytest.approx(0.02, abs=0.01)  # half the change of the effect
+
+
+def test_main_effect_is_the_difference_of_means_per_seed():
+    scores = factorial_scores()
+    on = [np.mean([v[s] for k, v in scores.items() if "b" in k]) for s in range(4)]
+    off = [np.mean([v[s] for k, v in scores.items() if "b" not in k]) for s in range(4)]
+    effect = main_effects(PATCHES, scores).effects[1]
+    assert effect.value == pytest.approx(np.mean(np.subtract(on, off)))
+    assert effect.seeds == 4
+
+
+def test_exact_shapley_equals_the_mean_over_all_orders_and_adds_up():
+    scores = factorial_scores(interaction=0.04)
+    exact = shapley(PATCHES, scores)
+    assert exact.orders == 6
+    listed = shapley(PATCHES, scores, orders=list(itertools.permutations(PATCHES)))
+    assert [e.value for e in exact.effects] == pytest.approx([e.value for e in listed.effects])
+    assert [e.low for e in exact.effects] == pytest.approx([e.low for e in listed.effects])
+    full, base = scores[frozenset(PATCHES)], scores[frozenset()]
+    gain = np.mean([full[s] - base[s] for s in full])
+    assert sum(e.value for e in exact.effects) == pytest.approx(gain)
+
+
+def test_shapley_uses_the_orders_whose_prefixes_exist():
+    scores = factorial_scores()
+    chain = {frozenset(): scores[frozenset()]}
+    chain |= {frozenset(PATCHES[:i]): scores[frozenset(PATCHES[:i])] for i in (1, 2, 3)}
+    found = shapley(PATCHES, chain)
+    assert found.orders == 1
+    one = np.mean([chain[frozenset("a")][s] - chain[frozenset()][s] for s in range(4)])
+    assert found.effects[0].value == pytest.approx(one)
+
+
+def test_missing_arms_are_named():
+    scores = factorial_scores()
+    scores[frozenset({"a", "c"})] = {}
+    with pytest.raises(IncompleteDesign, match=r"no finished run of: a\+c"):
+        main_effects(PATCHES, scores)
+    with pytest.raises(IncompleteDesign, match="no order"):
+        shapley(PATCHES, {frozenset("a"): {0: 1.0}})

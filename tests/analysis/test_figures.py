@@ -1,0 +1,134 @@
+"""Figures by their data, and files that come out byte for byte the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
+from analysis.figures.series import centred_mean, combine, mean_band
+from analysis.figures.style import PALETTE, colours, save, styled
+from analysis.figures.training import FIGURES, panel_series, training_figure
+from analysis.load import load_experiment
+from analysis.report import write_answer
+from analysis.results import results_of
+
+
+@pytest.fixture(scope="module")
+def results(ladder_root):
+    return results_of(load_experiment(ladder_root, "ladder"))
+
+
+def test_band_is_the_t_interval_of_the_seeds_present():
+    y = np.array([[1.0, 2.0, np.nan], [2.0, 4.0, 5.0], [4.0, np.nan, np.nan]])
+    mean, low, high = mean_band(y)
+    assert mean == pytest.approx([7 / 3, 3.0, 5.0])
+    expected = stats.t.interval(0.95, 2, loc=7 / 3, scale=stats.sem(y[:, 0]))
+    assert (low[0], high[0]) == pytest.approx(expected)
+    assert np.isnan(low[2])
+
+
+def test_curves_on_other_axes_are_interpolated_within_their_own_range():
+    series = combine(
+        [(np.array([0.0, 10.0]), np.array([0.0, 1.0])), (np.array([0.0, 5.0]), np.array([1.0, 1.0]))],
+        exact=False,
+        points=11,
+    )
+    assert series.seed_y[0].tolist() == pytest.approx(np.linspace(0, 1, 11).tolist())
+    assert np.isnan(series.seed_y[1][6:]).all()
+
+
+def test_centred_mean_skips_missing_values():
+    assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_panel_data_is_the_logged_column(results):
+    experiment = results.experiment
+    panel = FIGURES["dead-groups"][0]
+    series = panel_series(experiment, "ladder_0_naive", panel, "step")
+    own = experiment.steps[experiment.steps["arm"] == "ladder_0_naive"]
+    expected = 100 * (own["all_right_groups"] / own["groups"]).groupby(own["step"]).mean()
+    assert series.mean == pytest.approx(expected.to_numpy())
+    tokens = panel_series(experiment, "ladder_0_naive", panel, "tokens")
+    assert tokens.x[-1] == pytest.approx(own["generated_tokens_total"].max())
+
+
+def test_accuracy_and_k_curves_are_the_tables_numbers(results):
+    arm = results.experiment.plan.arms[0]
+    series = accuracy_series(results.experiment, arm.name, "step")
+    assert series.x.tolist() == [0, 10, 20]
+    assert series.mean[-1] == pytest.approx(100 * results.mean(arm, "avg").value)
+    ks, values = k_curves(results, arm.name)["maj"]
+    assert ks == [1, 2, 4, 8]
+    assert values[-1].value == pytest.approx(100 * results.mean(arm, "maj@8").value)
+
+
+def test_an_arm_has_one_colour_everywhere(results):
+    names = [arm.name for arm in results.experiment.plan.arms]
+    assert list(colours(names).values()) == list(PALETTE[:4])
+    with styled("paper"):
+        figure = training_figure(results.experiment, "entropy", "step", "paper")
+    assert figure is not None
+    drawn = [line.get_color() for line in figure.axes[0].lines]
+    assert drawn == list(PALETTE[:4])
+
+
+def test_legend_never_covers_the_axes(results):
+    with styled("paper"):
+        for figure in (
+            k_figure(results, "paper"),
+            training_figure(results.experiment, "length", "step", "paper"),
+        ):
+            assert figure is not None
+            figure.draw_without_rendering()
+            legend = figure.legends[0].get_window_extent()
+            assert not any(legend.overlaps(axes.get_window_extent()) for axes in figure.axes)
+
+
+def test_waterfall_labels_stay_inside_the_figure(results):
+    with styled("paper"):
+        figure = waterfall_figure(results, "paper")
+        assert figure is not None
+        figure.draw_without_rendering()
+        figure.get_layout_engine().execute(figure)
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert box.x0 >= -0.01
+    assert box.y0 >= -0.01
+    assert box.x1 <= width + 0.01
+    assert box.y1 <= height + 0.01
+
+
+def test_unknown_style_is_refused():
+    with pytest.raises(ValueError, match="known: paper, screen"), styled("poster"):
+        pass
+
+
+def test_files_are_byte_identical_and_free_of_dates(results, tmp_path):
+    def write(folder):
+        with styled("paper"):
+            figure = training_figure(results.experiment, "entropy", "step", "paper")
+            assert figure is not None
+            return save(figure, tmp_path / folder, "entropy")
+
+    for first, second in zip(write("a"), write("b"), strict=True):
+        assert hashlib.sha256(first.read_bytes()).digest() == hashlib.sha256(second.read_bytes()).digest()
+        assert not re.search(rb"CreationDate|<dc:date>", first.read_bytes())
+
+
+def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, tmp_path):
+    first = write_answer(ladder_root, "ladder", tmp_path / "a", formats=("svg",))
+    second = write_answer(ladder_root, "ladder", tmp_path / "b", formats=("svg",))
+    names = [str(path.relative_to(tmp_path / "a")) for path in first]
+    assert len(set(names)) == len(names)
+    for expected in ("tables/ladder.md", "tables/ladder.tex", "tables/per-seed.csv", "figures/ladder.svg"):
+        assert expected in names
+    assert "figures/training/all-against-tokens.svg" in names
+    assert "figures/cost/all-against-seconds.svg" in names
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name

@@ -1,0 +1,209 @@
+"""Loading, results and tables of a synthetic experiment; renderings."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from synthetic_store import build_store
+
+from analysis.answer import answer_sentences
+from analysis.checkpoint import chosen_steps, parse_rule
+from analysis.load import load_experiment
+from analysis.plan import PlanError, parse_plan
+from analysis.results import results_of, tokens_to_target
+from analysis.statistics import Estimate
+from analysis.table import Column, Table, latex_escape, to_csv, to_frame, to_latex, to_markdown, to_terminal
+from analysis.tables import all_tables, grid_table, main_table
+from harness.store import ResultStore
+
+
+@pytest.fixture(scope="module")
+def results(ladder_root):
+    return results_of(load_experiment(ladder_root, "ladder"))
+
+
+def test_scores_are_the_plain_mean_of_the_stored_samples(results, ladder_root):
+    arm = results.experiment.plan.arms[1]
+    for seed, score in results.scores(arm, "avg").items():
+        samples = ResultStore(ladder_root).run(arm.runs[seed]).samples("arithmetic_heldout", 20)
+        assert score == pytest.approx(samples[samples["max_response_tokens"] == 32]["correct"].mean())
+
+
+def test_differences_are_paired_over_the_seeds_both_arms_finished(results):
+    base, _, third, last = results.experiment.plan.arms
+    a, b = results.scores(last, "avg"), results.scores(base, "avg")
+    assert sorted(a) == [0, 1]  # seed 2 failed
+    reference = stats.ttest_rel([a[0], a[1]], [b[0], b[1]])
+    assert results.difference(last, base).p_value == pytest.approx(reference.pvalue)
+    assert results.difference(last, third).seeds == 1
+    assert results.difference(last, third).word == "not resolved"
+    assert results.population_difference(last, base).value == pytest.approx(
+        results.difference(last, base).value
+    )
+
+
+def test_missing_runs_are_counted_and_named(results):
+    table = main_table(results)
+    assert [row["seeds"] for row in table.rows[1:]] == ["3/3", "3/3", "2/3", "2/3"]
+    notes = " ".join(table.notes)
+    assert "ladder_3_dynamic_sampling, seed 2: failed" in notes
+    assert "ladder_2_clip_higher, seed 1: not started" in notes
+    assert table.rows[0]["arm"] == "before RL"
+
+
+def test_holm_is_applied_over_the_rungs(results):
+    deltas = [row["delta"] for row in main_table(results).rows if isinstance(row.get("delta"), Estimate)]
+    tested = [d for d in deltas if not math.isnan(d.p_value)]
+    assert all(d.adjusted_p >= d.p_value for d in tested)
+    assert min(tested, key=lambda d: d.p_value).adjusted_p == pytest.approx(
+        min(1.0, min(d.p_value for d in tested) * len(deltas))
+    )
+
+
+def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
+    rungs = [("only_a", "A", 0.5, 1.0), ("only_b", "B", 0.5, 1.0)]
+    missing = [((arm, seed), "not started") for arm in range(2) for seed in range(2)]
+    build_store(tmp_path, rungs=rungs, seeds=(0, 1), missing=missing)
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    for table in all_tables(results):
+        assert to_markdown(table)
+        assert to_latex(table)
+    assert answer_sentences(results)[0] == "No two arms have finished runs to compare yet."
+
+
+def test_independent_seeds_use_welch(tmp_path):
+    store = build_store(tmp_path, rungs=[("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)], problems=8)
+    store.write_plan("ladder", store.plan("ladder") | {"paired": False})
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    y, x = results.experiment.plan.arms[::-1]
+    reference = stats.ttest_ind(
+        [*results.scores(y, "avg").values()], [*results.scores(x, "avg").values()], equal_var=False
+    )
+    assert results.difference(y, x).p_value == pytest.approx(reference.pvalue)
+
+
+def test_factorial_and_grid_tables(tmp_path):
+    patches = [[], ["clip"], ["lr"], ["clip", "lr"]]
+    rungs = [(f"arm{i}", "+".join(p) or "base", 0.4 + 0.1 * len(p), 1.0) for i, p in enumerate(patches)]
+    store = build_store(tmp_path, rungs=rungs, design="factorial", patches=patches, problems=8)
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    assert [t.name for t in all_tables(results)][3:6] == [
+        "ladder-main-effects",
+        "ladder-interactions",
+        "ladder-shapley",
+    ]
+    plan = store.plan("ladder") | {"design": "arms"}
+    settings = [{}, {"clip": [0.2, 0.28]}, {"lr": [1e-4, 3e-4]}, {"clip": [0.2, 0.28], "lr": [1e-4, 3e-4]}]
+    for arm, changes in zip(plan["arms"], settings, strict=True):
+        arm["changes"] = changes
+    store.write_plan("ladder", plan)
+    grid = grid_table(results_of(load_experiment(tmp_path, "ladder")))
+    assert grid is not None
+    assert [c.header for c in grid.columns] == ["clip \\ lr", "0.0001", "0.0003"]
+    assert [row["setting"] for row in grid.rows] == ["0.2", "0.28"]
+
+
+def test_checkpoint_rules():
+    cells = pd.DataFrame({"step": [0, 10, 20, 30], "avg": [0.3, 0.5, 0.9, 0.6]})
+    dev = pd.DataFrame({"step": [10, 20, 30], "avg": [0.7, 0.5, 0.6]})
+    assert chosen_steps(cells, parse_rule("last"), None) == [30]
+    assert chosen_steps(cells, parse_rule("mean_last_2"), None) == [20, 30]
+    assert chosen_steps(cells, parse_rule("best_on_dev"), dev) == [10]
+    with pytest.raises(ValueError, match="dev_benchmark"):
+        chosen_steps(cells, parse_rule("best_on_dev"), None)
+    with pytest.raises(ValueError, match="known: last"):
+        parse_rule("best_on_test")
+
+
+def test_tokens_to_target_interpolates_between_evaluations():
+    cells = pd.DataFrame({"step": [0, 10, 20], "avg": [0.2, 0.4, 0.8]})
+    steps = pd.DataFrame({"step": [10, 20], "generated_tokens_total": [1000, 3000]})
+    assert tokens_to_target(cells, steps, 0.6) == pytest.approx(2000)
+    assert tokens_to_target(cells, steps, 0.1) == 0.0
+    assert math.isnan(tokens_to_target(cells, steps, 0.9))
+
+
+def test_a_broken_plan_says_what_is_missing():
+    with pytest.raises(PlanError, match="lacks 'arms'"):
+        parse_plan({"name": "x"})
+
+
+NASTY = Table(
+    "n",
+    "50 % of A_B & {C} #1 ~ ^ \\ $x$ <b> “q” ±",
+    (
+        Column("a", "a_b"),
+        Column("e", "Δ (95 % interval)", scale=100, signed=True, words=True),
+        Column("s", "s"),
+    ),
+    (
+        {"a": "x|y_*", "e": Estimate(0.012, -0.01, 0.034, seeds=3, p_value=0.2), "s": "[1]"},
+        {"a": "日本", "e": None, "s": 12345.0},
+    ),
+    ("note with 100 % & _",),
+)
+
+
+def test_cells_as_text():
+    assert NASTY.text()[0][1] == "+1.2 [−1.0, +3.4] not resolved"
+    assert NASTY.text()[1][1:] == ["–", "12\u2009345.0"]
+
+
+def test_markdown_escapes_pipes():
+    assert "| x\\|y\\_\\* |" in to_markdown(NASTY)
+
+
+def test_csv_has_raw_numbers_and_the_word():
+    frame = to_frame(NASTY)
+    assert frame.loc[0, "e_low"] == -0.01
+    assert frame.loc[0, "e_word"] == "not resolved"
+    assert to_csv(NASTY).startswith("a,e,e_low,e_high,e_seeds,e_p_value")
+
+
+def test_terminal_rendering_shows_brackets_and_notes():
+    text = to_terminal(NASTY, width=200)
+    assert "[−1.0, +3.4]" in text
+    assert "note with 100 % & _" in text
+
+
+def test_latex_escapes_every_special_character():
+    for character in "&%$#_{}":
+        assert latex_escape(character) == f"\\{character}"
+    assert latex_escape("日") == "[U+65E5]"
+    assert latex_escape("a^b~c\\d") == "a\\textasciicircum{}b\\textasciitilde{}c\\textbackslash{}d"
+
+
+@pytest.mark.optional
+def test_latex_compiles(results, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    tables = [*all_tables(results), NASTY]
+    text = "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,graphicx}\\begin{document}"
+    (tmp_path / "t.tex").write_text(text + "\n".join(map(to_latex, tables)) + "\\end{document}")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+
+
+def test_tables_ignore_wall_time(tmp_path):
+    build_store(tmp_path / "a", problems=8, steps=5, evaluate=(0, 5))
+    build_store(tmp_path / "b", problems=8, steps=5, evaluate=(0, 5))
+    for path in (tmp_path / "b").glob("runs/*/metrics.jsonl"):
+        path.write_text(path.read_text().replace('"seconds_rollout": 0.05', '"seconds_rollout": 7.5'))
+    a, b = (all_tables(results_of(load_experiment(tmp_path / x, "ladder"))) for x in "ab")
+    for left, right in zip(a, b, strict=True):
+        same = to_csv(left) == to_csv(right) and to_latex(left) == to_latex(right)
+        assert same is (left.name != "cost")
+
+
+def test_per_seed_frame_is_tidy(results):
+    frame = results.per_seed
+    assert not frame.duplicated(["arm", "seed", "cap"]).any()
+    assert np.isfinite(frame["train_generated_tokens_total"]).all()
