@@ -338,6 +338,25 @@ def check_combinations(config: RunConfig) -> None:
             "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong would *raise* the reward of long "
             "wrong answers; use shape=additive or reward.wrong=0"
         )
+    if algorithm.surrogate.kind == "best_worst_dpo" and (
+        algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean"
+    ):
+        raise ConfigError(
+            "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
+            "algorithm.aggregation=response_mean"
+        )
+    if (
+        algorithm.advantage.kind == "decoupled"
+        and algorithm.overlong.punishes
+        and algorithm.overlong.shape != "additive"
+    ):
+        raise ConfigError(
+            "algorithm.advantage=decoupled normalises the addends of the reward; use algorithm.overlong.shape=additive"
+        )
+    if algorithm.source.kind != "policy" and algorithm.dead_groups.policy == "refill":
+        raise ConfigError(
+            f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
+        )
     if max(config.evaluation.caps) < config.sampling.max_response_tokens:
         raise ConfigError(
             f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="

@@ -53,6 +53,20 @@ class NativePolicy:
         Returns:
             `log_probs_N` and `entropy_N` or None.
         """
+        hidden = self.response_hidden(prompts, tokens_N, lengths_R)
+        logits = self.decoder.logits(hidden).float()
+        if temperature != 1.0:
+            logits = logits / temperature
+        if not with_entropy:
+            return -functional.cross_entropy(logits, tokens_N, reduction="none"), None
+        log_probs = logits.log_softmax(-1)
+        entropy = -(log_probs.exp() * log_probs).sum(-1)
+        return log_probs.gather(-1, tokens_N[:, None])[:, 0], entropy
+
+    def response_hidden(
+        self, prompts: Sequence[Sequence[int]], tokens_N: torch.Tensor, lengths_R: torch.Tensor
+    ) -> torch.Tensor:
+        """Final hidden states [N, E] at the positions that predict each response token; arguments as in `token_log_probs`."""
         widths = torch.tensor([len(prompt) for prompt in prompts])
         total = int((widths + lengths_R).max()) - 1  # the last token is predicted, never read
         ids = torch.zeros(len(prompts), total, dtype=torch.long)
@@ -67,15 +81,7 @@ class NativePolicy:
         last_N[lengths_R.cumsum(0) - 1] = True
         ids[inside] = tokens_N[~last_N]
         predicts = (column >= widths[:, None] - 1) & (column < (widths + lengths_R - 1)[:, None])
-        hidden = self.decoder.hidden(ids)[predicts.view(-1)]
-        logits = self.decoder.logits(hidden).float()
-        if temperature != 1.0:
-            logits = logits / temperature
-        if not with_entropy:
-            return -functional.cross_entropy(logits, tokens_N, reduction="none"), None
-        log_probs = logits.log_softmax(-1)
-        entropy = -(log_probs.exp() * log_probs).sum(-1)
-        return log_probs.gather(-1, tokens_N[:, None])[:, 0], entropy
+        return self.decoder.hidden(ids)[predicts.view(-1)]
 
     def save(self, folder: Path) -> None:
         """Write an ordinary `transformers` checkpoint folder."""

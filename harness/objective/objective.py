@@ -1,6 +1,7 @@
 """The objective: the only place where advantage, ratio, surrogate, aggregation, KL, entropy and corrections meet.
 
-loss = Σ_N w_N · (c_N · surrogate_N + β · KL_N - η · H_N + μ · NLL_N[correct]) with w the aggregation's weights over the whole update.
+loss = Σ_N w_N · (c_N · surrogate_N + β · KL_N - η · H_N) + μ · Σ_N v_N · NLL_N with w the aggregation's weights over the whole update and
+v = 1 / (tokens of right responses in the update) on those tokens, 0 elsewhere (VAPO, arXiv:2504.05118 Eq. 12).
 """
 
 from __future__ import annotations
@@ -72,7 +73,22 @@ class Objective:
     @property
     def needs_reference(self) -> bool:
         """Whether log-probabilities of the reference policy are needed at all."""
-        return self.config.kl.coefficient > 0
+        return self.config.kl.coefficient > 0 or bool(getattr(self._surrogate, "NEEDS_REFERENCE", False))
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether the advantage estimator has a critic."""
+        return hasattr(self._advantage, "value_targets")
+
+    @property
+    def needs_components(self) -> bool:
+        """Whether the advantage estimator reads the separate rewards."""
+        return bool(getattr(self._advantage, "USES_COMPONENTS", False))
+
+    @property
+    def pairs(self) -> bool:
+        """Whether the live responses of a group must be in one micro-batch."""
+        return bool(getattr(self._surrogate, "PAIRS", False))
 
     @property
     def needs_entropy(self) -> bool:
@@ -88,15 +104,21 @@ class Objective:
         self, log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor
     ) -> torch.Tensor | None:
         """Coefficient × KL estimate per token where it is placed in the reward, else None."""
-        if not self.needs_reference or self.kl_in_loss:
+        if self.config.kl.coefficient == 0 or self.kl_in_loss:
             return None
         return self.config.kl.coefficient * self._kl.estimate(log_probs_N, reference_log_probs_N)
 
-    def advantages(self, batch: RolloutBatch) -> torch.Tensor:
-        """Advantages per response token, float32 [N]."""
-        return self._advantage.advantages(batch, self.config.advantage).float()
+    def advantages(self, batch: RolloutBatch, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Advantages per response token, [N]."""
+        return self._advantage.advantages(batch, self.config.advantage).to(dtype)
 
-    def count(self, lengths_R: torch.Tensor, group_R: torch.Tensor) -> TokenCounts:
+    def value_targets(self, batch: RolloutBatch) -> torch.Tensor:
+        """What the critic is fitted to, float32 [N]; only where `needs_values`."""
+        return self._advantage.value_targets(batch, self.config.advantage).float()
+
+    def count(
+        self, lengths_R: torch.Tensor, group_R: torch.Tensor, correct_R: torch.Tensor | None = None
+    ) -> TokenCounts:
         """The denominators that these responses contribute to one update (add them over ranks)."""
         micro = getattr(self._aggregation, "micro_batches", None)
         return TokenCounts(
@@ -104,7 +126,16 @@ class Objective:
             groups=len(group_R.unique()),
             tokens=int(lengths_R.sum()),
             micro_batches=micro(lengths_R, self.config.aggregation) if micro else 1,
+            right_tokens=0 if correct_R is None else int((lengths_R * (correct_R > 0)).sum()),
         )
+
+    def likelihood_weights(
+        self, lengths_R: torch.Tensor, correct_R: torch.Tensor, counts: TokenCounts
+    ) -> torch.Tensor | None:
+        """Weight of every token's negative log-likelihood by response, float64 [R]; None without a likelihood term."""
+        if not self.config.positive_nll_coefficient:
+            return None
+        return ((correct_R > 0) & (lengths_R > 0)).double() / max(counts.right_tokens, 1)
 
     def weights(self, lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts) -> torch.Tensor:
         """The aggregation's weight of every loss token of each response, float64 [R]."""
@@ -135,9 +166,9 @@ class Objective:
                 loss_N = loss_N + config.kl.coefficient * kl_N
         if entropy_N is not None and self.needs_entropy:
             loss_N = loss_N - config.entropy_coefficient * entropy_N
-        if config.positive_nll_coefficient and batch.correct_N is not None:
-            loss_N = loss_N - config.positive_nll_coefficient * batch.correct_N * log_probs_N
         loss = (loss_N * batch.weights_N).sum()
+        if batch.likelihood_weights_N is not None:
+            loss = loss - config.positive_nll_coefficient * (batch.likelihood_weights_N * log_probs_N).sum()
         return loss, self._statistics(log_probs_N.detach(), log_ratio.detach(), kl_N, batch)
 
     @torch.no_grad()

@@ -40,6 +40,14 @@ class RolloutBatch:
         return rewards - penalty.view_as(rewards)
 
     @property
+    def token_rewards_N(self) -> torch.Tensor:
+        """Reward of each token (float64): the outcome on the last one, minus each token's own KL penalty."""
+        rewards_R, lengths_R = self.rewards_PG.double().reshape(-1), self.lengths_PG.reshape(-1)
+        token_N = rewards_R.new_zeros(int(lengths_R.sum()))
+        token_N[lengths_R.cumsum(0) - 1] = rewards_R
+        return token_N if self.kl_penalty_N is None else token_N - self.kl_penalty_N.double()
+
+    @property
     def response_N(self) -> torch.Tensor:
         """The response index of each token."""
         import torch
@@ -56,13 +64,15 @@ class RolloutBatch:
 class TokenCounts:
     """Denominators of one optimiser update, over all its micro-batches and ranks (sums, so ranks add).
 
-    `responses` and `groups` count masked (overlong-filtered) responses too; `tokens` counts only tokens that carry loss.
+    `responses` and `groups` count masked (overlong-filtered) responses too; `tokens` counts only tokens that carry loss,
+    `right_tokens` those of them in right responses.
     """
 
     responses: int
     groups: int
     tokens: int
     micro_batches: int = 1
+    right_tokens: int = 0
 
     def __add__(self, other: TokenCounts) -> TokenCounts:
         return TokenCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -73,7 +83,8 @@ class TokenBatch:
     """One micro-batch of M responses as flat tokens, everything but the current log-probabilities.
 
     `weights_N` are the aggregation's weights (they already hold the update's denominators), so that the loss of an update is
-    Σ weight · token loss over all its micro-batches. `response_N` numbers the responses 0..M-1.
+    Σ weight · token loss over all its micro-batches. `response_N` numbers the responses 0..M-1, `group_N` (where a surrogate pairs
+    responses) their groups. `likelihood_weights_N` are the weights of each token's negative log-likelihood where an algorithm adds one.
     """
 
     response_N: torch.Tensor
@@ -82,7 +93,8 @@ class TokenBatch:
     weights_N: torch.Tensor
     reference_log_probs_N: torch.Tensor | None = None
     correction_N: torch.Tensor | None = None
-    correct_N: torch.Tensor | None = None
+    likelihood_weights_N: torch.Tensor | None = None
+    group_N: torch.Tensor | None = None
 
     @property
     def responses(self) -> int:

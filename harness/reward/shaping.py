@@ -28,3 +28,22 @@ def shaped_rewards(
         keep = (1 - overlong.penalty * ramp).clamp(min=0.0)
         values = values - overlong.penalty * ramp if overlong.shape == "additive" else values * keep
     return values.float()
+
+
+def reward_components(
+    correct: torch.Tensor,
+    answered: torch.Tensor,
+    lengths: torch.Tensor,
+    cap: int,
+    reward: RewardConfig,
+    overlong: OverlongConfig,
+) -> torch.Tensor:
+    """The addends of `shaped_rewards` apart, float64 [..., 3]: outcome value, format credit, length penalty (negative).
+
+    Their sum is the shaped reward; a multiplicative punishment has no addends and is refused by the configuration.
+    """
+    outcome = torch.where(correct, reward.correct, reward.wrong).double()
+    penalty = torch.zeros_like(outcome)
+    if overlong.punishes:
+        penalty = -overlong.penalty * overlong_ramp(lengths, cap, overlong.buffer_fraction)
+    return torch.stack([outcome, reward.format_credit * answered.double(), penalty], -1)

@@ -78,6 +78,7 @@ class Trainer:
         """Run to the end, or until `stop()` says so after a step. Returns whether the run is complete."""
         self._resume()
         if self.step == 0:
+            self._calibrate_curriculum()
             self.evaluator.evaluate(0)
         while not self._budget_spent():
             self._one_step(attempt)
@@ -87,6 +88,25 @@ class Trainer:
             if not last and stop():
                 return False
         return True
+
+    def _calibrate_curriculum(self) -> None:
+        """Give a curriculum that asks for them the initial policy's pass rates; their tokens count as generated."""
+        samples = getattr(self.curriculum, "calibration_samples", 0)
+        if not samples:
+            return
+        rates = np.zeros(len(self.problems))
+        stream = key("calibrate", self.config.seed)
+        for part in np.array_split(np.arange(len(self.problems)), max(1, len(self.problems) // 256)):
+            completions = self.engine.generate(
+                [self.prompts[i] for i in part],
+                sample_seeds(stream, self.prompt_keys[part], samples),
+                self.params,
+            )
+            golds = [self.problems[i].gold for i in part for _ in range(samples)]
+            grades = self.grader.grade(self._texts(completions.token_lists()), golds)
+            rates[part] = grades.correct_R.view(len(part), samples).double().mean(1).numpy()
+            self.generated_tokens += int(completions.lengths_R.sum())
+        self.curriculum.calibrate(rates)
 
     def _budget_spent(self) -> bool:
         training = self.config.training
@@ -183,6 +203,7 @@ class Trainer:
         return {
             "policy": self.policy.decoder.state_dict(),
             "optimizer": self.updater.optimizer.state_dict(),
+            "critic": self.updater.critic.state() if self.updater.critic else None,
             "curriculum": self.curriculum.state(),
             "carried": self.carried,
             "step": self.step,
@@ -201,6 +222,8 @@ class Trainer:
         """Continue from what `state` returned."""
         self.policy.decoder.load_state_dict(state["policy"])
         self.updater.optimizer.load_state_dict(state["optimizer"])
+        if self.updater.critic:
+            self.updater.critic.restore(state["critic"])
         self.curriculum.restore(state["curriculum"])
         self.carried = state["carried"]
         self.step, self.updates = state["step"], state["updates"]

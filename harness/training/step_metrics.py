@@ -42,6 +42,12 @@ def rollout_row(collected: Collected) -> dict[str, float]:
 def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
     """Metrics of the step's optimiser updates; means over updates or over trained tokens."""
     objective, first = stats.objective, stats.first_update
+    critic = {}
+    if stats.value_losses:
+        critic = {
+            "value_loss": _average(stats.value_losses),
+            "value_explained_variance": stats.value_explained_variance,
+        }
     return {
         "loss": _average(stats.losses),
         "gradient_norm": _average(stats.gradient_norms),
@@ -54,6 +60,7 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
         "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),
         "sampler_log_prob_gap_mean": first.mean("gap"),
         "sampler_log_prob_gap_max": first.gap_max if stats.updates else float("nan"),
+        **critic,
     }
 
 

@@ -15,10 +15,12 @@ import torch
 from harness.config import RunConfig
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective, ObjectiveStats
-from harness.objective.types import RolloutBatch, TokenBatch
+from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+from harness.reward.shaping import reward_components
 from harness.rollout.noise import key
 from harness.rollout.types import ragged_index
 from harness.sampling.groups import Groups
+from harness.training.critic import Critic, CriticBatch, explained_variance
 
 
 class NumericalFault(RuntimeError):
@@ -35,6 +37,8 @@ class UpdateStats:
     objective: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
     first_update: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
     gradient_groups: int = 0
+    value_losses: list[float] = field(default_factory=list)
+    value_explained_variance: float = float("nan")
 
     @property
     def updates(self) -> int:
@@ -57,6 +61,8 @@ class StepTokens:
     correct_R: torch.Tensor
     reference_log_probs_N: torch.Tensor | None = None
     correction_N: torch.Tensor | None = None
+    values_N: torch.Tensor | None = None
+    value_targets_N: torch.Tensor | None = None
 
 
 class Updater:
@@ -65,6 +71,7 @@ class Updater:
     def __init__(self, config: RunConfig, policy: NativePolicy, objective: Objective) -> None:
         self.config, self.policy, self.objective = config, policy, objective
         self.reference = policy.frozen_copy() if objective.needs_reference else None
+        self.critic = Critic(config, policy) if objective.needs_values else None
         settings = config.optimizer
         self.optimizer = torch.optim.AdamW(
             list(policy.parameters()),
@@ -93,6 +100,8 @@ class Updater:
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
         data = self._prepare(groups, prompts)
+        if data.values_N is not None and data.value_targets_N is not None:
+            stats.value_explained_variance = explained_variance(data.values_N, data.value_targets_N)
         absolute_R = torch.zeros(len(data.lengths_R)).index_add_(
             0, torch.arange(len(data.lengths_R)).repeat_interleave(data.lengths_R), data.advantages_N.abs()
         )
@@ -106,7 +115,10 @@ class Updater:
             )
             for start in range(0, len(groups), per_update):
                 chosen = torch.from_numpy(order[start : start + per_update])
-                self._update(data, live_R, chosen, stats)
+                if self.critic is not None:
+                    stats.value_losses.append(self._update_critic(self.critic, data, chosen))
+                if self.critic is None or not self.critic.trains_alone(step):
+                    self._update(data, live_R, chosen, stats)
         return stats
 
     def _prepare(self, groups: Groups, prompts: Sequence[Sequence[int]]) -> StepTokens:
@@ -141,15 +153,26 @@ class Updater:
         counted_PG = torch.ones_like(masked_PG)
         if overlong.statistics == "exclude":
             counted_PG = ~masked_PG
-        data.advantages_N = self.objective.advantages(
-            RolloutBatch(
-                rewards_PG=groups.rewards_PG,
-                correct_PG=groups.correct_PG,
-                lengths_PG=groups.lengths_PG,
-                counted_PG=counted_PG,
-                kl_penalty_N=penalty_N,
-            )
+        batch = RolloutBatch(
+            rewards_PG=groups.rewards_PG,
+            correct_PG=groups.correct_PG,
+            lengths_PG=groups.lengths_PG,
+            counted_PG=counted_PG,
+            kl_penalty_N=penalty_N,
         )
+        if self.objective.needs_components:
+            batch.components_PGC = reward_components(
+                groups.correct_PG,
+                groups.answered_PG,
+                groups.lengths_PG,
+                self.config.sampling.max_response_tokens,
+                self.config.algorithm.reward,
+                overlong,
+            )
+        if self.critic is not None:
+            batch.values_N = data.values_N = self._values(self.critic, data)
+            data.value_targets_N = self.objective.value_targets(batch)
+        data.advantages_N = self.objective.advantages(batch)
         return data
 
     @torch.no_grad()
@@ -166,13 +189,40 @@ class Updater:
             )
         return scores_N
 
+    @torch.no_grad()
+    def _values(self, critic: Critic, data: StepTokens) -> torch.Tensor:
+        """The critic's predictions before every token, [N]."""
+        values_N = torch.empty_like(data.old_log_probs_N)
+        for rows in self._micro_batches(data, torch.arange(len(data.lengths_R))):
+            index_N = ragged_index(data.offsets_R[rows], data.lengths_R[rows])
+            prompts = [data.prompts[row] for row in rows.tolist()]
+            values_N[index_N] = critic.values(prompts, data.tokens_N[index_N], data.lengths_R[rows])
+        return values_N
+
+    def _update_critic(self, critic: Critic, data: StepTokens, chosen: torch.Tensor) -> float:
+        """One value update on all responses of the chosen groups."""
+        assert data.values_N is not None
+        assert data.value_targets_N is not None
+        batches = []
+        for rows in self._micro_batches(data, _rows_of(data, chosen)):
+            index_N = ragged_index(data.offsets_R[rows], data.lengths_R[rows])
+            batches.append(
+                CriticBatch(
+                    [data.prompts[row] for row in rows.tolist()],
+                    data.tokens_N[index_N],
+                    data.lengths_R[rows],
+                    data.values_N[index_N],
+                    data.value_targets_N[index_N],
+                )
+            )
+        return critic.update(batches)
+
     def _update(
         self, data: StepTokens, live_R: torch.Tensor, chosen: torch.Tensor, stats: UpdateStats
     ) -> None:
         """One optimiser update on the chosen groups."""
-        size = len(data.group_R) // int(data.group_R[-1] + 1)
-        rows = (chosen[:, None] * size + torch.arange(size)).reshape(-1)
-        counts = self.objective.count(data.loss_lengths_R[rows], data.group_R[rows])
+        rows = _rows_of(data, chosen)
+        counts = self.objective.count(data.loss_lengths_R[rows], data.group_R[rows], data.correct_R[rows])
         weights = self.objective.weights(data.loss_lengths_R[rows], data.group_R[rows], counts).float()
         weight_R = torch.zeros(len(data.lengths_R)).index_copy_(0, rows, weights)
         compute = live_R if self.objective.skips_zero_advantage else data.loss_lengths_R > 0
@@ -181,7 +231,7 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=False)
         total, first = 0.0, not stats.updates
         for part in self._micro_batches(data, rows):
-            loss, part_stats = self._forward(data, part, weight_R)
+            loss, part_stats = self._forward(data, part, weight_R, counts)
             loss.backward()
             total += float(loss.detach())
             stats.objective = stats.objective + part_stats
@@ -201,7 +251,7 @@ class Updater:
         stats.clipped_updates += norm > limit
 
     def _forward(
-        self, data: StepTokens, rows: torch.Tensor, weight_R: torch.Tensor
+        self, data: StepTokens, rows: torch.Tensor, weight_R: torch.Tensor, counts: TokenCounts
     ) -> tuple[torch.Tensor, ObjectiveStats]:
         index_N = ragged_index(data.offsets_R[rows], data.lengths_R[rows])
         lengths = data.lengths_R[rows]
@@ -217,6 +267,9 @@ class Updater:
         def at(values_N: torch.Tensor | None) -> torch.Tensor | None:
             return None if values_N is None else values_N[index_N]
 
+        likelihood_R = self.objective.likelihood_weights(
+            data.loss_lengths_R[rows], data.correct_R[rows], counts
+        )
         batch = TokenBatch(
             response_N=response_N,
             old_log_probs_N=data.old_log_probs_N[index_N],
@@ -224,7 +277,8 @@ class Updater:
             weights_N=weight_R[rows][response_N],
             reference_log_probs_N=at(data.reference_log_probs_N),
             correction_N=at(data.correction_N),
-            correct_N=data.correct_R[rows][response_N],
+            likelihood_weights_N=None if likelihood_R is None else likelihood_R.float()[response_N],
+            group_N=data.group_R[rows][response_N] if self.objective.pairs else None,
         )
         return self.objective(log_probs, batch, entropy)
 
@@ -233,6 +287,9 @@ class Updater:
         if not len(rows):
             return
         totals = data.lengths_R + torch.tensor([len(prompt) for prompt in data.prompts])
+        if self.objective.pairs:
+            yield from _whole_groups(data, rows, totals, self.config.runtime.micro_batch_tokens)
+            return
         rows = rows[totals[rows].argsort(stable=True)]
         limit, start = self.config.runtime.micro_batch_tokens, 0
         longest = totals[rows].tolist()
@@ -240,3 +297,25 @@ class Updater:
             if end == len(rows) or (end + 1 - start) * longest[end] > limit:
                 yield rows[start:end]
                 start = end
+
+
+def _rows_of(data: StepTokens, chosen: torch.Tensor) -> torch.Tensor:
+    """The responses of the chosen groups."""
+    size = len(data.group_R) // int(data.group_R[-1] + 1)
+    return (chosen[:, None] * size + torch.arange(size)).reshape(-1)
+
+
+def _whole_groups(
+    data: StepTokens, rows: torch.Tensor, totals: torch.Tensor, limit: int
+) -> Iterator[torch.Tensor]:
+    """Micro-batches that never part the rows of a group; a group larger than the limit has one of its own."""
+    part: list[int] = []
+    longest = 0
+    for group in data.group_R[rows].unique().tolist():
+        members = rows[data.group_R[rows] == group]
+        wider = max(longest, int(totals[members].max()))
+        if part and wider * (len(part) + len(members)) > limit:
+            yield torch.tensor(part)
+            part, wider = [], int(totals[members].max())
+        part, longest = part + members.tolist(), wider
+    yield torch.tensor(part)

@@ -54,11 +54,13 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
     returns, counted = batch.returns_PG, batch.counted_PG.double()
     centred = centre(returns, counted, config.baseline)
     if config.scale == "group_std":
-        centred = centred / (_group_std(returns, counted, config.ddof) + config.epsilon)
+        centred = centred / (group_std(returns, counted, config.ddof) + config.epsilon)
     elif config.scale in ("batch_std", "batch_whiten"):
         weight = counted * (batch.lengths_PG.double() if config.whiten_over == "tokens" else 1.0)
         mean, std = weighted_moments(centred, weight, config.ddof)
-        shift = mean if config.scale == "batch_whiten" else 0.0
+        # Over sequences a group baseline already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
+        centred_already = config.baseline != "none" and config.whiten_over == "sequences"
+        shift = mean if config.scale == "batch_whiten" and not centred_already else 0.0
         centred = (centred - shift) / (std + config.epsilon)
     return batch.per_token(centred * counted)
 
@@ -84,7 +86,8 @@ def equal_returns(returns_PG: torch.Tensor, counted_PG: torch.Tensor) -> torch.T
     return high <= low
 
 
-def _group_std(returns_PG: torch.Tensor, counted_PG: torch.Tensor, ddof: int) -> torch.Tensor:
+def group_std(returns_PG: torch.Tensor, counted_PG: torch.Tensor, ddof: int) -> torch.Tensor:
+    """Standard deviation of each group's counted returns, [P, 1]."""
     number = counted_PG.sum(1, keepdim=True)
     mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
     square = ((returns_PG - mean) ** 2 * counted_PG).sum(1, keepdim=True)

@@ -1,4 +1,8 @@
-"""Prompt curricula. A member defines `Config` and `build(config, problems: int, seed: int) -> Curriculum`."""
+"""Prompt curricula. A member defines `Config` and `build(config, problems: int, seed: int) -> Curriculum`.
+
+A curriculum that needs the initial policy's pass rates has `calibration_samples`, `calibrated` and `calibrate(pass_rates)`; the loop
+measures and calls it once, before the first step.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,8 @@ class Curriculum(Protocol):
         """Take note of the share of right responses of each problem just rolled out."""
         ...
 
-    def record(self) -> dict[str, float]:
-        """What belongs into the step's metrics (for example paused and retired problems)."""
+    def record(self) -> dict[str, Any]:
+        """What belongs into the step's metrics: what was sampled, paused and retired since the last call."""
         ...
 
     def state(self) -> dict[str, Any]:

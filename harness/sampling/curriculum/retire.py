@@ -33,6 +33,7 @@ class Retire:
         self.walk = Uniform(problems, seed)
         self.retired = np.zeros(problems, dtype=np.int64)  # 0: active, else the order in which it retired
         self.clock = 0
+        self._report: dict[str, list[int]] = {"sampled": [], "retired": []}
 
     def draw(self, count: int) -> np.ndarray:
         short = count - int((self.retired == 0).sum())
@@ -46,15 +47,22 @@ class Retire:
             for problem in self.walk.draw(1):
                 if not self.retired[problem] and problem not in chosen:
                     chosen.append(int(problem))
+        self._report["sampled"] += chosen
         return np.array(chosen)
 
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
         for problem in problems_P[accuracy_P >= self.pass_rate]:
             self.clock += 1
             self.retired[problem] = self.clock
+            self._report["retired"].append(int(problem))
 
-    def record(self) -> dict[str, float]:
-        return {"curriculum_retired": float((self.retired > 0).sum())}
+    def record(self) -> dict[str, Any]:
+        """How many are retired, and the problems sampled and retired since the last call (indices, space-separated)."""
+        row: dict[str, Any] = {"curriculum_retired": float((self.retired > 0).sum())}
+        for name, problems in self._report.items():
+            row[f"curriculum_{name}_problems"] = " ".join(map(str, problems))
+        self._report = {name: [] for name in self._report}
+        return row
 
     def state(self) -> dict[str, Any]:
         return {"walk": self.walk.state(), "retired": self.retired.copy(), "clock": self.clock}

@@ -1,0 +1,36 @@
+"""One pair a group: +1 for its best response, -1 for its worst, 0 for the others (the pairs of online DPO).
+
+Ties go to the first response in the group, so the estimator is equivariant to permutations up to which of equal responses is taken.
+A group whose returns are all equal has no pair and is skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import RolloutBatch
+
+
+@dataclass
+class Config:
+    """No settings."""
+
+    kind: str = "best_worst"
+
+
+def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """See the family's contract."""
+    import torch
+
+    from harness.objective.advantage.group import equal_returns
+
+    returns, out = batch.returns_PG, ~batch.counted_PG.bool()
+    best = returns.masked_fill(out, float("-inf")).argmax(1, keepdim=True)
+    worst = returns.masked_fill(out, float("inf")).argmin(1, keepdim=True)
+    signs = torch.zeros_like(returns).scatter(1, best, 1.0).scatter(1, worst, -1.0)
+    dead = equal_returns(returns, batch.counted_PG.double())
+    return batch.per_token(signs.masked_fill(dead[:, None], 0.0))

@@ -1,0 +1,67 @@
+"""Decoupled rewards: each reward component is normalised within its group before they are summed (GDPO, arXiv:2601.05242).
+
+A_i = Σ_c w_c · z_c,i with z_c the group z-score of component c (0 where it has no spread in the group), then divided by the batch's
+standard deviation. The components are the addends of the shaped reward: outcome, format credit, length penalty. Normalising the *sum*
+instead (GRPO) lets different combinations of rewards collapse onto the same advantage. With one component this is the z-score divided
+by a batch constant. TRL's `normalize_then_sum` normalises per sequence as here, verl whitens per token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import RolloutBatch
+
+USES_COMPONENTS = True
+
+
+@dataclass
+class Config:
+    """Weights of the normalised components, and the normalisations.
+
+    Attributes:
+        outcome_weight: of right or wrong.
+        format_weight: of the format credit (`reward.format_credit` must not be 0 for it to count).
+        length_weight: of the soft overlong penalty (`overlong.policy` must punish for it to count).
+        ddof: of both standard deviations.
+        epsilon: added to both.
+        batch_normalise: divide the sum by the batch's standard deviation over sequences.
+    """
+
+    kind: str = "decoupled"
+    outcome_weight: float = 1.0
+    format_weight: float = 1.0
+    length_weight: float = 1.0
+    ddof: int = 1
+    epsilon: float = 1e-4
+    batch_normalise: bool = True
+
+    def __post_init__(self) -> None:
+        require("algorithm.advantage.ddof", self.ddof, (0, 1))
+
+
+def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """See the family's contract."""
+    import torch
+
+    from harness.objective.advantage.group import centre, group_std, weighted_moments
+
+    if batch.components_PGC is None:
+        raise ValueError("the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)")
+    counted = batch.counted_PG.double()
+    weights = (config.outcome_weight, config.format_weight, config.length_weight)
+    total = torch.zeros_like(counted)
+    for component, weight in zip(batch.components_PGC.double().unbind(-1), weights, strict=True):
+        std = group_std(component, counted, config.ddof)
+        total = total + weight * centre(component, counted, "group_mean") / (std + config.epsilon)
+    if config.batch_normalise:
+        # Every group's sum has mean zero, so there is nothing to subtract.
+        _, std = weighted_moments(total, counted, config.ddof)
+        total = total / (std + config.epsilon)
+    return batch.per_token(total * counted)

@@ -1,0 +1,130 @@
+"""Generalised advantage estimation with a learned critic (arXiv:1506.02438; PPO, arXiv:1707.06347; VAPO, arXiv:2504.05118).
+
+δ_t = r_t + γ V_{t+1} - V_t with V after the last token 0, A_t = Σ_k (γλ)^k δ_{t+k}. The outcome is the reward of the last token; a KL
+penalty placed in the reward is paid token by token. VAPO decouples λ: `lambda_value` = 1 for the critic's targets (Eq. 4 there, from
+VC-PPO), and for the policy `lambda_policy`, or the length-adaptive λ = 1 - 1/(α·l) (Eq. 8 there), clamped to [0, 1] since it is negative
+for l < 1/α. Whitening over tokens is verl's and TRL's practice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.config_error import require, require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import RolloutBatch
+
+DEAD_GROUPS_VANISH = False  # the critic's baseline knows no groups
+
+
+@dataclass
+class Critic:
+    """The value model: a copy of the initial policy with a scalar head (zero at first), trained beside the policy.
+
+    Attributes:
+        learning_rate: of its own AdamW (betas, epsilon and weight decay as the policy's).
+        warmup_steps: rollout steps in which only the critic is trained (VAPO's value pretraining).
+        value_clip: PPO's clipping of the value update around the old prediction, or null for a plain squared error.
+        max_gradient_norm: clips the critic's gradient.
+    """
+
+    learning_rate: float = 1e-3
+    warmup_steps: int = 0
+    value_clip: float | None = None
+    max_gradient_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.advantage.critic.learning_rate", self.learning_rate, 0.0)
+        require_range("algorithm.advantage.critic.warmup_steps", self.warmup_steps, 0)
+        require_range("algorithm.advantage.critic.max_gradient_norm", self.max_gradient_norm, 1e-9)
+        if self.value_clip is not None:
+            require_range("algorithm.advantage.critic.value_clip", self.value_clip, 1e-9)
+
+
+@dataclass
+class Config:
+    """GAE.
+
+    Attributes:
+        discount: γ.
+        lambda_policy: λ of the policy's advantages.
+        lambda_value: λ of the critic's targets.
+        length_adaptive_alpha: α of VAPO's λ_policy = 1 - 1/(α·length), which then replaces `lambda_policy`; null: off.
+        whiten_over: tokens, sequences (each response weighs the same) or none.
+        ddof: of the whitening's standard deviation.
+        epsilon: added to it.
+        critic: the value model.
+    """
+
+    kind: str = "gae"
+    discount: float = 1.0
+    lambda_policy: float = 0.95
+    lambda_value: float = 0.95
+    length_adaptive_alpha: float | None = None
+    whiten_over: str = "tokens"
+    ddof: int = 1
+    epsilon: float = 1e-8
+    critic: Critic = field(default_factory=Critic)
+
+    def __post_init__(self) -> None:
+        for name in ("discount", "lambda_policy", "lambda_value"):
+            require_range(f"algorithm.advantage.{name}", getattr(self, name), 0.0, 1.0)
+        if self.length_adaptive_alpha is not None:
+            require_range("algorithm.advantage.length_adaptive_alpha", self.length_adaptive_alpha, 1e-9)
+        require("algorithm.advantage.whiten_over", self.whiten_over, ("tokens", "sequences", "none"))
+        require("algorithm.advantage.ddof", self.ddof, (0, 1))
+
+
+def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """See the family's contract."""
+    from harness.objective.advantage.return_to_go import whiten
+
+    raw_N = generalised_advantages(batch, config.discount, policy_lambdas(batch, config))
+    if config.whiten_over == "none":
+        return raw_N * batch.per_token(batch.counted_PG.double())
+    return whiten(raw_N, batch, config.whiten_over, config.ddof, config.epsilon, centre=True)
+
+
+def value_targets(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """What the critic is fitted to: V + GAE at `lambda_value` (the return itself at λ = 1), float64 [N]."""
+    lambdas_R = batch.lengths_PG.reshape(-1).double() * 0 + config.lambda_value
+    return _values(batch) + generalised_advantages(batch, config.discount, lambdas_R)
+
+
+def policy_lambdas(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """λ of each response's policy advantages, float64 [R]."""
+    lengths = batch.lengths_PG.reshape(-1).double()
+    if config.length_adaptive_alpha is None:
+        return lengths * 0 + config.lambda_policy
+    return (1.0 - 1.0 / (config.length_adaptive_alpha * lengths)).clamp(0.0, 1.0)
+
+
+def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: torch.Tensor) -> torch.Tensor:
+    """A_t of every token, unwhitened, float64 [N]."""
+    import torch
+
+    lengths = batch.lengths_PG.reshape(-1)
+    width = int(lengths.max())
+    inside = torch.arange(width) < lengths[:, None]
+
+    def padded(values_N: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(inside.shape, dtype=torch.float64).masked_scatter(inside, values_N)
+
+    values, rewards = padded(_values(batch)), padded(batch.token_rewards_N)
+    following = torch.cat([values[:, 1:], torch.zeros(len(lengths), 1, dtype=torch.float64)], 1)
+    delta = (rewards + discount * following - values) * inside
+    result, running = torch.zeros_like(delta), torch.zeros(len(lengths), dtype=torch.float64)
+    for position in range(width - 1, -1, -1):
+        running = delta[:, position] + discount * lambdas_R * running
+        result[:, position] = running
+    return result[inside]
+
+
+def _values(batch: RolloutBatch) -> torch.Tensor:
+    if batch.values_N is None:
+        raise ValueError("the gae estimator needs the critic's predictions (RolloutBatch.values_N)")
+    return batch.values_N.double()

@@ -1,0 +1,35 @@
+"""Likelihood training as an advantage: 1 on every response (SFT), or 1 on right ones and 0 on wrong ones (RFT, online RFT).
+
+The gradient coefficients of the unified paradigm, DeepSeekMath arXiv:2402.03300 Table 10. Rewards do not enter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import RolloutBatch
+
+DEAD_GROUPS_VANISH = False  # an all-right group is the best there is to imitate
+
+
+@dataclass
+class Config:
+    """`imitate`: all responses, or right ones."""
+
+    kind: str = "imitation"
+    imitate: str = "right"
+
+    def __post_init__(self) -> None:
+        require("algorithm.advantage.imitate", self.imitate, ("all", "right"))
+
+
+def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """See the family's contract."""
+    counted = batch.counted_PG.double()
+    return batch.per_token(counted * batch.correct_PG.double() if config.imitate == "right" else counted)

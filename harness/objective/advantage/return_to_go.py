@@ -1,0 +1,79 @@
+"""Token-level returns to go without a critic, whitened over the global batch (REINFORCE++, arXiv:2501.03262 Eq. 6-8).
+
+A_t = r - Σ_{s ≥ t} KL penalty_s, optionally minus the group's mean outcome, then (A - mean) / std over the whole batch. Over *tokens*
+(verl's and SkyRL's `masked_whiten`) a long response counts more; over *sequences* every response counts the same. With the KL in the
+loss or absent the return to go is constant over a response.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import RolloutBatch
+
+DEAD_GROUPS_VANISH = False  # the baseline is the batch's mean, so an all-right group is pushed up
+
+
+@dataclass
+class Config:
+    """Whitened returns to go.
+
+    Attributes:
+        baseline: none (REINFORCE++), or group_mean (subtracted from the outcome before whitening).
+        whiten_over: tokens or sequences.
+        ddof: of the batch standard deviation.
+        epsilon: added to it.
+    """
+
+    kind: str = "return_to_go"
+    baseline: str = "none"
+    whiten_over: str = "tokens"
+    ddof: int = 1
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        require("algorithm.advantage.baseline", self.baseline, ("none", "group_mean"))
+        require("algorithm.advantage.whiten_over", self.whiten_over, ("tokens", "sequences"))
+        require("algorithm.advantage.ddof", self.ddof, (0, 1))
+
+
+def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+    """See the family's contract."""
+    from harness.objective.advantage.group import centre
+
+    outcome_PG = centre(batch.rewards_PG.double(), batch.counted_PG.double(), config.baseline)
+    returns_N = batch.per_token(outcome_PG)
+    if batch.kl_penalty_N is not None:
+        returns_N = returns_N - penalty_to_go(batch)
+    return whiten(returns_N, batch, config.whiten_over, config.ddof, config.epsilon, centre=True)
+
+
+def penalty_to_go(batch: RolloutBatch) -> torch.Tensor:
+    """Σ_{s ≥ t} of the response's KL penalties, float64 [N]."""
+    assert batch.kl_penalty_N is not None
+    penalty_N = batch.kl_penalty_N.double()
+    before_N = penalty_N.cumsum(0) - penalty_N
+    ends = batch.lengths_PG.reshape(-1).cumsum(0) - 1
+    through_end_R = penalty_N.cumsum(0)[ends]
+    return through_end_R[batch.response_N] - before_N
+
+
+def whiten(
+    values_N: torch.Tensor, batch: RolloutBatch, over: str, ddof: int, epsilon: float, centre: bool
+) -> torch.Tensor:
+    """(values - mean) / (std + ε) over counted tokens, or with each counted response weighing 1 (`over` = sequences)."""
+    from harness.objective.advantage.group import weighted_moments
+
+    counted_N = batch.per_token(batch.counted_PG.double())
+    weight_N = counted_N
+    if over == "sequences":
+        weight_N = counted_N / batch.per_token(batch.lengths_PG.double().clamp(min=1))
+    mean, std = weighted_moments(values_N, weight_N, ddof)
+    shift = mean if centre else 0.0
+    return (values_N - shift) / (std + epsilon) * counted_N

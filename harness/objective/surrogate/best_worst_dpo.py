@@ -1,0 +1,68 @@
+"""Online DPO on each group's best and worst response: -log σ(β(Δ(y⁺) - Δ(y⁻))), Δ(y) = Σ_t log π/π_ref or its mean over tokens.
+
+What one survey of GRPO variants calls "GDPO"; no paper of that name has it (the real GDPO, arXiv:2601.05242, decouples rewards: see
+`advantage/decoupled.py`). DPO is arXiv:2305.18290 Eq. 7. Sum over tokens is the original; the mean is DeepSeekMath's form. Signs come
+from the `best_worst` advantage; a pair's one loss stands on every token of its best response, so that under `response_mean` the loss
+of an update is Σ_pairs L / responses. A group without contrast, or whose pair is incomplete (one side masked), adds nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.config_error import require, require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+PAIRS = True  # the two responses of a group must be in one micro-batch
+NEEDS_REFERENCE = True
+
+
+@dataclass
+class Config:
+    """`beta`: β > 0; `log_prob`: sum over the response's tokens, or their mean."""
+
+    kind: str = "best_worst_dpo"
+    beta: float = 0.1
+    log_prob: str = "sum"
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.surrogate.beta", self.beta, 1e-9)
+        require("algorithm.surrogate.log_prob", self.log_prob, ("sum", "mean"))
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract; needs `group_N` and `reference_log_probs_N`."""
+    import torch
+
+    if batch.group_N is None or batch.reference_log_probs_N is None:
+        raise ValueError("best_worst_dpo needs TokenBatch.group_N and reference_log_probs_N")
+    if not len(log_probs_N):
+        return log_probs_N
+    lengths_R = torch.bincount(batch.response_N, minlength=batch.responses)
+    first_R = lengths_R.cumsum(0) - lengths_R
+    gain = log_probs_N - batch.reference_log_probs_N
+    gain_R = gain.new_zeros(batch.responses).index_add(0, batch.response_N, gain)
+    if config.log_prob == "mean":
+        gain_R = gain_R / lengths_R
+    sign_R = batch.advantages_N[first_R].sign()
+    _, pair_R = batch.group_N[first_R].unique(return_inverse=True)
+    pairs = int(pair_R.max()) + 1
+    margin = gain_R.new_zeros(pairs).index_add(0, pair_R, sign_R * gain_R)
+    complete = sign_R.new_zeros(pairs).index_add(0, pair_R, sign_R.abs()) == 2
+    loss = torch.nn.functional.softplus(-config.beta * margin) * complete
+    return loss[pair_R][batch.response_N] * (batch.advantages_N > 0)
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Nothing is clipped."""
+    nothing = ratio_N != ratio_N
+    return nothing, nothing

@@ -1,0 +1,154 @@
+"""Success bands: a rolling success rate per problem, sampling weight p(1 - p), pause below a bound and retirement above one.
+
+As one text tells Olmo 3's recipe (no such buckets are in the paper or its code): bands 0-10-30-70-90-100 %; problems in the lowest band
+rest for some steps, those in the highest retire for good, the rest are drawn in proportion to p(1 - p). Fixed here, since the text
+leaves them open: an unseen problem counts as p = 1/2; the weight's p is smoothed, so that it is never zero; a pause is counted in draws
+of the sampler (rollout rounds) and the window starts afresh after it; retirement and pause need `min_groups` groups.
+When fewer problems are active than a step needs, the longest paused come back first, then the earliest retired.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.config_error import ConfigError, require_range
+from harness.rollout.noise import key
+
+_FOREVER = np.iinfo(np.int64).max
+
+
+@dataclass
+class Config:
+    """Bands, window, pause and retirement.
+
+    Attributes:
+        bands: inner edges of the success bands, increasing.
+        window_groups: newest groups of a problem that its success rate is taken over.
+        min_groups: groups needed before a problem is paused or retired.
+        pause_below: pause a problem whose rate is below it.
+        pause_draws: how many draws of the sampler (rollout rounds) a pause lasts.
+        retire_from: retire a problem whose rate is at least this.
+    """
+
+    kind: str = "success_bands"
+    bands: list[float] = field(default_factory=lambda: [0.1, 0.3, 0.7, 0.9])
+    window_groups: int = 4
+    min_groups: int = 1
+    pause_below: float = 0.1
+    pause_draws: int = 20
+    retire_from: float = 0.9
+
+    def __post_init__(self) -> None:
+        if sorted(set(self.bands)) != self.bands or not all(0 < edge < 1 for edge in self.bands):
+            raise ConfigError(
+                f"algorithm.curriculum.bands={self.bands} must be increasing edges between 0 and 1"
+            )
+        require_range("algorithm.curriculum.window_groups", self.window_groups, 1)
+        require_range("algorithm.curriculum.min_groups", self.min_groups, 1, self.window_groups)
+        require_range("algorithm.curriculum.pause_below", self.pause_below, 0.0, self.retire_from)
+        require_range("algorithm.curriculum.retire_from", self.retire_from, 0.0)
+        require_range("algorithm.curriculum.pause_draws", self.pause_draws, 1)
+
+
+class SuccessBands:
+    """State: the newest accuracies of every problem (NaN: not seen) and until which draw it rests (`_FOREVER`: retired)."""
+
+    def __init__(self, config: Config, problems: int, seed: int) -> None:
+        self.config, self.seed = config, seed
+        self.window = np.full((problems, config.window_groups), np.nan)
+        self.resting = np.zeros(problems, dtype=np.int64)
+        self.retired_at = np.zeros(problems, dtype=np.int64)
+        self.draws = 0
+        self._report: dict[str, list[int]] = {"sampled": [], "paused": [], "retired": []}
+        self._sampled_bands: list[int] = []
+
+    def rates(self) -> np.ndarray:
+        """Success rate of every problem over its window, [problems]; 1/2 where nothing was seen."""
+        seen = (~np.isnan(self.window)).sum(1)
+        return np.where(seen > 0, np.nansum(self.window, 1) / np.maximum(seen, 1), 0.5)
+
+    def weights(self) -> np.ndarray:
+        """Sampling weight p(1 - p) of every problem, with p smoothed by half a right group in one."""
+        seen = (~np.isnan(self.window)).sum(1)
+        smoothed = (np.nansum(self.window, 1) + 0.5) / (seen + 1)
+        return smoothed * (1 - smoothed)
+
+    def draw(self, count: int) -> np.ndarray:
+        self.draws += 1
+        over = (self.resting > 0) & (self.resting < self.draws) & (self.resting != _FOREVER)
+        self.window[over], self.resting[over] = np.nan, 0
+        self._recall(count)
+        active = np.flatnonzero(self.resting == 0)
+        if len(active) < count:
+            raise ConfigError(
+                f"a step needs {count} distinct problems but the training set holds {len(self.resting)}"
+            )
+        weight = self.weights()[active]
+        rng = np.random.default_rng(int(key("curriculum", self.seed, self.draws)))
+        chosen = rng.choice(active, size=count, replace=False, p=weight / weight.sum())
+        self._report["sampled"] += chosen.tolist()
+        self._sampled_bands += np.digitize(self.rates()[chosen], self.config.bands).tolist()
+        return chosen
+
+    def _recall(self, count: int) -> None:
+        """Bring back as many problems as a draw lacks: paused ones by remaining rest, then retired ones by age."""
+        short = count - int((self.resting == 0).sum())
+        if short > 0:
+            absent = np.flatnonzero(self.resting)
+            order = np.lexsort((absent, self.retired_at[absent], self.resting[absent]))
+            back = absent[order[:short]]
+            self.window[back], self.resting[back] = np.nan, 0
+
+    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
+        config = self.config
+        self.window[problems_P] = np.roll(self.window[problems_P], 1, axis=1)
+        self.window[problems_P, 0] = accuracy_P
+        for problem in problems_P:
+            seen = self.window[problem][~np.isnan(self.window[problem])]
+            if len(seen) < config.min_groups:
+                continue
+            rate = float(seen.mean())
+            if rate >= config.retire_from:
+                self.resting[problem], self.retired_at[problem] = _FOREVER, self.draws
+                self._report["retired"].append(int(problem))
+            elif rate < config.pause_below:
+                self.resting[problem] = self.draws + config.pause_draws
+                self._report["paused"].append(int(problem))
+
+    def record(self) -> dict[str, Any]:
+        """Counts, and the problems sampled, paused and retired since the last call (indices, space-separated)."""
+        retired = self.resting == _FOREVER
+        band = np.digitize(self.rates(), self.config.bands)
+        seen = ~np.isnan(self.window).all(1)
+        row: dict[str, Any] = {
+            "curriculum_retired": float(retired.sum()),
+            "curriculum_paused": float(((self.resting > 0) & ~retired).sum()),
+            "curriculum_unseen": float((~seen).sum()),
+        }
+        for index in range(len(self.config.bands) + 1):
+            row[f"curriculum_band_{index}"] = float((seen & (band == index)).sum())
+            row[f"curriculum_sampled_band_{index}"] = float(self._sampled_bands.count(index))
+        for name, problems in self._report.items():
+            row[f"curriculum_{name}_problems"] = " ".join(map(str, problems))
+        self._report, self._sampled_bands = {name: [] for name in self._report}, []
+        return row
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "window": self.window.copy(),
+            "resting": self.resting.copy(),
+            "retired_at": self.retired_at.copy(),
+            "draws": self.draws,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.window, self.resting = state["window"].copy(), state["resting"].copy()
+        self.retired_at, self.draws = state["retired_at"].copy(), state["draws"]
+
+
+def build(config: Config, problems: int, seed: int) -> SuccessBands:
+    """See the family's contract."""
+    return SuccessBands(config, problems, seed)

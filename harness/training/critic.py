@@ -1,0 +1,101 @@
+"""The critic: a copy of the initial policy with a scalar head that predicts the return from every prefix (PPO, VAPO).
+
+The head starts at zero, so the first predictions are 0 everywhere. V_t is read at the position that predicts token t, hence before it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.config import RunConfig
+from harness.model.policy import NativePolicy
+
+
+@dataclass
+class CriticBatch:
+    """R responses with their prompts: old predictions and targets of every response token, [N]."""
+
+    prompts: Sequence[Sequence[int]]
+    tokens_N: torch.Tensor
+    lengths_R: torch.Tensor
+    old_values_N: torch.Tensor
+    targets_N: torch.Tensor
+
+
+class Critic:
+    """Value model and its optimiser; its settings are `algorithm.advantage.critic`."""
+
+    def __init__(self, config: RunConfig, policy: NativePolicy) -> None:
+        self.settings = config.algorithm.advantage.critic
+        self.policy = NativePolicy(copy.deepcopy(policy.decoder), policy.folder)
+        self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden))
+        optimizer = config.optimizer
+        self.parameters = [*self.policy.parameters(), self.head_1E]
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=self.settings.learning_rate,
+            betas=(optimizer.beta1, optimizer.beta2),
+            eps=optimizer.epsilon,
+            weight_decay=optimizer.weight_decay,
+            fused=True,
+        )
+
+    def trains_alone(self, step: int) -> bool:
+        """Whether this rollout step (1-based) belongs to the value warm-up."""
+        return step <= self.settings.warmup_steps
+
+    def values(
+        self, prompts: Sequence[Sequence[int]], tokens_N: torch.Tensor, lengths_R: torch.Tensor
+    ) -> torch.Tensor:
+        """Predictions before each response token, [N], with gradient where enabled."""
+        hidden_NE = self.policy.response_hidden(prompts, tokens_N, lengths_R)
+        return (hidden_NE @ self.head_1E.t())[:, 0]
+
+    def update(self, batches: Sequence[CriticBatch]) -> float:
+        """One optimiser step on the mean squared error over all tokens of the micro-batches; returns the loss (half the MSE)."""
+        tokens = sum(len(batch.tokens_N) for batch in batches)
+        self.optimizer.zero_grad(set_to_none=False)
+        total = 0.0
+        for batch in batches:
+            values_N = self.values(batch.prompts, batch.tokens_N, batch.lengths_R)
+            loss = value_loss(values_N, batch, self.settings.value_clip).sum() / max(tokens, 1)
+            loss.backward()
+            total += float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
+        self.optimizer.step()
+        return total
+
+    def state(self) -> dict[str, Any]:
+        """Everything a resume needs."""
+        return {
+            "decoder": self.policy.decoder.state_dict(),
+            "head": self.head_1E.detach().clone(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` returned."""
+        self.policy.decoder.load_state_dict(state["decoder"])
+        with torch.no_grad():
+            self.head_1E.copy_(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def value_loss(values_N: torch.Tensor, batch: CriticBatch, value_clip: float | None) -> torch.Tensor:
+    """Half the squared error per token, [N]; with `value_clip` the larger of it and that of the clipped prediction (PPO)."""
+    error = (values_N - batch.targets_N).square()
+    if value_clip is not None:
+        moved = (values_N - batch.old_values_N).clamp(-value_clip, value_clip)
+        error = torch.maximum(error, (batch.old_values_N + moved - batch.targets_N).square())
+    return error / 2
+
+
+def explained_variance(values_N: torch.Tensor, targets_N: torch.Tensor) -> float:
+    """1 - Var(target - V) / Var(target); NaN when the targets do not vary."""
+    spread = float(targets_N.double().var(correction=0))
+    return 1.0 - float((targets_N - values_N).double().var(correction=0)) / spread if spread else float("nan")
