@@ -96,6 +96,7 @@ _OUTER = [
     ("'", "'"),
     ("“", "”"),
 ]
+_BLANKS = re.compile(r"[\s~]{2,}")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _EDGE = " \t\r\n"
 
@@ -110,6 +111,7 @@ def canonical_text(raw: str) -> str:
     text = _unwrap(text)
     if "$" in text and len(_DOLLAR.findall(text)) % 2 == 0:
         text = _DOLLAR.sub(" ", text)
+    text = _BLANKS.sub(" ", text)
     text = _BRACED_COMMA.sub(r"\1", text)
     text = re.sub(r"(?<=\d)(?:\\[,!;: ]|~)(?=\d{3}(?!\d))", "", text)
     text = re.sub(r",\s*\\!\s*(?=\d)", ",", text)

@@ -40,8 +40,8 @@ class VerifierConfig:
     max_answer_chars: int = 4096
     workers: int = 2
     overflow_workers: int = 8
-    timeout_seconds: float = 2.0
-    wall_seconds: float = 3.5
+    timeout_seconds: float = 1.5
+    wall_seconds: float = 3.0
     patience_seconds: float = 0.3
     memory_limit_mib: int = 768
     recycle_after: int = 500

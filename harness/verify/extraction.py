@@ -31,16 +31,14 @@ _JOINT_CHARS = 60
 _MARKER = re.compile(
     r"(?:\b(?:answers?|solutions?)\b[*_]{0,2}[^\S\n]*(?:(?:[^\n.:=$]{0,60}?)[^\S\n])?(?:\bis\b|\bare\b|[:：=])"
     r"|^[^\S\n]*[*_]{0,2}A[*_]{0,2}[^\S\n]*:|####|答案[^\n:：]{0,10}?[是为:：]|\br[ée]ponse\b[^\n]{0,20}?(?:\best\b|:)"
-    r"|^[*#_\s]*final answer\b[*_:\s]*$|<answer>)[*_]{0,2}:?[*_]{0,2}",
+    r"|^[*#_ \t]*final answer\b[*_: \t]*$|<answer>)[*_]{0,2}:?[*_]{0,2}",
     re.IGNORECASE | re.MULTILINE,
 )
 _FINAL = re.compile(r"final answer is", re.IGNORECASE)
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</answer>|<end_of_turn>")
 _SENTENCE_END = re.compile(r"\.(?=\s+(?:[A-Z(\[*\"]|I hope)|\s*$)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)")
-_MATH = re.compile(
-    r"\$\$(?P<a>[^$]+)\$\$|(?<!\\)\$(?P<b>(?:[^$\n\\]|\\[^\n])+)\$|\\\[(?P<c>(?:[^\\]|\\(?!\]))+)\\\]"
-    r"|\\\((?P<d>(?:[^\\\n]|\\[^)\n])+)\\\)"
-)
+_DELIMITER = re.compile(r"\$\$|(?<!\\)\$|\\[\[\]()]")
+_CLOSER = {"$$": "$$", "$": "$", r"\[": r"\]", r"\(": r"\)"}
 _LEADING_CHOICE = re.compile(
     r"(?:for sure |probably |option |choice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as)\b)"
 )
@@ -55,6 +53,13 @@ _AFTER_ANSWER = re.compile(
     r"(?:[\s.,;:!?*_`'\"$\)\]}。]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\}|\\?%)*"
 )
 _TAIL_CHARS = 4_000
+_LINE_CHARS = 200_000
+
+
+class _Formula(NamedTuple):
+    start: int
+    end: int
+    inside: str
 
 
 class Extracted(NamedTuple):
@@ -189,7 +194,7 @@ def _joins(between: str) -> bool:
 
 def _answer_line(body: str) -> Extracted | None:
     last = None
-    for last in _MARKER.finditer(body):
+    for last in _MARKER.finditer(body, max(0, len(body) - _LINE_CHARS)):
         pass
     if last is None:
         return None
@@ -201,12 +206,10 @@ def _answer_line(body: str) -> Extracted | None:
         line_end = body.find("\n", start)
         line = body[start : line_end if line_end >= 0 else len(body)]
     opener = line.strip()
-    if opener in (r"\[", "$$", r"\(", "$") or (
-        opener.startswith((r"\[", "$$")) and _MATH.match(opener) is None
-    ):
-        math = _MATH.search(body, start)
-        if math is not None:
-            return Extracted(_inside(math), math.end(), "line")
+    if opener.startswith((r"\[", "$$")):
+        display = _formulas(body[start : start + _TAIL_CHARS])
+        if display:
+            return Extracted(display[0].inside, start + display[0].end, "line")
     return _from_sentence(line[:_TAIL_CHARS], start)
 
 
@@ -216,9 +219,9 @@ def _from_sentence(line: str, start: int) -> Extracted | None:
     text = line[: token.start()] if token else line
     stripped = text.strip(" *_:\t\r")
     sentence = _cut_sentence(stripped)
-    formulas = list(_MATH.finditer(sentence))
+    formulas = _formulas(sentence)
     copula = max(sentence.rfind(" is "), sentence.rfind(" are "))
-    if formulas and copula < formulas[-1].start():
+    if formulas and copula < formulas[-1].start:
         sentence = _joined_formulas(sentence, formulas)
     elif copula >= 0:
         sentence = sentence[copula:].split(" ", 2)[-1]
@@ -250,19 +253,30 @@ def _cut_sentence(text: str) -> str:
     return text
 
 
-def _inside(match: re.Match[str]) -> str:
-    return next(group for group in match.groups() if group is not None).strip()
+def _formulas(text: str) -> list[_Formula]:
+    """The delimited formulas of a text, in one pass; inline ones do not span lines."""
+    found: list[_Formula] = []
+    opened: re.Match[str] | None = None
+    for token in _DELIMITER.finditer(text):
+        mark = token[0]
+        if opened is not None and mark == _CLOSER[opened[0]]:
+            inside = text[opened.end() : token.start()]
+            if inside.strip() and ("\n" not in inside or opened[0] in ("$$", r"\[")):
+                found.append(_Formula(opened.start(), token.end(), inside.strip()))
+                opened = None
+                continue
+        if mark in _CLOSER:
+            opened = token
+    return found
 
 
-def _joined_formulas(text: str, formulas: list[re.Match[str]]) -> str:
+def _joined_formulas(text: str, formulas: list[_Formula]) -> str:
     """The last formula, with those before it that are joined to it by a comma, `and` or `or`."""
     last = len(formulas) - 1
-    while last > 0 and _MATH_JOINT.fullmatch(text, formulas[last - 1].end(), formulas[last].start()):
+    while last > 0 and _MATH_JOINT.fullmatch(text, formulas[last - 1].end, formulas[last].start):
         last -= 1
-    parts = [_inside(formula) for formula in formulas[last:]]
-    percent = _PERCENT_AFTER.match(text, formulas[-1].end())
-    suffix = r"\%" if percent is not None else ""
-    return ", ".join(parts) + suffix
+    percent = _PERCENT_AFTER.match(text, formulas[-1].end)
+    return ", ".join(formula.inside for formula in formulas[last:]) + (r"\%" if percent is not None else "")
 
 
 def _last_expression(body: str) -> Extracted | None:
@@ -274,14 +288,14 @@ def _last_expression(body: str) -> Extracted | None:
         return Extracted(whole[-200:], len(body), "bare")
     tail_start = max(0, len(body) - _TAIL_CHARS)
     tail = body[tail_start:]
-    formulas = list(_MATH.finditer(tail))
+    formulas = _formulas(tail)
     if _is_bare(whole) and len(body) <= 2 * _TAIL_CHARS:
         return Extracted(whole, len(body.rstrip()), "bare")
     number = None
     for number in _NUMBER.finditer(tail):
         pass
-    if formulas and (number is None or formulas[-1].end() >= number.end()):
-        return Extracted(_joined_formulas(tail, formulas), tail_start + formulas[-1].end(), "formula")
+    if formulas and (number is None or formulas[-1].end >= number.end()):
+        return Extracted(_joined_formulas(tail, formulas), tail_start + formulas[-1].end, "formula")
     if number is not None:
         return Extracted(number[0], tail_start + number.end(), "number")
     return Extracted(whole[-200:], len(body), "bare") if len(whole) <= 200 else None
@@ -291,9 +305,11 @@ def _is_bare(text: str) -> bool:
     """Whether a text is an answer by itself and not a sentence about one."""
     if "\n" in text and not text.startswith(("$$", r"\[", r"\begin")):
         return False
-    formulas = list(_MATH.finditer(text))
+    formulas = _formulas(text)
     if formulas:
-        rest = _MATH.sub(" ", text).strip(" .*")
+        ends = [0, *(formula.end for formula in formulas)]
+        starts = [*(formula.start for formula in formulas), len(text)]
+        rest = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True)).strip(" .*")
         return not rest or _MATH_JOINT.fullmatch(rest) is not None
     if "\\text" in text:
         text = _WRAPPED_WORDS.sub("", text)

@@ -164,8 +164,9 @@ def _union(text: str) -> Node | None:
     body = member[2] if member else text
     if any(char in body for char in "=<>|") or r"\cap" in body or r"\setminus" in body:
         return None
-    parts = tuple(parse_node(part.strip()) for part in re.split(r"\\cup(?![a-zA-Z])", body))
-    if not all(part.kind in ("interval", "set") for part in parts):
+    texts = re.split(r"\\cup(?![a-zA-Z])", body)
+    parts = tuple(parse_node(part.strip()) for part in texts) if len(texts) > 1 else ()
+    if not parts or not all(part.kind in ("interval", "set") for part in parts):
         return None
     return Node("union", text, parts)
 
@@ -210,7 +211,7 @@ def _tidy(text: str) -> str:
 
 
 def _relation(text: str) -> Node | None:
-    if member := _MEMBER.match(text):
+    if (member := _MEMBER.match(text)) and _MEMBER.match(member[2]) is None:
         inner = parse_node(member[2].strip())
         return (
             inner

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.verify import MathVerifier, VerifierConfig
+from harness.verify.canonical import canonical_text
+from harness.verify.extraction import extract
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        (r"\boxed{41} Wait. \boxed{42}", "42"),
+        (r"so \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+        (r"\fbox{7}", "7"),
+        (r"\boxed 7", "7"),
+        (r"\boxed{41} and then \boxed{4", "41"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"the box $\boxed{28}$ percent", r"28\%"),
+        ("Answer: 42", "42"),
+        ("He pays 18.\nA: 26", "26"),
+        ("#### 1,234", "1,234"),
+        ("The answer is 42.", "42"),
+        ("The answer is 42 because geometry proves it", "42"),
+        ("**Answer:** $x^2$.", "x^2"),
+        ("**Final Answer**\n\n42", "42"),
+        ("Answer: 3\nNo, wait.\nAnswer: 4", "4"),
+        ("<answer>12</answer>", "12"),
+        ("The correct answer is C", "C"),
+        ("Final Answer: The final answer is $[-3, 2]$. I hope it is correct.", "[-3, 2]"),
+        ("so it must be $1$ and $2$.", "1, 2"),
+        ("First compute 6*7.\n42", "42"),
+        (r"\frac{10}{9}", r"\frac{10}{9}"),
+        ("the distance, 5 km, takes her 15 minutes", "15"),
+    ],
+)
+def test_final_answer_of_every_shape_is_found(response: str, answer: str) -> None:
+    found = extract(response, "any")
+    assert found is not None
+    assert canonical_text(found.text) == canonical_text(answer)
+
+
+def test_configuration_says_which_shapes_count() -> None:
+    box, line, bare = r"\boxed{42}", "Answer: 42", "it makes 42"
+    accepted = {
+        mode: [extract(text, mode) is not None for text in (box, line, bare)]
+        for mode in ("boxed", "answer_line", "any")
+    }
+    assert accepted == {
+        "boxed": [True, False, False],
+        "answer_line": [True, True, False],
+        "any": [True, True, True],
+    }
+
+
+def test_nothing_inside_an_open_think_block_counts() -> None:
+    assert extract(r"<think> I guess \boxed{42}", "any") is None
+    assert extract(r"<think> \boxed{41} </think> \boxed{42}", "boxed").text == "42"  # type: ignore[union-attr]
+    assert extract(r"<think> \boxed{41} </think> The answer is 42", "any").text == "42"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("response", "verdict"),
+    [
+        (r"\boxed{42}", "right"),
+        (r"$$\boxed{42}$$.", "right"),
+        (r"\boxed{42}.<|im_end|>", "right"),
+        (r"\[\boxed{42}\]" + "\n\n", "right"),
+        (r"\boxed{42} and now for something else", "no_answer"),
+        ("Answer: 42", "right"),
+        ("Answer: 42\nHuman: next question", "no_answer"),
+    ],
+)
+def test_answer_must_end_refuses_anything_said_after_it(response: str, verdict: str) -> None:
+    verifier = MathVerifier(VerifierConfig(extraction="any", answer_must_end=True))
+    assert verifier.verify(response, "42").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\",
+        "{",
+        "}",
+        "\\boxed{",
+        "\\fbox{1",
+        "$",
+        "\\[",
+        "\n",
+        " answer",
+        "Answer: ",
+        "<think>",
+        "oxed",
+        "\\boxed{{",
+        "1 ",
+        "\x00",
+    ],
+)
+def test_two_megabytes_of_anything_are_searched_in_a_second(text: str) -> None:
+    filler = (text * (2_000_000 // len(text) + 1))[:2_000_000]
+    began = time.process_time()
+    extract(filler, "any")
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["\\", "{", "$~", "\\text{", "\\frac{1}{", "a\\cup", "1\\in", "(", "1,", "^{", "x=", "or", " "],
+)
+def test_canonical_form_of_a_long_answer_takes_milliseconds(fragment: str) -> None:
+    from harness.verify.limits import over_limit
+    from harness.verify.nodes import parse_node
+
+    began = time.process_time()
+    text = canonical_text((fragment * 4096)[:4096])
+    if over_limit(text, 4096) is None:
+        parse_node(text)
+    assert time.process_time() - began < 0.5
+
+
+_INTEGERS = st.integers(-(10**12), 10**12)
+_NOISE = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="<"), max_size=200)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_INTEGERS, _NOISE, st.sampled_from(["", ".", " $", "\n\nDone.", r" \]", "<|endoftext|>"]))
+def test_garbage_before_the_right_box_leaves_it_right(number: int, noise: str, after: str) -> None:
+    verifier = MathVerifier()
+    assert verifier.verify(f"{noise} \\boxed{{{number}}}{after}", str(number)).verdict == "right"
+
+
+@settings(max_examples=200, deadline=None)
+@given(_INTEGERS, _INTEGERS.filter(bool), _NOISE)
+def test_a_perturbed_integer_is_wrong(number: int, change: int, noise: str) -> None:
+    verifier = MathVerifier()
+    assert verifier.verify(f"{noise} \\boxed{{{number + change}}}", str(number)).verdict == "wrong"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(-999, 999), st.integers(1, 999), st.integers(1, 50))
+def test_fractions_equal_their_multiples_and_nothing_beside(top: int, bottom: int, factor: int) -> None:
+    verifier = MathVerifier()
+    gold = rf"\frac{{{top}}}{{{bottom}}}"
+    assert verifier.verify(rf"\boxed{{{top * factor}/{bottom * factor}}}", gold).correct
+    assert not verifier.verify(rf"\boxed{{{top * factor + 1}/{bottom * factor}}}", gold).correct
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300))
+def test_no_text_makes_the_parent_fail(text: str) -> None:
+    from harness.verify.limits import over_limit
+    from harness.verify.nodes import parse_node
+
+    found = extract(text, "any")
+    canonical = canonical_text(found.text if found else text)
+    if canonical and over_limit(canonical, 4096) is None:
+        parse_node(canonical)
+    assert canonical_text(canonical_text("  42 ")) == "42"

@@ -1,0 +1,226 @@
+"""The service around the comparison: processes, clocks, caches, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.verify import MathVerifier, Verdict, VerifierConfig
+from harness.verify.batch import verify_file
+
+ATTACKS = [
+    "9^{9^{9^9}}", "9^9^9^9", "(10^8)!", r"\binom{10^9}{10^8}", "100000!", r"\sum_{k=1}^{10^7} \frac{1}{k}",
+    r"\int \sqrt{\tan x + e^{x^2}} dx", "{" * 400 + "1" + "}" * 400, r"\frac{1}{" * 300 + "2" + "}" * 300,
+    "+".join(["x"] * 1500), r"\{" + ",".join(map(str, range(4000))) + r"\}", "(x+1)^{9999}", r"\(" * 2000, "\\" * 1_000_000,
+    "1" * 5000, "10^{100000}", "2^{9999}!", r"\tan(10^{9999})", "3!!!!!!!!", "\x00\x00", "𝟒𝟐" * 100, "1/0", r"\frac{0}{0}",
+    r"\begin{vmatrix}a&b&c&d&e\\f&g&h&i&j\\k&l&m&n&o\\p&q&r&s&t\\u&v&w&x&y\end{vmatrix}", "x_" * 1000, "$" * 5000, "^" * 1000,
+]  # fmt: skip
+STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda text: text[:24].encode("unicode_escape").decode())
+def test_every_attack_is_answered_in_five_seconds_and_never_right(
+    verifier: MathVerifier, attack: str
+) -> None:
+    began = time.monotonic()
+    verdict = verifier.verify(f"\\boxed{{{attack}}}", "x^2+42")
+    assert time.monotonic() - began < 5
+    assert verdict.verdict in ("wrong", "over_limit", "timeout", "no_answer", "killed")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "__import__('pathlib').Path({marker!r}).touch()",
+        "open({marker!r}, 'w').write('x')",
+        "().__class__.__mro__[1].__subclasses__()",
+        "(lambda: open({marker!r}, 'w'))()",
+        "eval(chr(111)+'pen({marker!r})')",
+        "1+__import__('os').system('touch {marker}')",
+    ],
+)
+def test_answers_are_never_run_as_code(verifier: MathVerifier, tmp_path: Path, payload: str) -> None:
+    text = payload.format(marker=str(tmp_path / "marker"))
+    verdicts = verifier.verify_many(
+        [(f"\\boxed{{{text}}}", "0"), (f"Answer: {text} or 0", "0"), (f"{text} or 0", "0"), ("0", text)]
+    )
+    assert not any(verdict.correct for verdict in verdicts)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_no_process_starts_and_no_sympy_loads_for_exact_answers() -> None:
+    code = (
+        "import sys\n"
+        "from harness.verify import MathVerifier\n"
+        "v = MathVerifier()\n"
+        "assert v.verify(r'\\boxed{\\frac{1}{2}}', '0.5').correct\n"
+        "assert v.verify(r'\\boxed{(1,2)}', '(1, 2.0)').correct\n"
+        "assert not v.pool.process_ids() and v.pool.counts.started == 0\n"
+        "assert not {'sympy', 'math_verify', 'antlr4', 'torch'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_script_without_main_guard_can_verify(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from harness.verify import MathVerifier\n"
+        "with MathVerifier() as v:\n    print(v.verify(r'\\boxed{x+y}', 'y+x').verdict)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "right", done.stderr
+
+
+def test_stuck_inputs_four_times_the_workers_do_not_delay_the_others() -> None:
+    with MathVerifier(VerifierConfig(workers=2)) as verifier:
+        assert verifier.verify(r"\boxed{a+b}", "b+a").correct  # processes are up
+        stuck = [(rf"\boxed{{{STUCK.replace('@', str(n))}}}", "x") for n in range(8)]
+        verdicts: list[Verdict] = []
+        thread = threading.Thread(target=lambda: verdicts.extend(verifier.verify_many(stuck)))
+        began = time.monotonic()
+        thread.start()
+        time.sleep(0.05)
+        waits = []
+        for n in range(20):
+            asked = time.monotonic()
+            assert verifier.verify(rf"\boxed{{x^2+{n}y}}", f"{n}y+x^2").correct
+            waits.append(time.monotonic() - asked)
+        thread.join()
+        assert time.monotonic() - began < 5 + 3  # eight CPU-bound inputs on a loaded two-core machine
+        assert {verdict.verdict for verdict in verdicts} <= {"timeout", "wrong"}
+        assert sorted(waits)[10] < 0.5
+        assert max(waits) < 2.5
+
+
+def test_killed_worker_does_not_lose_the_case() -> None:
+    with MathVerifier(VerifierConfig(workers=1)) as verifier:
+        assert verifier.verify(r"\boxed{a+b}", "b+a").correct
+        for n in range(3):
+            for pid in verifier.pool.process_ids():
+                os.kill(pid, signal.SIGKILL)
+            assert verifier.verify(rf"\boxed{{a+{n}b}}", f"{n}b+a").correct
+
+
+def test_worker_killed_in_the_middle_is_reported_or_tried_again() -> None:
+    with MathVerifier(VerifierConfig(workers=1)) as verifier:
+        assert verifier.verify(r"\boxed{a+b}", "b+a").correct
+        verdicts: list[Verdict] = []
+        stuck = rf"\boxed{{{STUCK.replace('@', '7')}}}"
+        thread = threading.Thread(target=lambda: verdicts.append(verifier.verify(stuck, "x")))
+        thread.start()
+        time.sleep(0.2)
+        for pid in verifier.pool.process_ids():
+            os.kill(pid, signal.SIGKILL)
+        thread.join(timeout=10)
+        assert verdicts[0].verdict in ("killed", "timeout", "wrong")
+        assert verifier.verify(r"\boxed{a-b}", "-b+a").correct
+
+
+def test_processes_end_with_the_verifier() -> None:
+    verifier = MathVerifier()
+    assert verifier.verify(r"\boxed{a+b}", "b+a").correct
+    pids = verifier.pool.process_ids()
+    assert pids
+    verifier.close()
+    deadline = time.monotonic() + 5
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_verdicts_from_threads_and_any_number_of_workers_are_the_same() -> None:
+    pairs = [(rf"\boxed{{{a}}}", g) for a, g in (
+        ("x+y", "y+x"), ("(x+1)^2", "x^2+2x+1"), (r"\sqrt{12}", r"2\sqrt{3}"), ("x-1", "1-x"), (r"\sin^2 x", r"1-\cos^2 x"),
+        ("1/n", "n"), (r"\{\sqrt{4}, 3\}", r"\{3, 2\}"), (r"\frac{x+2}{7}", r"\frac{x}{7}+\frac{2}{7}"), ("x<3", "3>x"), ("k!", "k!!"),
+    )]  # fmt: skip
+    expected: list[str] = []
+    for workers in (1, 3):
+        with MathVerifier(VerifierConfig(workers=workers)) as verifier:
+            shuffled = pairs * 2
+            random.Random(workers).shuffle(shuffled)
+            results: list[list[str]] = []
+
+            def work(verifier: MathVerifier = verifier, results: list[list[str]] = results) -> None:
+                results.append([verdict.verdict for verdict in verifier.verify_many(pairs)])
+
+            threads = [threading.Thread(target=work) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            verifier.verify_many(shuffled)
+            for thread in threads:
+                thread.join()
+            expected = expected or results[0]
+            assert all(result == expected for result in results)
+    assert expected.count("right") == 7
+
+
+def test_repeated_cases_come_from_the_cache(verifier: MathVerifier) -> None:
+    pairs = [(r"\boxed{\sqrt{75}+t}", r"t+5\sqrt{3}")] * 50
+    verifier.verify_many(pairs)
+    before = verifier.pool.counts.graded
+    assert all(verdict.correct for verdict in verifier.verify_many(pairs))
+    assert verifier.pool.counts.graded == before
+
+
+def test_gold_that_cannot_be_read_is_a_fault_of_the_gold(verifier: MathVerifier) -> None:
+    assert verifier.verify(r"\boxed{42}", "").verdict == "gold_unparsable"
+    assert verifier.verify(r"\boxed{x+1}", "9^{9^{9^9}}").verdict == "gold_unparsable"
+    assert verifier.check_gold("9^{9^{9^9}}").verdict == "gold_unparsable"
+    assert verifier.check_gold(r"\frac{14}{3}").correct
+
+
+def test_fingerprint_names_every_library_and_the_policy(verifier: MathVerifier) -> None:
+    fingerprint = verifier.fingerprint()
+    assert {
+        "math-verify",
+        "sympy",
+        "latex2sympy2_extended",
+        "antlr4-python3-runtime",
+        "gmpy2",
+        "policy",
+    } <= set(fingerprint)
+    assert verifier.verify(r"\boxed{1}", "1").fingerprint == verifier.fingerprint_hash
+
+
+def test_settings_that_cannot_work_are_refused_with_the_fix() -> None:
+    with pytest.raises(ValueError, match="choose one of boxed, answer_line, any"):
+        VerifierConfig(extraction="last_number")
+    with pytest.raises(ValueError, match=r"verifier\.workers is 0"):
+        VerifierConfig(workers=0)
+
+
+def test_a_file_is_graded_in_order_and_bad_lines_are_reported(tmp_path: Path) -> None:
+    cases, out = tmp_path / "cases.jsonl", tmp_path / "out.jsonl"
+    lines = [
+        json.dumps({"id": "a", "gold": "42", "response": r"\boxed{42}"}),
+        "{not json",
+        json.dumps({"id": "b", "gold": "x+y", "response": "Answer: y+x"}),
+        "",
+        json.dumps({"id": "c", "gold": "1"}),
+        json.dumps({"id": 7, "gold": 5, "response": "no idea"}),
+    ]
+    cases.write_text("\n".join(lines) + "\n")
+    seen: list[tuple[int, int]] = []
+    summary = verify_file(cases, out, progress=lambda done, total: seen.append((done, total)))
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [record["id"] for record in records] == ["a", None, "b", None, 7]
+    assert [record["verdict"] for record in records] == ["right", "malformed", "right", "malformed", "wrong"]
+    assert set(records[0]) == {"id", "verdict", "correct", "answer", "method", "seconds"}
+    assert [number for number, _ in summary.malformed] == [2, 5]
+    assert (summary.total, summary.correct, seen) == (3, 2, [(5, 5)])
