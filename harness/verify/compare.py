@@ -42,6 +42,8 @@ class Comparison:
             return True
         if gold.exact is not None and answer.exact is not None:
             return self.exact_equal(gold.exact, answer.exact)
+        if "quantity" in (gold.kind, answer.kind):
+            return self._quantities(gold, answer)
         gold, answer = as_union(gold), as_union(answer)
         decided = self._relations(gold, answer)
         if decided is not NotImplemented:
@@ -69,7 +71,9 @@ class Comparison:
 
     def _one_percent(self, gold: Exact, answer: Exact) -> bool:
         with_sign, without = (gold, answer) if gold.percent else (answer, gold)
-        same_number = with_sign.value == without.value
+        same_number = with_sign.value == without.value or self._rounds_to(
+            with_sign.value, with_sign, without.value, without
+        )
         same_value = with_sign.value / 100 == without.value
         return {"either": same_number or same_value, "value": same_value, "number": same_number}[self.percent]
 
@@ -82,8 +86,26 @@ class Comparison:
         )
         return rounds_to(exact, decimal, decimals, self.decimal_digits)
 
+    def _quantities(self, gold: Node, answer: Node) -> bool | None:
+        """Formulas of which at least one has a unit; a unit on one side only is ignored."""
+        units = [
+            node.mark if node.kind == "quantity" else node.exact.unit if node.exact else None
+            for node in (gold, answer)
+        ]
+        if units[0] and units[1] and units[0] != units[1]:
+            scales = unit_scale(units[0]), unit_scale(units[1])
+            if scales[0] and scales[1]:
+                return False
+        return self.equal(*(node.items[0] if node.kind == "quantity" else node for node in (gold, answer)))
+
     def _words(self, gold: Node, answer: Node) -> bool | None:
         if {gold.kind, answer.kind} == {"words", "choice"} or gold.kind == answer.kind:
+            if (
+                _is_product(gold.text)
+                and _is_product(answer.text)
+                and sorted(gold.text) == sorted(answer.text)
+            ):
+                return self.leaf(gold.text, answer.text)
             return bool(gold.mark) and gold.mark.casefold() == answer.mark.casefold()
         other = answer if gold.kind in ("words", "choice") else gold
         if other.kind in ("exact", "base", "interval", "list", "matrix", "union", "ratio"):
@@ -121,15 +143,7 @@ class Comparison:
             gold_name, answer_name = assigned_name(gold), assigned_name(answer)
             if gold_name == answer_name or not gold_name or not answer_name:
                 return self.equal(gold_value, answer_value)
-            same = self.equal(gold_value, answer_value)
-            if (
-                len(gold_name) == 1
-                and len(answer_name) == 1
-                and gold_name.isalpha()
-                and answer_name.isalpha()
-            ):
-                return False
-            return same if "(" in gold_name or len(gold_name) > 1 or len(answer_name) > 1 else False
+            return self.equal(gold_value, answer_value) if _may_be_renamed(gold_name, answer_name) else False
         left, right = as_interval(gold), as_interval(answer)
         if left is not None and right is not None and self.equal(left, right):
             return range_name(gold) == range_name(answer)
@@ -192,9 +206,9 @@ class Comparison:
     def _matrix_and_vector(self, gold: Node, answer: Node) -> bool | None:
         """A column or row against a tuple of its entries."""
         matrix, other = (gold, answer) if gold.kind == "matrix" else (answer, gold)
-        if other.kind in ("exact", "set", "union", "list", "ratio"):
+        if other.kind in ("exact", "set", "union", "list", "ratio") and not matrix.mark:
             return False
-        if other.kind != "interval":
+        if other.kind != "interval" or matrix.mark:
             return self.leaf(gold.text, answer.text)
         entries = tuple(cell for row in matrix.items for cell in row.items)
         if min(len(matrix.items), len(matrix.items[0].items)) != 1 or other.mark != "()":
@@ -213,11 +227,11 @@ class Comparison:
         return self._unordered(_distinct(bare_values(gold)), _distinct(bare_values(answer)))
 
     def _ratios(self, gold: Node, answer: Node) -> bool | None:
-        if len(gold.items) == len(answer.items) == 2 and not _clock(gold) and not _clock(answer):
-            numbers = [node.exact for node in (*gold.items, *answer.items)]
-            values = [number.value for number in numbers if number is not None]
-            if len(values) == 4 and values[1] and values[3]:
-                return values[0] / values[1] == values[2] / values[3]
+        if len(gold.items) == len(answer.items) and not _clock(gold) and not _clock(answer):
+            left = [item.exact.value for item in gold.items if item.exact is not None]
+            right = [item.exact.value for item in answer.items if item.exact is not None]
+            if len(left) == len(right) == len(gold.items) and all(left) and all(right):
+                return len({a / b for a, b in zip(left, right, strict=True)}) == 1
         return self._ordered(gold.items, answer.items)
 
     def _ordered(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
@@ -355,6 +369,17 @@ def range_name(relation: Node) -> str:
 def words_of(text: str) -> str:
     """The words of a formula that is made of letters only, as the symbolic parser would not read them."""
     return " ".join(re.findall(r"[a-z0-9]+", re.sub(r"\\text|[{}]", " ", text).casefold()))
+
+
+def _may_be_renamed(gold: str, answer: str) -> bool:
+    """`f(x)` and `y` may name one function, `x` and `x_1` one unknown; `x` and `y`, `AB` and `CD` are two things."""
+    if "(" in gold or "(" in answer:
+        return gold in "yz" or answer in "yz" or gold[0] == answer[0]
+    return gold[0] == answer[0] and ("_" in gold or "_" in answer)
+
+
+def _is_product(text: str) -> bool:
+    return len(text) <= 4 and text.isascii() and text.isalpha() and text.islower()
 
 
 def _same_letter(gold: str, answer: str) -> bool:

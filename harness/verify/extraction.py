@@ -29,7 +29,7 @@ _JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-
 _JOINT_CHARS = 60
 
 _MARKER = re.compile(
-    r"(?:\b(?:answers?|solutions?)\b[*_]{0,2}[^\S\n]*(?:(?:[^\n.:=$]{0,60}?)[^\S\n])?(?:\bis\b|\bare\b|[:：=])"
+    r"(?:\b(?:answers?|solutions?|correct (?:option|choice))\b[*_]{0,2}[^\S\n]*(?:(?:[^\n.:=$]{0,60}?)[^\S\n])?(?:\bis\b|\bare\b|[:：=])"
     r"|^[^\S\n]*[*_]{0,2}A[*_]{0,2}[^\S\n]*:|####|答案[^\n:：]{0,10}?[是为:：]|\br[ée]ponse\b[^\n]{0,20}?(?:\best\b|:)"
     r"|^[*#_ \t]*final answer\b[*_: \t]*$|<answer>)[*_]{0,2}:?[*_]{0,2}",
     re.IGNORECASE | re.MULTILINE,
@@ -217,6 +217,8 @@ def _from_sentence(line: str, start: int) -> Extracted | None:
     """The answer in what follows an answer marker on its line."""
     token = _SPECIAL_TOKEN.search(line)
     text = line[: token.start()] if token else line
+    if looks_like_code(text):
+        return Extracted(text.strip(), start + len(text), "line")
     stripped = text.strip(" *_:\t\r")
     sentence = _cut_sentence(stripped)
     formulas = _formulas(sentence)
@@ -284,8 +286,8 @@ def _last_expression(body: str) -> Extracted | None:
     whole = _SPECIAL_TOKEN.sub(" ", body[-2 * _TAIL_CHARS :]).strip()
     if not whole:
         return None
-    if looks_like_code(whole[-200:]):
-        return Extracted(whole[-200:], len(body), "bare")
+    if looks_like_code(whole[-1000:]):
+        return Extracted(whole[-1000:], len(body), "bare")
     tail_start = max(0, len(body) - _TAIL_CHARS)
     tail = body[tail_start:]
     formulas = _formulas(tail)

@@ -15,11 +15,11 @@ _CODE = re.compile(
     r"|\.\s*(?:__|mro|subs\b|doit\b|system\b|popen\b|read\b|write\b)"
 )
 _DIGITS = re.compile(rf"\d{{{MAX_DIGITS_RUN + 1},}}")
-_TOWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\]+\s*\}?\s*\^|\^\s*\{?\s*\(?[^{}()^]{0,40}\^")
+_TOWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\]+\s*\}?\s*\^")
 _EXPONENT = re.compile(r"\^\s*\{?\s*\(?\s*[+-]?\s*(\d+)")
 _FACTORIAL = re.compile(r"(\d+)\s*\)?\s*!|\\Gamma\s*\(?\s*\{?\s*(\d+)")
 _BINOMIAL = re.compile(r"\\[dt]?binom\s*\{?\s*(\d+)|\\choose")
-_NESTED_FACTORIAL = re.compile(r"!\s*\)?\s*!|\^\s*\{?[^{}]{0,20}!|!\s*\)?\s*\^|\)\s*!")
+_NESTED_FACTORIAL = re.compile(r"(?:!\s*\)?\s*){3}")
 _BOUND = re.compile(r"\\(?:sum|prod)(?:_\s*\{[^{}]*\})?\s*\^\s*\{?\s*(\d+)")
 _NUMERIC_TOWER = re.compile(r"\d\s*\}?\s*\^\s*\{?\s*\(?\s*-?\d+\s*\}?\s*\^")
 _EAGER = re.compile(r"\\operatorname\s*\{\s*(?:SVD|eig|rref)|\\xRightarrow|\\(?:det|SVD|rref)\b")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from harness.verify.numbers import Exact, parse_exact
+from harness.verify.units import canonical_unit, split_unit
 
 _OPEN, _CLOSE = "([{", ")]}"
 _BASE = re.compile(
@@ -47,6 +48,10 @@ _PHRASES = dict.fromkeys(
     ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "none exist"),
     r"\emptyset",
 ) | dict.fromkeys(("all real numbers", "all reals", "all real x", "real numbers"), r"\mathbb{R}")
+_UNIT_WORD = re.compile(r"[\d}]\s+[A-Za-z]{2,}|\\pi\s+[A-Za-z]{2,}")
+_BUILDER = re.compile(
+    r"\\\{\s*([a-zA-Z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\||:|\\mid(?![a-z]))(.*)\\\}", re.DOTALL
+)
 _RATIO = re.compile(r"[^:=]+(?::[^:=]+){1,3}")
 _SUFFIX = re.compile(r"^(.*[)\]}])\s*\\text\s*\{[^{}]*\}$", re.DOTALL)
 
@@ -80,7 +85,7 @@ def parse_node(text: str) -> Node:
         return Node("exact", text, exact=exact)
     return (
         _labelled_choice(text) or _base(text) or _matrix(text) or _union(text) or _list(text) or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
-        or Node("formula", text)
+        or _quantity(text) or Node("formula", text)
     )  # fmt: skip
 
 
@@ -121,6 +126,22 @@ def _partner(text: str, start: int) -> int:
             if depth == 0:
                 return position
     return -1
+
+
+def _quantity(text: str) -> Node | None:
+    """A formula with a unit behind it, such as `36\\pi \\text{ cm}^2`."""
+    if "\\text" not in text and not _UNIT_WORD.search(text):
+        return None
+    bare, percent, unit = split_unit(text)
+    if (
+        percent
+        or unit is None
+        or bare == text
+        or not bare
+        or canonical_unit(unit.split("^")[0], None) is None
+    ):
+        return None
+    return Node("quantity", text, (parse_node(bare),), mark=unit)
 
 
 def _labelled_choice(text: str) -> Node | None:
@@ -202,7 +223,13 @@ def _items(parts: list[str]) -> list[Node]:
 
 
 def _is_choice_of_signs(text: str) -> bool:
-    return text.count(r"\pm") == 1 and r"\mp" not in text
+    return text.count(r"\pm") == 1 and r"\mp" not in text and not _is_wrapped(text)
+
+
+def _is_wrapped(text: str) -> bool:
+    """Whether one pair of brackets encloses the whole text."""
+    start = 1 if text.startswith(r"\{") else 0
+    return text[start : start + 1] in ("(", "[", "{") and _partner(text, start) == len(text) - 1
 
 
 def _tidy(text: str) -> str:
@@ -247,6 +274,9 @@ def _bracketed(text: str) -> Node | None:
     opened = text[:2] if text[:2] == r"\{" else text[:1]
     if opened == r"\{" and text.endswith(r"\}") and _partner(text, 1) == len(text) - 1:
         inside = text[2:-2]
+        if builder := _BUILDER.fullmatch(text):
+            condition = parse_node(builder[2].strip())
+            return condition if condition.kind in ("relation", "list") else None
         if "|" in inside or "mid" in inside or (":" in inside and r"\in" in inside):
             return None
         return Node(

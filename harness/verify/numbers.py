@@ -28,6 +28,10 @@ _SCIENTIFIC = re.compile(
     r"(?:([+-]?[\d.,]+)\s*(?:\\times|\\cdot|\*)\s*)?10\s*\^\s*(?:\{\s*([+-]?\s*\d{1,6})\s*\}|\(\s*([+-]?\d{1,6})\s*\)|([+-]?\d{1,6}))"
     r"|([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)[eE]([+-]?\d{1,6})"
 )
+_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_SCALE = re.compile(
+    r"\s*(?:\\text\s*\{\s*)?\b(thousand|million|billion|trillion)(?: dollars)?\s*\}?$", re.IGNORECASE
+)
 _POWER = re.compile(r"([+-]?)(\d+)\s*\^\s*(?:\{\s*(\d{1,4})\s*\}|(\d))")
 
 
@@ -54,6 +58,9 @@ def parse_exact(text: str) -> Exact | None:
     value = _plain(text)
     if value is not None:
         return Exact(value[0], decimals=value[1])
+    if match := _SCALE.search(text):
+        value = _plain(split_unit(text[: match.start()])[0])
+        return None if value is None else Exact(value[0] * _SCALES[match[1].lower()])
     bare, percent, unit = split_unit(text)
     if bare == text and not percent and unit is None:
         return None

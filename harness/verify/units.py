@@ -38,6 +38,8 @@ _MONEY = {
     "rupee": "R",
     "rs": "R",
 }
+_SPEED = {"m/s": "1", "km/h": "5/18", "kmh": "5/18", "kmph": "5/18", "mph": "1397/3125", "ft/s": "381/1250"}
+_CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
 _WORDS = {
     "unit", "point", "people", "person", "student", "way", "book", "apple", "egg", "page", "mph", "kmh", "km/h", "m/s", "ft/s", "hectare", "acre", "ohm",
@@ -53,6 +55,8 @@ _DIMENSIONS = {
     "volume": _VOLUME,
     "money": _MONEY,
     "angle": _ANGLE,
+    "speed": _SPEED,
+    "clock": _CLOCK,
 }
 _TABLE: dict[str, tuple[str, Fraction]] = {}
 for _name, _units in _DIMENSIONS.items():
@@ -82,7 +86,7 @@ _TEXT_UNIT = re.compile(
     r"\s*\\text\s*\{([^{}]*)\}\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?(?:\s*\\text\s*\{([^{}]*)\})?$"
 )
 _WORD_UNIT = re.compile(
-    r"(?<=[\d})!])\s*((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
+    r"(?:(?<=[\d})!])\s*(?=[A-Za-z]{2})|\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
 )
 _PHRASE_UNIT = re.compile(r"(?<=\d)\s+((?:[A-Za-z]{2,}\s+){1,4}[A-Za-z]{2,})\.?$")
 _PREFIX = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
@@ -120,6 +124,9 @@ def canonical_unit(words: str, power: str | None) -> str | None:
     """`square cm` and `cm` with power 2 are `cm^2`; None for a word that is no unit and no counted thing."""
     name = words.strip().lower().rstrip(".").replace("\\", "")
     exponent = int(power) if power else 1
+    if name in ("a.m", "p.m"):
+        name = name.replace(".", "")
+    name = re.sub(r"\s*(?:/|\bper\b)\s*", "/", name)
     parts = name.split()
     if len(parts) == 2 and parts[0].rstrip(".") in _PREFIX:
         exponent, name = _PREFIX[parts[0].rstrip(".")], parts[1]
