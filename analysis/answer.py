@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from analysis.plan import Arm
 from analysis.results import Results
 from analysis.statistics import Estimate
 from analysis.tables import REFERENCE, differences_to_reference
@@ -18,10 +19,10 @@ def answer_sentences(results: Results) -> list[str]:
     for arm in plan.arms:
         delta = known.get(arm.name)
         if delta is not None:
-            reference = plan.arm(arm.parent).label if arm.parent else plan.base.label
-            sentences.append(f"- {arm.label} against {reference}: {describe(delta)}.")
+            reference = plan.arm(arm.parent) if arm.parent else plan.base
+            sentences.append(f"- {_name(arm)} against {_name(reference)}: {describe(delta)}.")
         elif arm.name in deltas:
-            sentences.append(f"- {arm.label}: no comparison, a finished run is missing.")
+            sentences.append(f"- {_name(arm)}: no comparison, a finished run is missing.")
     return sentences
 
 
@@ -44,8 +45,13 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
         last = plan.arms[-1]
         total = results.difference(last, plan.base)
         if not math.isnan(total.value):
-            return f"{last.label} over {plan.base.label}: {describe(total)}; {text}."
+            return f"Up to {_name(last)}, over {_name(plan.base)}: {describe(total)}; {text}."
     return f"{text}."
+
+
+def _name(arm: Arm) -> str:
+    """The label without the plus that rungs carry in tables."""
+    return arm.label.removeprefix("+ ")
 
 
 def _points(value: float) -> str:

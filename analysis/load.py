@@ -110,9 +110,9 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
             rows.append((arm.name, seed, run_id, status, error_text))
     states = pd.DataFrame(rows, columns=["arm", "seed", "run_id", "status", "error"])
     unfinished = states[states["status"] != "finished"]
-    for (arm_name, status), group in unfinished.groupby(["arm", "status"], sort=False):
+    for (name, state), group in unfinished.groupby(["arm", "status"], sort=False):
         seeds = ", ".join(str(seed) for seed in group["seed"])
-        notes.append(f"{arm_name}, seed{'s' if len(group) > 1 else ''} {seeds}: {status}")
+        notes.append(f"{name}, seed{'s' if len(group) > 1 else ''} {seeds}: {state}")
     return states, notes
 
 

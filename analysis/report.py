@@ -15,11 +15,13 @@ from analysis.figures.evaluation import (
     entropy_accuracy_figure,
     grid_figure,
     k_figure,
+    profile_figure,
     waterfall_figure,
 )
 from analysis.figures.series import AXES
 from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
+from analysis.html.page import write_page
 from analysis.load import load_experiment
 from analysis.results import Results, results_of
 from analysis.table import Table, to_csv, to_latex, to_markdown
@@ -36,8 +38,9 @@ def write_answer(
 ) -> list[Path]:
     """Write tables and figures of an experiment and return their paths.
 
-    Everything but ``tables/cost.*`` and ``figures/cost/`` is a pure function of the deterministic content of
-    the store, byte for byte. Failed and missing runs are counted and named in the notes.
+    Everything but ``tables/cost.*``, ``figures/cost/`` and ``report.html`` is a pure function of the
+    deterministic content of the store, byte for byte. Failed and missing runs are counted and named in the
+    notes.
 
     Args:
         store_root: results root.
@@ -49,7 +52,8 @@ def write_answer(
     results = results_of(load_experiment(store_root, experiment_name))
     out = Path(store_root) / "experiments" / experiment_name if out_dir is None else Path(out_dir)
     paths = write_tables(results, all_tables(results), out / "tables")
-    return paths + write_figures(results, out / "figures", style, formats)
+    paths += write_figures(results, out / "figures", style, formats)
+    return [*paths, write_page(results, store_root, out / "report.html")]
 
 
 def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> list[Path]:
@@ -90,6 +94,7 @@ def _figures(results: Results, style: str) -> Iterator[tuple[str, Callable[[], F
     yield "accuracy", partial(accuracy_figure, experiment, style)
     yield "k-curves", partial(k_figure, results, style)
     yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
+    yield "profile", partial(profile_figure, results, style)
     yield "grid", partial(grid_figure, results, style)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name, "step", style)

@@ -61,7 +61,7 @@ class Results:
     def population_difference(self, arm: Arm, reference: Arm) -> Estimate:
         """Arm minus reference in avg@n for new problems too (two-way seeds and problems)."""
         paired = self.experiment.plan.paired
-        a, b = self._problem_scores(arm), self._problem_scores(reference)
+        a, b = self.problem_scores(arm), self.problem_scores(reference)
         if paired:
             shared = [seed for seed in a if seed in b]
             a, b = {s: a[s] for s in shared}, {s: b[s] for s in shared}
@@ -69,7 +69,8 @@ class Results:
             return mean_interval([])
         return two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
 
-    def _problem_scores(self, arm: Arm) -> dict[int, Floats]:
+    def problem_scores(self, arm: Arm) -> dict[int, Floats]:
+        """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap."""
         plan = self.experiment.plan
         frame = self.per_seed
         rows = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]

@@ -14,12 +14,20 @@ from analysis.attribution import (
     main_effects,
     shapley,
 )
+from analysis.bootstrap import seed_bootstrap
 from analysis.grid import grid_axes, grid_value
 from analysis.plan import Arm, Plan
 from analysis.power import minimum_detectable_difference, seeds_needed
 from analysis.results import Results
-from analysis.statistics import Estimate, holm
-from analysis.table import Cell, Column, Table
+from analysis.statistics import (
+    Estimate,
+    holm,
+    interquartile_mean,
+    mean_interval,
+    performance_profile,
+    probability_of_improvement,
+)
+from analysis.table import Cell, Column, Table, cell_text
 
 REFERENCE = {
     "cumulative": "rung below",
@@ -34,6 +42,7 @@ REFERENCE = {
 def all_tables(results: Results) -> list[Table]:
     """Every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
     tables = [main_table(results), answers_table(results), behaviour_table(results)]
+    tables.append(second_reading_table(results))
     tables += attribution_tables(results)
     grid = grid_table(results)
     return [*tables, *([grid] if grid else []), cost_table(results)]
@@ -135,6 +144,36 @@ def _means_table(
         rows.append(cells)
     columns = (Column("arm", "arm"), *metrics)
     return Table(f"{plan.name}-{name}", f"{plan.title} ({title})", columns, tuple(rows), notes)
+
+
+def second_reading_table(results: Results) -> Table:
+    """Readings that do not rest on the mean: IQM over seeds, probability of improvement, problems mostly solved."""
+    plan = results.experiment.plan
+    rows: list[Mapping[str, Cell]] = []
+    for arm in plan.arms:
+        scores = list(results.scores(arm, "avg").values())
+        reference = _reference(plan, arm)
+        other = [] if reference is None else list(results.scores(reference, "avg").values())
+        solved = [performance_profile(values, [0.5])[0] for values in results.problem_scores(arm).values()]
+        rows.append(
+            {
+                "arm": arm.label,
+                "iqm": seed_bootstrap(scores, interquartile_mean) if scores else None,
+                "improvement": probability_of_improvement(scores, other) if scores and other else None,
+                "solved": mean_interval(solved),
+            }
+        )
+    columns = (
+        Column("arm", "arm"),
+        Column("iqm", "interquartile mean % (95 % interval)", scale=100),
+        Column("improvement", f"P(seed beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
+        Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
+    )
+    notes = (
+        "Interquartile mean over seeds, bootstrap standard error with the small-sample t quantile; the probability "
+        "that a random seed of the arm beats a random seed of its reference counts ties half.",
+    )
+    return Table(f"{plan.name}-robust", f"{plan.title} (robust readings)", columns, tuple(rows), notes)
 
 
 def cost_table(results: Results) -> Table:
@@ -248,6 +287,14 @@ def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, .
         "The words resolved / not resolved are after Holm's correction over the differences of a column; the "
         "intervals are not corrected.",
     ]
+    last = plan.arms[-1]
+    if plan.design == "cumulative" and last.name != plan.base.name:
+        wider = results.population_difference(last, plan.base)
+        if not math.isnan(wider.low):
+            shown = cell_text(wider, Column("", "", scale=100, signed=True, words=True))
+            notes.append(
+                f"For new problems as well as new seeds (two-way t), {last.label} over base: {shown}."
+            )
     single = [arm for arm in plan.arms if len(results.scores(arm, "avg")) == 1]
     if single:
         notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.figures.series import Series, combine
+from analysis.figures.series import Series, combine, mean_band
 from analysis.figures.style import colours, legend_below, markers, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
 from analysis.grid import grid_axes, grid_value
 from analysis.load import Experiment
 from analysis.results import Results, tokens_at
-from analysis.statistics import Estimate, mean_interval
+from analysis.statistics import Estimate, mean_interval, performance_profile
 
 
 def accuracy_series(experiment: Experiment, arm: str, axis: str) -> Series:
@@ -119,6 +119,25 @@ def k_figure(results: Results, style: str) -> Figure | None:
     dashed = Line2D([], [], color="#666666", linestyle="--")
     legend_below(figure, [dashed, *handles], ["before RL", *(a.label for a in plan.arms)])
     return figure
+
+
+def profile_figure(results: Results, style: str) -> Figure | None:
+    """Share of problems solved more often than tau against tau, 95 % t band over seeds."""
+    thresholds = np.linspace(0.0, 0.99, 34)
+    plan = results.experiment.plan
+    palette = colours([arm.name for arm in plan.arms])
+    figure, axes = new_figure(style)
+    drawn = False
+    for arm in plan.arms:
+        profiles = [100 * performance_profile(p, thresholds) for p in results.problem_scores(arm).values()]
+        if profiles:
+            seeds = np.array(profiles)
+            draw_series(axes, Series(thresholds, seeds, *mean_band(seeds)), palette[arm.name])
+            drawn = True
+    axes.set_xlabel("τ")
+    axes.set_ylabel("problems with avg@n above τ, %")
+    arm_legend(figure, results.experiment)
+    return figure if drawn else None
 
 
 def waterfall_figure(results: Results, style: str) -> Figure | None:

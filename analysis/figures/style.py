@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,11 +85,7 @@ def new_figure(style: str, *, width: float = 1.0, height: float = 1.0, **subplot
 def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write the figure in every format without dates, so that the same data gives the same bytes."""
     directory.mkdir(parents=True, exist_ok=True)
-    figure.draw_without_rendering()  # lay out here, not once per format; the second pass settles tick labels
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-    figure.set_layout_engine("none")
+    _settle(figure)
     paths = []
     for suffix in formats:
         path = directory / f"{name}.{suffix}"
@@ -97,19 +94,36 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
     return paths
 
 
+def svg_bytes(figure: Figure) -> bytes:
+    """The figure as an SVG document, for embedding."""
+    _settle(figure)
+    buffer = io.BytesIO()
+    _print_svg(figure, buffer)
+    return buffer.getvalue()
+
+
+def _settle(figure: Figure) -> None:
+    """Lay out here, not once per format; the second pass is for the tick labels, which the first one moves."""
+    figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
+
+
 # The canvases' own print methods: Figure.savefig would draw everything a second time to look for a layout.
-def _print_pdf(figure: Figure, path: Path) -> None:
+def _print_pdf(figure: Figure, path: Path | io.BytesIO) -> None:
     no_dates = {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}
     canvas: Any = FigureCanvasPdf(figure)
     canvas.print_pdf(path, metadata=no_dates)
 
 
-def _print_svg(figure: Figure, path: Path) -> None:
+def _print_svg(figure: Figure, path: Path | io.BytesIO) -> None:
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(path, metadata={"Date": None, "Creator": None})
 
 
-def _print_png(figure: Figure, path: Path) -> None:
+def _print_png(figure: Figure, path: Path | io.BytesIO) -> None:
     figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
     canvas: Any = FigureCanvasAgg(figure)
     canvas.print_png(path, metadata={"Software": None})

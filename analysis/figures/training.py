@@ -57,7 +57,7 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 
 def training_figure(experiment: Experiment, name: str, axis: str, style: str) -> Figure | None:
     """One figure of ``FIGURES`` against one of ``series.AXES``; None where no run has logged it."""
-    panels = [panel for panel in FIGURES[name] if _logged(experiment, panel)]
+    panels = [panel for panel in FIGURES[name] if logged(experiment, panel)]
     if not panels:
         return None
     figure, axes = new_figure(style, width=_width(len(panels)), ncols=len(panels), squeeze=False, sharex=True)
@@ -70,7 +70,7 @@ def training_figure(experiment: Experiment, name: str, axis: str, style: str) ->
 
 def overview_figure(experiment: Experiment, axis: str, style: str) -> Figure | None:
     """All panels of ``FIGURES`` in one figure against one axis; None where nothing is logged."""
-    panels = [panel for group in FIGURES.values() for panel in group if _logged(experiment, panel)]
+    panels = [panel for group in FIGURES.values() for panel in group if logged(experiment, panel)]
     panels = [panel for panel in panels if panel.column != "response_tokens_mean_truncated"]  # about the cap
     if not panels:
         return None
@@ -132,7 +132,8 @@ def arm_legend(figure: Figure, experiment: Experiment, names: Sequence[str] | No
     )
 
 
-def _logged(experiment: Experiment, panel: Panel) -> bool:
+def logged(experiment: Experiment, panel: Panel) -> bool:
+    """Whether any run has a value in the column of this panel."""
     return panel.column in experiment.steps and bool(experiment.steps[panel.column].notna().any())
 
 

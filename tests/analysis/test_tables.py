@@ -93,7 +93,7 @@ def test_factorial_and_grid_tables(tmp_path):
     rungs = [(f"arm{i}", "+".join(p) or "base", 0.4 + 0.1 * len(p), 1.0) for i, p in enumerate(patches)]
     store = build_store(tmp_path, rungs=rungs, design="factorial", patches=patches, problems=8)
     results = results_of(load_experiment(tmp_path, "ladder"))
-    assert [t.name for t in all_tables(results)][3:6] == [
+    assert [t.name for t in all_tables(results)][4:7] == [
         "ladder-main-effects",
         "ladder-interactions",
         "ladder-shapley",

@@ -1,0 +1,283 @@
+"use strict";
+// Model output only ever reaches the page through textContent.
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const read = (id) => JSON.parse(byId(id).textContent);
+  const make = (tag, text, attributes = {}) => {
+    const node = document.createElement(tag);
+    if (text !== undefined && text !== null) node.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    return node;
+  };
+  const svg = (tag, attributes, text) => {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const option = (select, text, value) => select.append(make("option", text, { value }));
+  const short = (v) => {
+    if (v === null || v === undefined) return "–";
+    const size = Math.abs(v);
+    if (size >= 1e6) return `${+(v / 1e6).toPrecision(4)}M`;
+    if (size >= 1e4) return `${+(v / 1e3).toPrecision(4)}k`;
+    return String(+v.toPrecision(4));
+  };
+  const ink = (colour) => (colour === "#000000" ? "var(--ink)" : colour);
+
+  // ---- chart -------------------------------------------------------------------------------------------
+  const { arms, charts } = read("chart-data");
+  const plot = byId("chart-plot"), quantity = byId("chart-quantity"), against = byId("chart-axis");
+  const box = { left: 62, right: 745, top: 12, bottom: 350 };
+  const shown = arms.map(() => true);
+  let range = null, cursor = null, brush = null, scale = null;
+
+  const current = () => charts[+quantity.value].axes[+against.value];
+  const toX = (axis, v) => (axis.log ? Math.log2(v) : v);
+  const visible = () => {
+    const axis = current();
+    return axis.lines.map((line, i) => ({ line, i })).filter(({ line, i }) => shown[i] && line.x.length);
+  };
+
+  function extent(axis, lines) {
+    const xs = lines.flatMap(({ line }) => line.x.map((v) => toX(axis, v)));
+    const [x0, x1] = range || [Math.min(...xs), Math.max(...xs)];
+    const ys = [];
+    for (const { line } of lines) {
+      line.x.forEach((v, j) => {
+        const x = toX(axis, v);
+        if (x < x0 || x > x1) return;
+        for (const y of [line.mean[j], line.low[j], line.high[j]]) if (y !== null) ys.push(y);
+      });
+    }
+    let [y0, y1] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
+    const pad = (y1 - y0 || Math.abs(y1) || 1) * 0.05;
+    return { x0, x1: x1 > x0 ? x1 : x0 + 1, y0: y0 - pad, y1: y1 + pad };
+  }
+
+  function ticks(low, high, count) {
+    const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
+    const found = [];
+    for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-9; v += step) found.push(+v.toPrecision(12));
+    return found;
+  }
+
+  function draw() {
+    plot.replaceChildren();
+    const axis = current(), lines = visible();
+    if (!lines.length) {
+      plot.append(svg("text", { x: 380, y: 190, "text-anchor": "middle" }, "no data for the arms selected"));
+      scale = null;
+      return;
+    }
+    const e = extent(axis, lines);
+    const px = (x) => box.left + ((x - e.x0) / (e.x1 - e.x0)) * (box.right - box.left);
+    const py = (y) => box.bottom - ((y - e.y0) / (e.y1 - e.y0)) * (box.bottom - box.top);
+    scale = { ...e, px, py, axis };
+    for (const y of ticks(e.y0, e.y1, 6)) {
+      plot.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: py(y), y2: py(y) }));
+      plot.append(svg("text", { x: box.left - 6, y: py(y) + 4, "text-anchor": "end" }, short(y)));
+    }
+    const xticks = axis.log ? lines[0].line.x.map((v) => Math.log2(v)) : ticks(e.x0, e.x1, 7);
+    for (const x of xticks.filter((v) => v >= e.x0 && v <= e.x1)) {
+      plot.append(svg("line", { class: "grid", x1: px(x), x2: px(x), y1: box.top, y2: box.bottom }));
+      const label = short(axis.log ? 2 ** x : x);
+      plot.append(svg("text", { x: px(x), y: box.bottom + 17, "text-anchor": "middle" }, label));
+    }
+    const clip = svg("clipPath", { id: "inside" });
+    const size = { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
+    clip.append(svg("rect", size));
+    const group = svg("g", { "clip-path": "url(#inside)" });
+    plot.append(clip, svg("rect", { class: "frame", ...size }), group);
+    plot.append(svg("text", { x: 400, y: 388, "text-anchor": "middle" }, axis.label));
+    for (const { line, i } of lines) {
+      const points = line.x.map((v, j) => ({ x: px(toX(axis, v)), j }));
+      const path = (values, list) => list.map(({ x, j }) => `${x.toFixed(1)},${py(values[j]).toFixed(1)}`);
+      const banded = points.filter(({ j }) => line.low[j] !== null);
+      if (banded.length > 1) {
+        const around = [...path(line.low, banded), ...path(line.high, [...banded].reverse())];
+        group.append(svg("polygon", { points: around.join(" "), fill: ink(arms[i].colour), opacity: 0.15 }));
+      }
+      const known = points.filter(({ j }) => line.mean[j] !== null);
+      const attributes = { fill: "none", stroke: ink(arms[i].colour), "stroke-width": 2 };
+      group.append(svg("polyline", { points: path(line.mean, known).join(" "), ...attributes }));
+    }
+    if (brush) {
+      const [a, b] = [Math.min(...brush), Math.max(...brush)];
+      plot.append(svg("rect", { class: "brush", x: a, y: box.top, width: b - a, height: box.bottom - box.top }));
+    }
+    if (cursor !== null) {
+      plot.append(svg("line", { class: "cursor", x1: px(cursor), x2: px(cursor), y1: box.top, y2: box.bottom }));
+    }
+    table(axis, lines);
+  }
+
+  const nearest = (axis, line, x) => {
+    let best = 0;
+    line.x.forEach((v, j) => {
+      if (Math.abs(toX(axis, v) - x) < Math.abs(toX(axis, line.x[best]) - x)) best = j;
+    });
+    return best;
+  };
+
+  function tell() {
+    const tip = byId("chart-tip");
+    tip.replaceChildren();
+    if (cursor === null || !scale) return;
+    const axis = current();
+    tip.append(make("span", `${axis.label}: ${short(axis.log ? 2 ** cursor : cursor)}`));
+    for (const { line, i } of visible()) {
+      const j = nearest(axis, line, cursor);
+      const band = line.low[j] === null ? "" : ` [${short(line.low[j])}, ${short(line.high[j])}]`;
+      const entry = make("span");
+      entry.append(make("i", "", { class: "key", style: `background:${ink(arms[i].colour)}` }));
+      entry.append(`${arms[i].label} ${short(line.mean[j])}${band}`);
+      tip.append(entry);
+    }
+  }
+
+  function table(axis, lines) {
+    const rows = make("table"), head = make("tr");
+    head.append(make("th", axis.label, { scope: "col" }));
+    lines.forEach(({ i }) => head.append(make("th", arms[i].label, { scope: "col" })));
+    const top = make("thead"), body = make("tbody");
+    top.append(head);
+    const longest = lines.reduce((a, b) => (b.line.x.length > a.line.x.length ? b : a)).line.x;
+    const stride = Math.max(1, Math.floor(longest.length / 12));
+    longest.forEach((v, k) => {
+      if (k % stride && k !== longest.length - 1) return;
+      const row = make("tr");
+      row.append(make("th", short(v), { scope: "row" }));
+      for (const { line } of lines) row.append(make("td", short(line.mean[nearest(axis, line, toX(axis, v))])));
+      body.append(row);
+    });
+    rows.append(top, body);
+    byId("chart-table").replaceChildren(rows);
+  }
+
+  function update() { draw(); tell(); }
+  function reset() { range = null; cursor = null; update(); }
+  function zoom(factor) {
+    if (!scale) return;
+    const middle = cursor === null ? (scale.x0 + scale.x1) / 2 : cursor;
+    const half = ((scale.x1 - scale.x0) / 2) * factor;
+    range = [middle - half, middle + half];
+    update();
+  }
+  const place = (event) => {
+    const point = plot.createSVGPoint();
+    [point.x, point.y] = [event.clientX, event.clientY];
+    const x = point.matrixTransform(plot.getScreenCTM().inverse()).x;
+    return Math.min(Math.max(x, box.left), box.right);
+  };
+  const toData = (x) => scale.x0 + ((x - box.left) / (box.right - box.left)) * (scale.x1 - scale.x0);
+
+  function fillAxes() {
+    const chart = charts[+quantity.value], kept = against.selectedOptions[0]?.textContent;
+    against.replaceChildren();
+    chart.axes.forEach((axis, i) => option(against, axis.label, i));
+    const same = chart.axes.findIndex((axis) => axis.label === kept);
+    against.value = String(Math.max(same, 0));
+    reset();
+  }
+
+  if (charts.length) {
+    charts.forEach((chart, i) => option(quantity, chart.title, i));
+    arms.forEach((arm, i) => {
+      const label = make("label"), input = make("input", null, { type: "checkbox" });
+      input.checked = true;
+      input.addEventListener("change", () => { shown[i] = input.checked; update(); });
+      label.append(input, make("i", "", { class: "key", style: `background:${ink(arm.colour)}` }), arm.label);
+      byId("chart-arms").append(label);
+    });
+    quantity.addEventListener("change", fillAxes);
+    against.addEventListener("change", reset);
+    byId("chart-reset").addEventListener("click", reset);
+    plot.addEventListener("pointerdown", (event) => {
+      if (!scale) return;
+      brush = [place(event), place(event)];
+      plot.setPointerCapture(event.pointerId);
+    });
+    plot.addEventListener("pointermove", (event) => {
+      if (!scale) return;
+      if (brush) brush[1] = place(event);
+      cursor = toData(place(event));
+      update();
+    });
+    plot.addEventListener("pointerup", () => {
+      if (brush && scale && Math.abs(brush[1] - brush[0]) > 8) {
+        range = brush.map(toData).sort((a, b) => a - b);
+      }
+      brush = null;
+      update();
+    });
+    plot.addEventListener("keydown", (event) => {
+      if (!scale) return;
+      const step = (scale.x1 - scale.x0) / 40;
+      const from = cursor === null ? scale.x0 : cursor;
+      if (event.key === "ArrowRight") cursor = Math.min(from + step, scale.x1);
+      else if (event.key === "ArrowLeft") cursor = Math.max(from - step, scale.x0);
+      else if (event.key === "+" || event.key === "=") zoom(0.5);
+      else if (event.key === "-") zoom(2);
+      else if (event.key === "Escape") reset();
+      else return;
+      event.preventDefault();
+      update();
+    });
+    fillAxes();
+  } else {
+    byId("chart").append(make("p", "No run has logged anything yet."));
+  }
+
+  // ---- samples -----------------------------------------------------------------------------------------
+  const browser = read("sample-data"), filter = byId("sample-filter");
+  let list = [], position = 0;
+  const first = 0, last = arms.length - 1;
+  const rate = (problem, arm) => problem.rates[arm];
+  const filters = [
+    ["all problems", () => true],
+    [`better in ${arms[last]?.label} than in ${arms[first]?.label}`, (p) => rate(p, last) > rate(p, first)],
+    [`worse in ${arms[last]?.label} than in ${arms[first]?.label}`, (p) => rate(p, last) < rate(p, first)],
+    ["right in one arm and wrong in another (first sample)", (p) => {
+      const seen = new Set(p.samples.filter((s) => s.length).map((s) => s[0].right));
+      return seen.size > 1;
+    }],
+  ];
+
+  function show() {
+    const view = byId("sample-view");
+    view.replaceChildren();
+    if (!list.length) {
+      byId("sample-position").textContent = "No problem matches.";
+      return;
+    }
+    const problem = list[position];
+    byId("sample-position").textContent =
+      `Problem ${position + 1} of ${list.length}: ${problem.id} (seed ${browser.seed}; first samples, not picked)`;
+    arms.forEach((arm, i) => {
+      const card = make("section", null, { class: "sample-arm" });
+      const share = problem.rates[i] === null ? "no finished run" : `${(100 * problem.rates[i]).toFixed(0)} % right`;
+      card.append(make("h3", `${arm.label}: ${share}`));
+      problem.samples[i].forEach((sample) => {
+        const mark = make("div", sample.right ? "✓ right" : `✗ ${sample.verdict}`, {
+          class: sample.right ? "right-mark" : "wrong-mark",
+        });
+        const cut = sample.truncated ? ", cut by the cap" : "";
+        mark.append(make("small", ` ${sample.tokens} tokens${cut}, answer ${sample.answer ?? "none"}`));
+        card.append(mark, make("pre", sample.text, { tabindex: "0" }));
+      });
+      view.append(card);
+    });
+  }
+  const go = (step) => {
+    if (list.length) position = (position + step + list.length) % list.length;
+    show();
+  };
+  filters.forEach(([name], i) => option(filter, name, i));
+  const choose = () => { list = browser.problems.filter(filters[+filter.value][1]); position = 0; show(); };
+  filter.addEventListener("change", choose);
+  byId("sample-previous").addEventListener("click", () => go(-1));
+  byId("sample-next").addEventListener("click", () => go(1));
+  choose();
+})();

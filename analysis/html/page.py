@@ -1,0 +1,227 @@
+"""Assemble the page: question, answer, tables, chart, configuration, samples, checks, provenance, cost."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from analysis.answer import answer_sentences
+from analysis.figures.evaluation import waterfall_figure
+from analysis.figures.style import styled, svg_bytes
+from analysis.html.charts import chart_data
+from analysis.html.samples import browser_data
+from analysis.results import Results
+from analysis.table import Table
+from analysis.tables import all_tables
+from harness.store import ResultStore, StoreError
+
+PAGE_LIMIT_BYTES = 10_000_000
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
+    """Write the page and return its path.
+
+    Raises:
+        ValueError: if it would exceed ``PAGE_LIMIT_BYTES`` (an experiment with thousands of arms).
+    """
+    text = render_page(results, store_root)
+    size = len(text.encode())
+    if size > PAGE_LIMIT_BYTES:
+        raise ValueError(f"the page would be {size / 1e6:.1f} MB; split the experiment into smaller ones")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return path
+
+
+def render_page(results: Results, store_root: Path | str) -> str:
+    """The whole page as one string."""
+    plan = results.experiment.plan
+    tables = all_tables(results)
+    cost, rest = tables[-1], tables[:-1]
+    store = ResultStore(store_root)
+    sections = [
+        _section("answer", "Answer", _answer(results)),
+        _section("tables", "Tables", "".join(_table(table) for table in rest)),
+        _section("chart", "Curves", _CHART),
+        _section("configuration", "What each arm changes", _configuration(results)),
+        _section("samples", "Samples", _SAMPLES),
+        _section("checks", "Checks", _checks(results, store)),
+        _section("cost", "Cost", _table(cost)),
+        _section("provenance", "Provenance", _provenance(results, store)),
+    ]
+    names = [("answer", "Answer"), ("tables", "Tables"), ("chart", "Curves"), ("configuration", "Arms")]
+    names += [("samples", "Samples"), ("checks", "Checks"), ("cost", "Cost"), ("provenance", "Provenance")]
+    navigation = "".join(f'<a href="#{key}">{name}</a>' for key, name in names)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{escape(plan.title)}</title>
+<style>{_asset("page.css")}</style>
+</head>
+<body>
+<a class="skip" href="#answer">Skip to the answer</a>
+<header><h1>{escape(plan.title)}</h1><p class="question">{escape(plan.question)}</p>
+<nav aria-label="Sections">{navigation}</nav></header>
+<main>{"".join(sections)}</main>
+<script type="application/json" id="chart-data">{_json(chart_data(results))}</script>
+<script type="application/json" id="sample-data">{_json(browser_data(results, store_root))}</script>
+<script>{_asset("page.js")}</script>
+</body>
+</html>
+"""
+
+
+_CHART = """<div class="controls">
+<label>Quantity <select id="chart-quantity"></select></label>
+<label>Against <select id="chart-axis"></select></label>
+<button type="button" id="chart-reset">Reset zoom</button></div>
+<fieldset id="chart-arms"><legend>Arms</legend></fieldset>
+<svg id="chart-plot" viewBox="0 0 760 400" tabindex="0" role="application"
+ aria-label="Line chart. Left and right arrow read values, plus and minus zoom, Escape resets."></svg>
+<div id="chart-tip" role="status" aria-live="polite"></div>
+<p class="hint">Mean over seeds, band: 95 % t interval. Drag to zoom; arrow keys read values.</p>
+<details><summary>Values as a table</summary><div id="chart-table" class="scroll"></div></details>
+<noscript><p>The curves need JavaScript; the same figures stand as PDF, SVG and PNG beside this
+page.</p></noscript>"""
+
+_SAMPLES = """<div class="controls">
+<label>Show <select id="sample-filter"></select></label>
+<button type="button" id="sample-previous">Previous problem</button>
+<button type="button" id="sample-next">Next problem</button></div>
+<p id="sample-position" role="status" aria-live="polite"></p><div id="sample-view" class="samples"></div>"""
+
+
+def _asset(name: str) -> str:
+    return resources.files("analysis.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end its script element, whatever a model wrote."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _section(key: str, title: str, body: str) -> str:
+    return f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{title}</h2>{body}</section>'
+
+
+def _answer(results: Results) -> str:
+    headline, *rest = answer_sentences(results)
+    items = "".join(f"<li>{escape(line.removeprefix('- '))}</li>" for line in rest)
+    notes = "".join(f"<li>{escape(n)}</li>" for n in (*results.experiment.notes, *results.notes))
+    missing = f'<p class="warning">Missing runs:</p><ul class="warning">{notes}</ul>' if notes else ""
+    return f'<p class="headline">{escape(headline)}</p><ul>{items}</ul>{missing}{_ladder_image(results)}'
+
+
+def _ladder_image(results: Results) -> str:
+    with styled("screen"):
+        figure = waterfall_figure(results, "screen")
+        if figure is None:
+            return ""
+        image = svg_bytes(figure)
+    data = base64.b64encode(image).decode()
+    description = "Scores of the arms with 95 % intervals; the numbers stand in the first table below."
+    return f'<img class="figure" alt="{description}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _table(table: Table) -> str:
+    head = "".join(f'<th scope="col">{escape(column.header)}</th>' for column in table.columns)
+    body = []
+    for row in table.text():
+        cells = "".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])
+        body.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
+    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>'
+        f"<caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
+        f'<tbody>{"".join(body)}</tbody></table></div><ul class="notes">{notes}</ul>'
+    )
+
+
+def _cell(text: str) -> str:
+    shown = escape(text)
+    if shown.endswith("not resolved"):
+        return shown.removesuffix("not resolved") + '<span class="unresolved">not resolved</span>'
+    if shown.endswith("resolved"):
+        return shown.removesuffix("resolved") + '<strong class="resolved">resolved</strong>'
+    return shown
+
+
+def _configuration(results: Results) -> str:
+    rows = []
+    for arm in results.experiment.plan.arms:
+        for key, change in arm.changes.items():
+            old, new = (change[0], change[-1]) if isinstance(change, list) else ("", change)
+            rows.append((arm.label, key, json.dumps(old), json.dumps(new)))
+        if not arm.changes:
+            rows.append((arm.label, "nothing", "", ""))
+    return _plain_table("Settings by arm", ("arm", "setting", "from", "to"), rows)
+
+
+def _checks(results: Results, store: ResultStore) -> str:
+    plan, frame = results.experiment.plan, results.per_seed
+    declared = store.plan(plan.name).get("checks") or []
+    lines = [check if isinstance(check, str) else json.dumps(check) for check in declared]
+    verdicts = [str(column) for column in frame.columns if str(column).startswith("verdict_")]
+    rows = []
+    for arm in plan.arms:
+        own = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]
+        counts = [f"{own[name].fillna(0).sum():.0f}" for name in verdicts]
+        lost = f"{own['lost_samples'].sum():.0f}" if "lost_samples" in own else "0"
+        rows.append((arm.label, *counts, lost))
+    header = ("arm", *(name.removeprefix("verdict_") for name in verdicts), "lost samples")
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{items}</ul>" + _plain_table("Verdicts at the checkpoint, all seeds", header, rows)
+
+
+def _provenance(results: Results, store: ResultStore) -> str:
+    plan = results.experiment.plan
+    found: dict[str, dict[str, int]] = {}
+    for state in results.experiment.states.to_dict("records"):
+        if state["status"] == "not started":
+            continue
+        try:
+            manifest = store.run(state["run_id"]).manifest() or {}
+        except StoreError:
+            continue
+        for key, value in _flatten(manifest.get("provenance") or {}):
+            found.setdefault(key, {}).setdefault(value, 0)
+            found[key][value] += 1
+    rows = [(key, value, str(n)) for key, values in sorted(found.items()) for value, n in values.items()]
+    runs = [(arm.label, str(seed), run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
+    command = f"<p>Command: <code>{escape(plan.command)}</code></p>"
+    details = _plain_table("Run ids", ("arm", "seed", "run"), runs)
+    return (
+        command
+        + _plain_table("Recorded by the runs", ("what", "value", "runs"), rows)
+        + f"<details><summary>Run ids</summary>{details}</details>"
+    )
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value)
+
+
+def _plain_table(title: str, header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table class="left">'
+        f"<caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )

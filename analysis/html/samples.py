@@ -1,0 +1,101 @@
+"""Samples for the browser: the same problems and sample indices for every arm, within a size limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from analysis.plan import Arm
+from analysis.results import Results
+from harness.store import ResultStore
+
+SAMPLES_PER_PROBLEM = 2
+MAX_PROBLEMS = 64
+MAX_CHARACTERS = 4000
+COLUMNS = (
+    "problem_id",
+    "sample_index",
+    "max_response_tokens",
+    "response_tokens",
+    "finish_reason",
+    "answer",
+    "correct",
+    "verdict",
+    "response",
+)
+
+
+def browser_data(results: Results, store_root: Path | str, byte_limit: int = 6_000_000) -> dict[str, Any]:
+    """``{"seed", "step", "problems": [{"id", "rates", "samples": [[...] per arm]}]}``.
+
+    One seed that most arms finished; problems in falling order of disagreement between the arms; the first
+    ``SAMPLES_PER_PROBLEM`` sample indices of each, never picked by content. Problems are dropped from the end
+    until the text fits ``byte_limit``.
+    """
+    plan = results.experiment.plan
+    counts = {seed: sum(seed in results.scores(arm, "avg") for arm in plan.arms) for seed in plan.seeds}
+    seed = max(plan.seeds, key=lambda s: (counts[s], -plan.seeds.index(s)))
+    rates = _rates(results, seed)
+    problem_ids = results.experiment.problem_ids
+    shown = [r for r in rates.values() if r is not None]
+    if not shown or not problem_ids:
+        return {"seed": seed, "problems": []}
+    spread = np.ptp(np.array(shown), axis=0)
+    order = np.argsort(-spread, kind="stable")[:MAX_PROBLEMS]
+    samples = {arm.name: _samples(results, arm, seed, store_root) for arm in plan.arms}
+    problems, size = [], 0
+    for index in order:
+        problem = {
+            "id": problem_ids[index],
+            "rates": [None if r is None else round(float(r[index]), 4) for r in rates.values()],
+            "samples": [samples[arm.name].get(problem_ids[index], []) for arm in plan.arms],
+        }
+        size += len(str(problem).encode())
+        if size > byte_limit:
+            break
+        problems.append(problem)
+    return {"seed": seed, "problems": problems}
+
+
+def _rates(results: Results, seed: int) -> dict[str, Any]:
+    plan, frame = results.experiment.plan, results.per_seed
+    found: dict[str, Any] = {arm.name: None for arm in plan.arms}
+    for arm in plan.arms:
+        rows = frame[
+            (frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)
+        ]
+        if len(rows):
+            key = (arm.runs[seed], rows["steps"].iloc[0][-1], plan.primary_cap)
+            found[arm.name] = results.experiment.problem_avg[key]
+    return found
+
+
+def _samples(
+    results: Results, arm: Arm, seed: int, store_root: Path | str
+) -> dict[str, list[dict[str, Any]]]:
+    plan, frame = results.experiment.plan, results.per_seed
+    rows = frame[(frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)]
+    if not len(rows):
+        return {}
+    step = rows["steps"].iloc[0][-1]
+    table = ResultStore(store_root).run(arm.runs[seed]).samples(plan.benchmark, step, COLUMNS)
+    table = table[
+        (table["max_response_tokens"] == plan.primary_cap) & (table["sample_index"] < SAMPLES_PER_PROBLEM)
+    ].sort_values(["problem_id", "sample_index"])
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_dict("records"):
+        text = str(row["response"])
+        cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
+        found.setdefault(str(row["problem_id"]), []).append(
+            {
+                "right": bool(row["correct"]),
+                "verdict": str(row["verdict"]),
+                "answer": row["answer"] if isinstance(row["answer"], str) else None,
+                "tokens": int(row["response_tokens"]),
+                "truncated": row["finish_reason"] == "length",
+                "text": cut,
+            }
+        )
+    return found

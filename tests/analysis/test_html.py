@@ -1,0 +1,117 @@
+"""The HTML page: self-contained, escaped, within its size, complete when runs are missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from synthetic_store import build_store
+
+from analysis.html import page
+from analysis.html.samples import browser_data
+from analysis.load import load_experiment
+from analysis.results import results_of
+
+ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)> &lt; \u2028"
+
+
+class Outline(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.links, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        found = dict(attrs)
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [value for name, value in attrs if name in ("src", "href") and value]
+
+
+def outline(text):
+    parser = Outline()
+    parser.feed(text)
+    return parser
+
+
+def embedded(text, name):
+    return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])
+
+
+@pytest.fixture(scope="module")
+def results(ladder_root):
+    return results_of(load_experiment(ladder_root, "ladder"))
+
+
+@pytest.fixture(scope="module")
+def text(results, ladder_root):
+    return page.render_page(results, ladder_root)
+
+
+def test_page_has_every_part_and_needs_no_network(text):
+    found = outline(text)
+    for part in ("answer", "tables", "chart", "configuration", "samples", "checks", "cost", "provenance"):
+        assert part in found.ids
+    assert len(set(found.ids)) == len(found.ids)
+    assert all(link.startswith(("#", "data:")) for link in found.links)
+    assert "default-src 'none'" in text
+    assert not re.search(r"fetch\(|XMLHttpRequest|import\(|@import|url\(http", text)
+
+
+def test_missing_runs_are_shown(text):
+    assert "ladder_3_dynamic_sampling, seed 2: failed" in text
+
+
+def test_chart_lines_are_the_figures_numbers(text, results):
+    data = embedded(text, "chart-data")
+    assert [arm["label"] for arm in data["arms"]] == [arm.label for arm in results.experiment.plan.arms]
+    accuracy = data["charts"][0]["axes"][0]["lines"][0]
+    expected = 100 * results.mean(results.experiment.plan.arms[0], "avg").value
+    assert accuracy["mean"][-1] == pytest.approx(expected, rel=1e-4)
+    assert all(chart["axes"] for chart in data["charts"])
+
+
+def test_browser_shows_the_same_samples_for_every_arm(text, ladder_root):
+    data = embedded(text, "sample-data")
+    assert data["seed"] == 0  # the seed that most arms finished
+    problem = data["problems"][0]
+    assert len(problem["samples"]) == len(problem["rates"]) == 4
+    assert [len(samples) for samples in problem["samples"]] == [2, 2, 2, 2]
+    assert "<b>" in problem["samples"][0][0]["text"]
+
+
+def test_browser_keeps_its_byte_limit(results, ladder_root):
+    whole = browser_data(results, ladder_root)["problems"]
+    few = browser_data(results, ladder_root, byte_limit=5000)["problems"]
+    assert 0 < len(few) < len(whole)
+    assert few == whole[: len(few)]
+
+
+def test_whatever_a_model_wrote_stays_text(tmp_path):
+    store = build_store(
+        tmp_path, rungs=[("a", ATTACK, 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0, 1), problems=4
+    )
+    run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])
+    samples = run.samples("arithmetic_heldout", 20)
+    samples["response"] = ATTACK
+    run.write_samples("arithmetic_heldout", 1, 20, samples)
+    text = page.render_page(results_of(load_experiment(tmp_path, "ladder")), tmp_path)
+    assert ATTACK not in text
+    assert outline(text).tags.count("script") == 3
+    assert not re.search(r"<[a-z]+ [^>]*onerror", text)
+    shown = embedded(text, "sample-data")["problems"][0]["samples"][0][0]["text"]
+    assert shown == ATTACK
+
+
+def test_an_oversized_page_is_refused(results, ladder_root, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "PAGE_LIMIT_BYTES", 1000)
+    with pytest.raises(ValueError, match="split the experiment"):
+        page.write_page(results, ladder_root, tmp_path / "report.html")
+
+
+def test_an_experiment_without_runs_has_a_page(tmp_path):
+    missing = [((arm, 0), "not started") for arm in range(2)]
+    build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), missing=missing)
+    text = page.render_page(results_of(load_experiment(tmp_path, "ladder")), tmp_path)
+    assert "No two arms have finished runs" in text
