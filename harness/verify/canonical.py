@@ -75,7 +75,8 @@ _SYNONYMS = [
     (re.compile(r"\\(?:lbrack)(?![a-z])"), "["),
     (re.compile(r"\\(?:rbrack)(?![a-z])"), "]"),
     (re.compile(r"\\(?:lvert|rvert|vert|mid)(?![a-z])"), "|"),
-    (re.compile(r"\^\s*\{\s*\\circ\s*\}|\^\s*\\circ|\^\s*\{\s*\\degree\s*\}|\^?\s*\\degrees?(?![a-z])|\^\s*\{?\s*o\s*\}?(?![a-z0-9])"), r"^\\circ "),
+    (re.compile(r"\^\s*\{\s*\\(?:circ|degree)\s*\}|\^\s*\\circ|\^?\s*\\degrees?(?![a-z])"), r"^\\circ "),
+    (re.compile(r"\^\s*\{?\s*o\s*\}?(?![a-z0-9])"), r"^\\circ "),
     (re.compile(r"\\(?:cdot|times)\s*(?=10\s*\^)|(?<=\d)\s*[xX]\s*(?=10\s*\^)|(?<=\d)\s*\*\s*(?=10\s*(?:\^|\*\*))"), r"\\times "),
     (re.compile(r"\\langle(?![a-z])"), "("),
     (re.compile(r"\\rangle(?![a-z])"), ")"),
@@ -208,7 +209,7 @@ def matching_brace(text: str, start: int) -> int:
 
 
 def _plain_text(match: re.Match[str]) -> str:
-    """`\\text{and}` is a separator, `\\text{e}` a symbol, other words stay words."""
+    r"""`\text{and}` is a separator, `\text{e}` a symbol, other words stay words."""
     inside = match[1].strip()
     if inside.lower() in ("and", "or", ",", "and,", ", and", ", or"):
         return " , "

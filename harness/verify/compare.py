@@ -7,18 +7,23 @@ Structure (lists, tuples, sets, intervals, matrices, assignments) is compared he
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from harness.verify.nodes import Node, parse_node
+from harness.verify.nodes import Node
 from harness.verify.numbers import Exact
+from harness.verify.relations import (
+    as_interval,
+    as_union,
+    assigned_name,
+    bare_values,
+    may_be_renamed,
+    range_name,
+    value_side,
+)
 from harness.verify.units import unit_scale
 
 Leaf = Callable[[str, str], bool | None]
-_NAME = re.compile(
-    r"(?:_\s*\{?\d+\}?|\\(?:angle|triangle|overline|vec|mathbb|text|theta|alpha|beta|lambda|mu|phi|varphi|omega|frac|operatorname|min|max|deg|arg)"
-    r"|[a-zA-Z](?![a-zA-Z]{5})|[_'|(){}:,\s]|\^\{?\\circ\}?|\^\{?(?:-1|\*|\\prime)\}?|(?<=[(,_])-?\d+(?=[),]))++"
-)
 _MAX_UNORDERED = 64
 
 
@@ -143,7 +148,7 @@ class Comparison:
             gold_name, answer_name = assigned_name(gold), assigned_name(answer)
             if gold_name == answer_name or not gold_name or not answer_name:
                 return self.equal(gold_value, answer_value)
-            return self.equal(gold_value, answer_value) if _may_be_renamed(gold_name, answer_name) else False
+            return self.equal(gold_value, answer_value) if may_be_renamed(gold_name, answer_name) else False
         left, right = as_interval(gold), as_interval(answer)
         if left is not None and right is not None and self.equal(left, right):
             return range_name(gold) == range_name(answer)
@@ -276,106 +281,9 @@ def rounds_to(exact: Fraction, decimal: Fraction, decimals: int, digits: int) ->
     return abs(exact - decimal) < Fraction(1, 10**decimals)
 
 
-def value_side(relation: Node, strict: bool) -> Node | None:
-    """The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
-
-    Args:
-        relation: a node of kind `relation`.
-        strict: whether the left side must be a name; else any left side that is not a multiple or a power of one name.
-    """
-    operators = relation.mark.split(" ")
-    if operators[-1] in (r"\approx", r"\sim", r"\simeq") and all(op == "=" for op in operators[:-1]):
-        if len(operators) > 1 or not is_name(relation.items[0].text):
-            return relation.items[-2]
-        return relation.items[-1]
-    if any(operator != "=" for operator in operators):
-        return None
-    first, last = relation.items[0], relation.items[-1]
-    if is_name(first.text):
-        return last
-    if len(operators) == 1 and is_name(last.text) and first.kind == "exact":
-        return first
-    if len(operators) > 1 and last.kind == "exact" and not re.search("[a-zA-Z]", first.text):
-        return last
-    if strict or re.fullmatch(r"[+-]?\d+(?:\.\d+)?\s*[a-zA-Z]|[a-zA-Z]\s*\^\s*\{?\w+\}?", first.text):
-        return None
-    return last if last.kind != "words" else None
-
-
-def is_name(text: str) -> bool:
-    """Whether a text names a quantity: `x`, `f(x)`, `x_1`, `|AB|`, `(p, q)`, `\\angle APC`."""
-    return _NAME.fullmatch(text) is not None and re.search("[a-zA-Z]", text) is not None
-
-
-def assigned_name(node: Node) -> str:
-    """Name on the left of an assignment, empty for other nodes."""
-    if node.kind != "relation" or node.mark.split(" ")[0] not in ("=", r"\approx"):
-        return ""
-    for side in (node.items[0], node.items[-1]):
-        if is_name(side.text):
-            return re.sub(r"[\s{}]", "", side.text)
-    return ""
-
-
-def bare_values(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Items without the names assigned to them."""
-    return tuple(
-        (value_side(node, strict=True) or node) if node.kind == "relation" else node for node in nodes
-    )
-
-
-def as_interval(relation: Node) -> Node | None:
-    """`1 < x \\le 2` as `(1, 2]`, `x > 3` as `(3, \\infty)`; None when the bounded thing is not a name."""
-    operators, items = relation.mark.split(" "), relation.items
-    if any(op not in ("<", ">", r"\le", r"\ge") for op in operators) or len(operators) > 2:
-        return None
-    flipped = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
-    if operators[0] in (">", r"\ge"):
-        operators, items = [flipped[op] for op in reversed(operators)], tuple(reversed(items))
-    if any(op in (">", r"\ge") for op in operators):
-        return None
-    if len(operators) == 2:
-        if not is_name(items[1].text):
-            return None
-        low, high, marks = (
-            items[0],
-            items[2],
-            ("[" if operators[0] == r"\le" else "(") + ("]" if operators[1] == r"\le" else ")"),
-        )
-    elif is_name(items[0].text) and not is_name(items[1].text):
-        low, high, marks = parse_node(r"-\infty"), items[1], "(" + ("]" if operators[0] == r"\le" else ")")
-    elif is_name(items[1].text) and not is_name(items[0].text):
-        low, high, marks = items[0], parse_node(r"\infty"), ("[" if operators[0] == r"\le" else "(") + ")"
-    else:
-        return None
-    return Node("interval", f"{marks[0]}{low.text},{high.text}{marks[1]}", (low, high), mark=marks)
-
-
-def as_union(node: Node) -> Node:
-    """`x > 3 or x < -3` as a union of intervals; other nodes as they are."""
-    if node.kind != "list" or not all(item.kind == "relation" for item in node.items):
-        return node
-    intervals = [as_interval(item) for item in node.items]
-    if None in intervals or len({range_name(item) for item in node.items}) != 1:
-        return node
-    return Node("union", node.text, tuple(interval for interval in intervals if interval is not None))
-
-
-def range_name(relation: Node) -> str:
-    """The name an inequality bounds."""
-    return next((re.sub(r"\s", "", item.text) for item in relation.items if is_name(item.text)), "")
-
-
 def words_of(text: str) -> str:
     """The words of a formula that is made of letters only, as the symbolic parser would not read them."""
     return " ".join(re.findall(r"[a-z0-9]+", re.sub(r"\\text|[{}]", " ", text).casefold()))
-
-
-def _may_be_renamed(gold: str, answer: str) -> bool:
-    """`f(x)` and `y` may name one function, `x` and `x_1` one unknown; `x` and `y`, `AB` and `CD` are two things."""
-    if "(" in gold or "(" in answer:
-        return gold in "yz" or answer in "yz" or gold[0] == answer[0]
-    return gold[0] == answer[0] and ("_" in gold or "_" in answer)
 
 
 def _is_product(text: str) -> bool:
@@ -394,9 +302,9 @@ def _bases(gold: Node, answer: Node) -> bool:
     return base == "10" and other.exact is not None and other.exact.value == int(digits)
 
 
-def _all(verdicts: object) -> bool | None:
+def _all(verdicts: Iterable[bool | None]) -> bool | None:
     unknown = False
-    for verdict in verdicts:  # type: ignore[attr-defined]
+    for verdict in verdicts:
         if verdict is False:
             return False
         unknown = unknown or verdict is None

@@ -10,10 +10,10 @@ PERCENT_POLICIES = ("either", "value", "number")
 
 @dataclass
 class VerifierConfig:
-    """Everything that can change a verdict, then what bounds its cost.
+    r"""Everything that can change a verdict, then what bounds its cost.
 
     Attributes:
-        extraction: which shapes of a final answer count. `boxed`: the last balanced `\\boxed{}` or `\\fbox{}`.
+        extraction: which shapes of a final answer count. `boxed`: the last balanced `\boxed{}` or `\fbox{}`.
             `answer_line`: a box, else the last answer line (`Answer: 42`, `#### 42`, `The answer is 42`).
             `any`: also the last formula or number of the text, or a bare answer.
         answer_must_end: the answer must be the last thing said; after it only white space, punctuation, closing

@@ -8,6 +8,8 @@ the same shape replaces an earlier one, so a self-correction counts as what it s
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from harness.verify.limits import looks_like_code
@@ -192,10 +194,13 @@ def _joins(between: str) -> bool:
     )
 
 
+def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
+    newest = deque(matches, maxlen=1)
+    return newest[0] if newest else None
+
+
 def _answer_line(body: str) -> Extracted | None:
-    last = None
-    for last in _MARKER.finditer(body, max(0, len(body) - _LINE_CHARS)):
-        pass
+    last = _last(_MARKER.finditer(body, max(0, len(body) - _LINE_CHARS)))
     if last is None:
         return None
     start = last.end()
@@ -293,9 +298,7 @@ def _last_expression(body: str) -> Extracted | None:
     formulas = _formulas(tail)
     if _is_bare(whole) and len(body) <= 2 * _TAIL_CHARS:
         return Extracted(whole, len(body.rstrip()), "bare")
-    number = None
-    for number in _NUMBER.finditer(tail):
-        pass
+    number = _last(_NUMBER.finditer(tail))
     if formulas and (number is None or formulas[-1].end >= number.end()):
         return Extracted(_joined_formulas(tail, formulas), tail_start + formulas[-1].end, "formula")
     if number is not None:

@@ -54,9 +54,8 @@ def _size_limit(text: str) -> str | None:
         if any(len(match[1].lstrip("0")) > MAX_EXPONENT_DIGITS for match in _EXPONENT.finditer(text)):
             return f"an exponent of more than {MAX_EXPONENT_DIGITS} digits"
     if "!" in text or "Gamma" in text:
-        if any(
-            int((m[1] or m[2])[:9]) > MAX_FACTORIAL for m in _FACTORIAL.finditer(text)
-        ) or _NESTED_FACTORIAL.search(text):
+        largest = max((int((m[1] or m[2])[:9]) for m in _FACTORIAL.finditer(text)), default=0)
+        if largest > MAX_FACTORIAL or _NESTED_FACTORIAL.search(text):
             return f"a factorial beyond {MAX_FACTORIAL}!"
     if "binom" in text and any(m[1] and int(m[1][:9]) > MAX_FACTORIAL for m in _BINOMIAL.finditer(text)):
         return f"a binomial coefficient beyond {MAX_FACTORIAL}"

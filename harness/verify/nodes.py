@@ -14,7 +14,9 @@ from harness.verify.units import canonical_unit, split_unit
 
 _OPEN, _CLOSE = "([{", ")]}"
 _BASE = re.compile(
-    r"\(?\s*(\d[0-9A-F]*|[A-F]+\d[0-9A-F]*)\s*\)?\s*(?:_\s*\{?\s*\(?\s*(?:\\text\{)?(\d{1,2}|[a-z]{3,8})\}?\s*\)?\s*\}?|\\text\{\s*\(?base ([a-z0-9]+)\)?\s*\}|\(?base ([a-z0-9]+)\)?)"
+    r"\(?\s*(\d[0-9A-F]*|[A-F]+\d[0-9A-F]*)\s*\)?\s*"
+    r"(?:_\s*\{?\s*\(?\s*(?:\\text\{)?(\d{1,2}|[a-z]{3,8})\}?\s*\)?\s*\}?"
+    r"|\\text\{\s*\(?base ([a-z0-9]+)\)?\s*\}|\(?base ([a-z0-9]+)\)?)"
 )
 _BASE_NAMES = {
     "two": 2,
@@ -84,7 +86,8 @@ def parse_node(text: str) -> Node:
     if exact is not None:
         return Node("exact", text, exact=exact)
     return (
-        _labelled_choice(text) or _base(text) or _matrix(text) or _union(text) or _list(text) or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
+        _labelled_choice(text) or _base(text) or _matrix(text) or _union(text) or _list(text)
+        or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
         or _quantity(text) or Node("formula", text)
     )  # fmt: skip
 
@@ -129,7 +132,7 @@ def _partner(text: str, start: int) -> int:
 
 
 def _quantity(text: str) -> Node | None:
-    """A formula with a unit behind it, such as `36\\pi \\text{ cm}^2`."""
+    r"""A formula with a unit behind it, such as `36\pi \text{ cm}^2`."""
     if "\\text" not in text and not _UNIT_WORD.search(text):
         return None
     bare, percent, unit = split_unit(text)
@@ -212,7 +215,7 @@ def _list(text: str) -> Node | None:
 
 
 def _items(parts: list[str]) -> list[Node]:
-    """Parsed items; `a \\pm b` stands for two, and an assignment before the first covers those that follow."""
+    r"""Parsed items; `a \pm b` stands for two, and an assignment before the first covers those that follow."""
     items: list[Node] = []
     for part in parts:
         if _is_choice_of_signs(part):

@@ -1,6 +1,6 @@
-"""Exact numbers in the notations people write them in, as `Fraction`; never a float.
+r"""Exact numbers in the notations people write them in, as `Fraction`; never a float.
 
-Integers, decimals, `a/b`, `\\frac{a}{b}`, mixed numbers, scientific notation, repeating decimals, thousands
+Integers, decimals, `a/b`, `\frac{a}{b}`, mixed numbers, scientific notation, repeating decimals, thousands
 separators, a percent sign, a currency sign before and a unit after.
 """
 
@@ -36,10 +36,10 @@ _POWER = re.compile(r"([+-]?)(\d+)\s*\^\s*(?:\{\s*(\d{1,4})\s*\}|(\d))")
 
 
 class Exact(NamedTuple):
-    """An exact number as written.
+    r"""An exact number as written.
 
     Attributes:
-        value: the value; of `50\\%` it is 50.
+        value: the value; of `50\%` it is 50.
         percent: whether a percent sign stood behind it.
         unit: the canonical unit, or the word that stood in its place, or None.
         decimals: digits after the decimal point, -1 when it was not written as a decimal.

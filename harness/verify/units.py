@@ -42,7 +42,7 @@ _SPEED = {"m/s": "1", "km/h": "5/18", "kmh": "5/18", "kmph": "5/18", "mph": "139
 _CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
 _WORDS = {
-    "unit", "point", "people", "person", "student", "way", "book", "apple", "egg", "page", "mph", "kmh", "km/h", "m/s", "ft/s", "hectare", "acre", "ohm",
+    "unit", "point", "people", "person", "student", "way", "book", "apple", "egg", "page", "hectare", "acre", "ohm",
     "newton", "joule", "watt", "volt", "hz", "time", "coin", "card", "ball", "bag", "box", "boxe", "car", "men", "women", "child",
     "children", "boy", "girl", "game", "mark", "piece", "item", "slice", "cup", "bottle", "ticket", "sticker", "flower", "tree",
     "cookie", "paper", "tile", "square", "triangle", "solution", "number", "digit", "edge", "side", "term", "value", "vote", "member",

@@ -139,10 +139,7 @@ class MathVerifier:
         first, second = canonical_text(answer_a), canonical_text(answer_b)
         if first == second:
             return True
-        for gold, answer in ((first, second), (second, first)):
-            if self._graded(gold, answer).correct:
-                return True
-        return False
+        return self._graded(first, second).correct or self._graded(second, first).correct
 
     def check_gold(self, gold: str) -> Verdict:
         """The verdict on a gold answer given as its own answer, read by the parser: anything but `right` is a fault."""

@@ -51,11 +51,7 @@ def run_template(control_fd: int) -> None:
     buffer, descriptors = b"", []
     while True:
         readable, _, _ = select.select([control], [], [], 0.5)
-        while children:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                break
-            children.discard(pid)
+        _reap(children)
         if not readable:
             continue
         data, received, _, _ = socket.recv_fds(control, 65_536, 16)
@@ -79,6 +75,14 @@ def _import_and_warm_up() -> None:
 
     for gold, answer in _WARM_UP:
         grading.grade(gold, answer, "either", 6)
+
+
+def _reap(children: set[int]) -> None:
+    while children:
+        pid, _ = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            break
+        children.discard(pid)
 
 
 def _signal(request: dict[str, Any]) -> None:
