@@ -1,0 +1,1 @@
+"""What each system does with one group of rollouts: advantages, per-token coefficients and gradient shares (`harness explain`)."""

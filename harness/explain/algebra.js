@@ -1,0 +1,157 @@
+// The objective's algebra for one group, in plain JavaScript; agrees with the Python objective to 1e-9 (tests/explain).
+// A group: {rewards, lengths, ratios} with one importance ratio a rollout; tokens of a rollout share it.
+"use strict";
+
+const sum = (xs) => xs.reduce((a, b) => a + b, 0);
+
+function moments(values, weights, ddof) {
+  const total = sum(weights);
+  const mean = sum(values.map((v, i) => v * weights[i])) / Math.max(total, 1);
+  const square = sum(values.map((v, i) => (v - mean) ** 2 * weights[i]));
+  return [mean, Math.sqrt(square / Math.max(total - ddof, 1))];
+}
+
+function centre(rewards, baseline) {
+  if (baseline === "none") return rewards.slice();
+  const n = rewards.length, mean = sum(rewards) / n;
+  if (Math.max(...rewards) <= Math.min(...rewards)) return rewards.map(() => 0);
+  const scale = baseline === "leave_one_out" ? n / Math.max(n - 1, 1) : 1;
+  return rewards.map((r) => (r - mean) * scale);
+}
+
+const constant = (perRollout, lengths) => perRollout.map((v, i) => new Array(lengths[i]).fill(v));
+
+function whiten(tokens, lengths, over, ddof, epsilon) {
+  const weights = tokens.flatMap((row, i) => row.map(() => (over === "sequences" ? 1 / lengths[i] : 1)));
+  const [mean, std] = moments(tokens.flat(), weights, ddof);
+  return tokens.map((row) => row.map((v) => (v - mean) / (std + epsilon)));
+}
+
+const ADVANTAGES = {
+  group(c, g) {
+    let a = centre(g.rewards, c.baseline);
+    const ones = a.map(() => 1);
+    if (c.scale === "group_std") {
+      const [, std] = moments(g.rewards, ones, c.ddof);
+      a = a.map((v) => v / (std + c.epsilon));
+    } else if (c.scale !== "none") {
+      const [mean, std] = moments(a, c.whiten_over === "tokens" ? g.lengths : ones, c.ddof);
+      const centred = c.baseline !== "none" && c.whiten_over === "sequences";
+      const shift = c.scale === "batch_whiten" && !centred ? mean : 0;
+      a = a.map((v) => (v - shift) / (std + c.epsilon));
+    }
+    return constant(a, g.lengths);
+  },
+  return_to_go(c, g) {
+    return whiten(constant(centre(g.rewards, c.baseline), g.lengths), g.lengths, c.whiten_over, c.ddof, c.epsilon);
+  },
+  gae(c, g) {
+    const value = sum(g.rewards) / g.rewards.length;
+    const tokens = g.lengths.map((length, i) => {
+      const alpha = c.length_adaptive_alpha;
+      const lambda = alpha === null ? c.lambda_policy : Math.min(1, Math.max(0, 1 - 1 / (alpha * length)));
+      const row = new Array(length);
+      let running = 0;
+      for (let t = length - 1; t >= 0; t--) {
+        const following = t === length - 1 ? 0 : value, reward = t === length - 1 ? g.rewards[i] : 0;
+        running = reward + c.discount * following - value + c.discount * lambda * running;
+        row[t] = running;
+      }
+      return row;
+    });
+    return c.whiten_over === "none" ? tokens : whiten(tokens, g.lengths, c.whiten_over, c.ddof, c.epsilon);
+  },
+  decoupled(c, g) {
+    const ones = g.rewards.map(() => 1), [, std] = moments(g.rewards, ones, c.ddof);
+    let a = centre(g.rewards, "group_mean").map((v) => (c.outcome_weight * v) / (std + c.epsilon));
+    if (c.batch_normalise) {
+      const [, spread] = moments(a, ones, c.ddof);
+      a = a.map((v) => v / (spread + c.epsilon));
+    }
+    return constant(a, g.lengths);
+  },
+  best_worst(c, g) {
+    const high = Math.max(...g.rewards), low = Math.min(...g.rewards);
+    const a = g.rewards.map(() => 0);
+    if (high > low) {
+      a[g.rewards.indexOf(high)] = 1;
+      a[g.rewards.indexOf(low)] = -1;
+    }
+    return constant(a, g.lengths);
+  },
+  imitation(c, g) {
+    return constant(g.correct.map((right) => (c.imitate === "all" || right ? 1 : 0)), g.lengths);
+  },
+};
+
+function aggregationWeights(c, lengths) {
+  const n = lengths.length, tokens = sum(lengths);
+  if (c.kind === "response_mean") return lengths.map((l) => 1 / (l * n));
+  if (c.kind === "constant_sum") return lengths.map(() => 1 / (c.constant_tokens * n));
+  if (c.kind !== "microbatch_token_mean") return lengths.map(() => 1 / tokens);
+  const index = [], filled = [];
+  for (const length of lengths) {
+    const last = filled.length - 1;
+    if (last < 0 || (filled[last] && filled[last] + length > c.micro_batch_tokens)) filled.push(length);
+    else filled[last] += length;
+    index.push(filled.length - 1);
+  }
+  return index.map((i) => 1 / (filled[i] * filled.length));
+}
+
+// -d loss / d log-probability of one token with advantage a and ratio rho, before the aggregation's weight.
+const COEFFICIENTS = {
+  ppo_clip(c, a, rho) {
+    const clipped = Math.min(Math.max(rho, 1 - c.clip_low), 1 + c.clip_high);
+    const moves = rho * a <= clipped * a;
+    if (c.dual_clip !== null && a < 0 && Math.min(rho * a, clipped * a) < c.dual_clip * a) return 0;
+    return moves ? rho * a : 0;
+  },
+  clipped_is: (c, a, rho) => Math.min(Math.max(rho, c.cap_min), c.cap_max) * a,
+  policy_gradient: (c, a, rho) => (c.importance_weighted ? rho * a : a),
+};
+
+function pairCoefficients(c, g, advantages) {
+  const gain = g.ratios.map((rho, i) => Math.log(rho) * (c.log_prob === "mean" ? 1 : g.lengths[i]));
+  const sign = advantages.map((row) => Math.sign(row[0])), best = sign.indexOf(1);
+  if (best < 0) return advantages.map((row) => row.map(() => 0));
+  const margin = sum(gain.map((v, i) => v * sign[i]));
+  const slope = c.beta / (1 + Math.exp(c.beta * margin)) / g.lengths.length;
+  return advantages.map((row, i) => row.map(() => sign[i] * slope / (c.log_prob === "mean" ? g.lengths[i] : 1)));
+}
+
+function klSlope(kl, x) {
+  return { k1: 1, k2: x, k3: 1 - Math.exp(-x), k3_k2: x }[kl.kind] * kl.coefficient;
+}
+
+function tokenCoefficients(system, g, advantages) {
+  if (system.surrogate.kind === "best_worst_dpo") return pairCoefficients(system.surrogate, g, advantages);
+  const weights = aggregationWeights(system.aggregation, g.lengths);
+  const rightTokens = Math.max(sum(g.lengths.filter((_, i) => g.correct[i])), 1);
+  return advantages.map((row, i) => {
+    const kl = system.kl.coefficient > 0 && system.kl.placement === "loss" ? klSlope(system.kl, Math.log(g.ratios[i])) : 0;
+    const likelihood = g.correct[i] ? system.positive_nll_coefficient / rightTokens : 0;
+    return row.map((a) => (COEFFICIENTS[system.surrogate.kind](system.surrogate, a, g.ratios[i]) - kl) * weights[i] + likelihood);
+  });
+}
+
+// System -> one {reward, length, advantage, coefficient, share} a rollout.
+function explainGroup(systems, group) {
+  const high = Math.max(...group.rewards), low = Math.min(...group.rewards), middle = (high + low) / 2;
+  const correct = group.rewards.map((r) => (high > low ? r > middle : r > 0));
+  const g = { ...group, correct, ratios: group.ratios || group.rewards.map(() => 1) };
+  const result = {};
+  for (const [name, system] of Object.entries(systems)) {
+    const advantages = ADVANTAGES[system.advantage.kind](system.advantage, g);
+    const coefficients = tokenCoefficients(system, g, advantages);
+    const mass = coefficients.map((row) => sum(row.map(Math.abs))), total = sum(mass);
+    result[name] = g.rewards.map((reward, i) => ({
+      reward,
+      length: g.lengths[i],
+      advantage: sum(advantages[i]) / g.lengths[i],
+      coefficient: sum(coefficients[i]) / g.lengths[i],
+      share: total ? mass[i] / total : 0,
+    }));
+  }
+  return result;
+}

@@ -1,0 +1,195 @@
+"""Advantage, coefficient and gradient share of each rollout of one group, by autograd through the real objective, in float64.
+
+The coefficient of a token is -∂loss/∂log π: how strongly the update pushes its log-probability up. A rollout's share is the sum of its
+tokens' absolute coefficients over that of the group. One optimiser update holds this one group and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+
+from harness.compose import compose_run, options
+from harness.config import AlgorithmConfig
+from harness.config_error import ConfigError
+from harness.objective.objective import Objective
+from harness.objective.types import RolloutBatch, TokenBatch
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group of rollouts.
+
+    Attributes:
+        rewards: shaped rewards, taken as they are.
+        lengths: response tokens.
+        old_log_probs: of each rollout's tokens under the sampling policy (also the reference policy).
+        new_log_probs: under the policy that is updated.
+        correct: which rollouts are right (matters to imitation and positive-example losses).
+        cap: the response cap, Dr.GRPO's constant.
+        value: the critic's prediction at every token (it is not told more).
+    """
+
+    rewards: tuple[float, ...]
+    lengths: tuple[int, ...]
+    old_log_probs: tuple[tuple[float, ...], ...]
+    new_log_probs: tuple[tuple[float, ...], ...]
+    correct: tuple[bool, ...]
+    cap: int
+    value: float
+
+
+LogProbs = Sequence[float | Sequence[float]]
+
+
+def make_group(
+    rewards: Sequence[float],
+    lengths: Sequence[int],
+    old_log_probs: LogProbs | None = None,
+    new_log_probs: LogProbs | None = None,
+    correct: Sequence[bool] | None = None,
+    cap: int | None = None,
+    value: float | None = None,
+) -> Group:
+    """Check and complete a group; log-probabilities are one number a rollout, or one a token.
+
+    Defaults: old and new log-probabilities equal (ratio 1); right is what lies above the middle of the group's rewards (all equal: what is
+    positive); the cap is the longest length; the critic's value is the mean reward.
+
+    Raises:
+        ConfigError: naming the argument and the fix.
+    """
+    if not rewards or len(rewards) != len(lengths):
+        raise ConfigError(
+            f"explain needs one length a reward; got {len(rewards)} rewards and {len(lengths)} lengths"
+        )
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in lengths):
+        raise ConfigError(f"lengths={list(lengths)} must be whole numbers of tokens, at least 1")
+    if not all(math.isfinite(reward) for reward in rewards):
+        raise ConfigError(f"rewards={list(rewards)} must be finite numbers")
+    if correct is not None and len(correct) != len(rewards):
+        raise ConfigError(f"correct={list(correct)} must have one entry a reward ({len(rewards)})")
+    given = old_log_probs if old_log_probs is not None else new_log_probs
+    old = _per_token("old_log_probs", given, lengths)
+    new = _per_token("new_log_probs", new_log_probs if new_log_probs is not None else given, lengths)
+    middle = (max(rewards) + min(rewards)) / 2
+    right = correct
+    if right is None:
+        right = [r > middle if max(rewards) > min(rewards) else r > 0 for r in rewards]
+    return Group(
+        tuple(map(float, rewards)),
+        tuple(lengths),
+        old,
+        new,
+        tuple(map(bool, right)),
+        cap or max(lengths),
+        sum(rewards) / len(rewards) if value is None else float(value),
+    )
+
+
+def _per_token(name: str, values: LogProbs | None, lengths: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+    if values is None:
+        return tuple((-1.0,) * length for length in lengths)
+    if len(values) != len(lengths):
+        raise ConfigError(f"{name} must have one entry a rollout ({len(lengths)}), got {len(values)}")
+    spread = []
+    for rollout, length in zip(values, lengths, strict=True):
+        row = (float(rollout),) * length if isinstance(rollout, int | float) else tuple(map(float, rollout))
+        if len(row) != length:
+            raise ConfigError(
+                f"{name}: a rollout of {length} tokens has {len(row)} values; give one a token, or one number"
+            )
+        if not all(map(math.isfinite, row)):
+            raise ConfigError(f"{name} must be finite numbers")
+        spread.append(row)
+    return tuple(spread)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One rollout under one system; token-level quantities are means over its tokens."""
+
+    reward: float
+    length: int
+    advantage: float
+    coefficient: float
+    share: float
+
+
+def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, AlgorithmConfig]:
+    """The algorithms under `conf/algorithm` (all of them by default), composed for a response cap."""
+    chosen = list(names) if names else options("algorithm")
+    common = [f"sampling.max_response_tokens={cap}"]
+    return {name: compose_run([f"algorithm={name}", *common]).algorithm for name in chosen}
+
+
+def explain(group: Group, algorithms: Mapping[str, AlgorithmConfig]) -> dict[str, list[Rollout]]:
+    """Every system's rollouts, in the order given."""
+    return {name: explain_one(group, algorithm) for name, algorithm in algorithms.items()}
+
+
+def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[Rollout]:
+    """One system's advantages, coefficients and shares. Where no rollout has gradient, all shares are 0."""
+    objective = Objective(algorithm)
+    rewards = torch.tensor([group.rewards], dtype=torch.float64)
+    lengths_R, correct_R = torch.tensor(group.lengths), torch.tensor(group.correct)
+    number = len(group.lengths)
+    response_N = torch.arange(number).repeat_interleave(lengths_R)
+    old_N = torch.tensor([x for row in group.old_log_probs for x in row], dtype=torch.float64)
+    new_N = torch.tensor([x for row in group.new_log_probs for x in row], dtype=torch.float64)
+    new_N.requires_grad_()
+    reference_N = old_N if objective.needs_reference else None
+    batch = RolloutBatch(
+        rewards_PG=rewards,
+        correct_PG=correct_R[None],
+        lengths_PG=lengths_R[None],
+        counted_PG=torch.ones(1, number, dtype=torch.bool),
+        components_PGC=torch.stack([rewards, rewards * 0, rewards * 0], -1),
+        kl_penalty_N=None if reference_N is None else objective.kl_penalty(old_N, reference_N),
+        values_N=torch.full_like(old_N, group.value),
+    )
+    advantages_N = objective.advantages(batch, torch.float64)
+    group_R = torch.zeros(number, dtype=torch.long)
+    counts = objective.count(lengths_R, group_R, correct_R)
+    likelihood_R = objective.likelihood_weights(lengths_R, correct_R, counts)
+    loss, _ = objective(
+        new_N,
+        TokenBatch(
+            response_N=response_N,
+            old_log_probs_N=old_N,
+            advantages_N=advantages_N,
+            weights_N=objective.weights(lengths_R, group_R, counts)[response_N],
+            reference_log_probs_N=reference_N,
+            likelihood_weights_N=None if likelihood_R is None else likelihood_R[response_N],
+            group_N=group_R[response_N],
+        ),
+    )
+    coefficient_N = torch.zeros_like(old_N)
+    if loss.requires_grad:
+        coefficient_N = -torch.autograd.grad(loss, new_N)[0]
+    return _by_rollout(group, advantages_N, coefficient_N, response_N)
+
+
+def _by_rollout(
+    group: Group, advantages_N: torch.Tensor, coefficient_N: torch.Tensor, response_N: torch.Tensor
+) -> list[Rollout]:
+    def sums(values_N: torch.Tensor) -> list[float]:
+        zero = torch.zeros(len(group.lengths), dtype=torch.float64)
+        return [float(x) for x in zero.index_add(0, response_N, values_N)]
+
+    advantage, coefficient, mass = sums(advantages_N), sums(coefficient_N), sums(coefficient_N.abs())
+    total = sum(mass)
+    return [
+        Rollout(reward, length, a / length, c / length, m / total if total else 0.0)
+        for reward, length, a, c, m in zip(
+            group.rewards, group.lengths, advantage, coefficient, mass, strict=True
+        )
+    ]
+
+
+def as_json(explained: Mapping[str, Sequence[Rollout]]) -> dict[str, list[dict[str, float]]]:
+    """System → one mapping a rollout: reward, length, advantage, coefficient, share."""
+    return {name: [asdict(rollout) for rollout in rollouts] for name, rollouts in explained.items()}
