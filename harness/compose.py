@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.defaults_list import Overrides
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness.config import RunConfig, load
@@ -42,8 +46,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """
     with _initialised():
         try:
-            config = hydra_compose("config", list(overrides))
-            values = OmegaConf.to_container(config, resolve=True)
+            values = OmegaConf.to_container(_composed(overrides), resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
             raise ConfigError(_explain(str(error))) from error
     assert isinstance(values, dict)
@@ -78,9 +81,42 @@ def options(group: str) -> list[str]:
     return sorted(path.stem for path in (config_directory() / group).glob("*.yaml"))
 
 
-def _initialised() -> Any:
-    GlobalHydra.instance().clear()
-    return initialize_config_dir(str(config_directory()), version_base="1.3", job_name="harness")
+def _composed(overrides: Sequence[str]) -> DictConfig:
+    """What `hydra.compose` returns, with the part that depends on chosen groups only composed once a process.
+
+    Hydra applies value overrides (`optimizer.learning_rate=1e-4`) last, on top of the composed groups, so a grid of thousands of
+    value overrides reads each YAML file once instead of once an arm (130 ms).
+    """
+    loader = GlobalHydra.instance().config_loader()
+    parsed = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
+    if any(item.is_sweep_override() or item.is_hydra_override() for item in parsed):
+        return hydra_compose("config", list(overrides))
+    split = Overrides(loader.repository, parsed)
+    values = {item.input_line for item in split.config_overrides}
+    groups = tuple(item for item in overrides if item not in values)
+    config = copy.deepcopy(_composed_groups(str(config_directory()), groups))
+    ConfigLoaderImpl._apply_overrides_to_config(split.config_overrides, config)
+    return config
+
+
+@functools.lru_cache(maxsize=1024)
+def _composed_groups(directory: str, groups: tuple[str, ...]) -> DictConfig:
+    return hydra_compose("config", list(groups))
+
+
+@contextmanager
+def _initialised() -> Iterator[None]:
+    """Hydra initialised on our configuration directory; kept between calls, unless someone else initialised it meanwhile."""
+    global _ours
+    hydra = GlobalHydra.instance()
+    if _ours is None or hydra.hydra is not _ours[0] or _ours[1] != config_directory():
+        hydra.clear()
+        initialize_config_dir(str(config_directory()), version_base="1.3", job_name="harness")
+        _ours = (hydra.hydra, config_directory())
+    yield
+
+
+_ours: tuple[Any, Path] | None = None
 
 
 @functools.cache
