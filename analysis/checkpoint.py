@@ -1,8 +1,8 @@
 """Which checkpoint of a run is the result: declared before the runs, the same for every arm.
 
-``last``, ``mean_last_<k>`` (mean of the metrics of the last k evaluations) and ``best_on_dev`` (chosen on the
-development benchmark). Picking the best on the test set inflates a score by 1.9 sd over 20 evaluations; it is
-offered only as an extra column that says so.
+``last``, ``mean_last_<k>`` (mean of the metrics of the last k evaluations; written with the letter, k is 3)
+and ``best_on_dev`` (chosen on the development benchmark). Picking the best on the test set inflates a score
+by 1.9 sd over 20 evaluations; it is offered only as an extra column that says so.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def parse_rule(text: str) -> CheckpointRule:
         return CheckpointRule(text)
     if text == "best_on_dev":
         return CheckpointRule(text, on_dev=True)
+    if text == "mean_last_k":
+        return CheckpointRule(text, last=3)
     match = re.fullmatch(r"mean_last_([1-9]\d*)", text)
     if match is None:
         raise ValueError(f"unknown checkpoint rule {text!r}; known: last, mean_last_<k>, best_on_dev")

@@ -56,6 +56,7 @@ class Plan:
     dev_benchmark: str | None = None
     target_accuracy: float | None = None
     orders: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def arm(self, name: str) -> Arm:
         """The arm of that name. Raises PlanError listing the names there are."""
@@ -90,6 +91,7 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
             dev_benchmark=raw.get("dev_benchmark"),
             target_accuracy=raw.get("target_accuracy"),
             orders=tuple(tuple(order) for order in raw.get("orders") or ()),
+            notes=tuple(str(note) for note in raw.get("notes") or ()),
         )
     except KeyError as error:
         raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error

@@ -51,6 +51,13 @@ def write_answer(
     """
     results = results_of(load_experiment(store_root, experiment_name))
     out = Path(store_root) / "experiments" / experiment_name if out_dir is None else Path(out_dir)
+    return write_results(results, store_root, out, style=style, formats=formats)
+
+
+def write_results(
+    results: Results, store_root: Path | str, out: Path, *, style: str, formats: Sequence[str]
+) -> list[Path]:
+    """The writing half of :func:`write_answer`, for results that are loaded already."""
     paths = write_tables(results, all_tables(results), out / "tables")
     paths += write_figures(results, out / "figures", style, formats)
     return [*paths, write_page(results, store_root, out / "report.html")]

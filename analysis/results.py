@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,19 +103,20 @@ def results_of(experiment: Experiment) -> Results:
     finished = experiment.states[experiment.states["status"] == "finished"]
     for state in records(finished):
         run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
-        cells = test[test["run_id"] == run_id]
-        training = experiment.steps[experiment.steps["run_id"] == run_id]
+        # two arms of an experiment may be the same run, so both keys are needed
+        cells = _own(test, state)
+        training = _own(experiment.steps, state)
         for cap in sorted(set(cells["cap"])):
             group = cells[cells["cap"] == cap]
             before.append(group[group["step"] == 0])
             try:
-                steps = chosen_steps(group, experiment.rule, dev[dev["run_id"] == run_id])
+                steps = chosen_steps(group, experiment.rule, _own(dev, state))
             except ValueError as error:
                 notes.append(f"{where}: {error}")
                 continue
             if steps:
                 rows.append(_checkpoint_row(group, steps, training, int(cap)))
-        if not any(row["run_id"] == run_id for row in rows):
+        if not any(row["run_id"] == run_id and row["arm"] == state["arm"] for row in rows):
             notes.append(f"{where}: finished without an evaluation after step 0")
     per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
     base = pd.concat(before, ignore_index=True) if before else _empty()
@@ -125,8 +126,8 @@ def results_of(experiment: Experiment) -> Results:
         target = float(own["avg"].mean()) if len(own) else np.nan
     per_seed["tokens_to_target"] = [
         tokens_to_target(
-            test[(test["run_id"] == row["run_id"]) & (test["cap"] == row["cap"])],
-            experiment.steps[experiment.steps["run_id"] == row["run_id"]],
+            _own(test[test["cap"] == row["cap"]], row),
+            _own(experiment.steps, row),
             target,
         )
         for row in records(per_seed)
@@ -171,6 +172,11 @@ def _checkpoint_row(
         last = training[training["step"] <= steps[-1]].iloc[-1]
         row |= {f"train_{name}": float(last[name]) for name in TOKEN_COLUMNS if name in last}
     return row
+
+
+def _own(frame: pd.DataFrame, row: Mapping[str, Any]) -> pd.DataFrame:
+    own: pd.DataFrame = frame[(frame["run_id"] == row["run_id"]) & (frame["arm"] == row["arm"])]
+    return own
 
 
 def _empty() -> pd.DataFrame:

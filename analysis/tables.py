@@ -62,6 +62,7 @@ def main_table(results: Results) -> Table:
         rows.append(
             {
                 "arm": arm.label,
+                "reference": arm_label(_reference(plan, arm)),
                 "score": results.mean(arm, "avg"),
                 "delta": below.get(arm.name),
                 "delta_base": to_base.get(arm.name),
@@ -75,8 +76,10 @@ def main_table(results: Results) -> Table:
         Column("score", f"{_metric(results)} % (95 % interval)", scale=100),
         Column("delta", f"Δ to {reference} (95 % interval)", scale=100, signed=True, words=True),
     ]
-    if plan.design == "cumulative" and len(plan.arms) > 2:
+    if plan.design in ("cumulative", "leave_one_out") and len(plan.arms) > 2:
         columns.append(Column("delta_base", "Δ to base (95 % interval)", scale=100, signed=True, words=True))
+    if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
+        columns.insert(2, Column("reference", "reference"))
     columns.append(Column("seeds", "seeds"))
     if shared:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
@@ -147,7 +150,7 @@ def _means_table(
 
 
 def second_reading_table(results: Results) -> Table:
-    """Readings that do not rest on the mean: IQM over seeds, probability of improvement, problems mostly solved."""
+    """Readings beside the mean: IQM over seeds, probability of improvement, problems mostly solved."""
     plan = results.experiment.plan
     rows: list[Mapping[str, Cell]] = []
     for arm in plan.arms:
@@ -170,8 +173,8 @@ def second_reading_table(results: Results) -> Table:
         Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
     )
     notes = (
-        "Interquartile mean over seeds, bootstrap standard error with the small-sample t quantile; the probability "
-        "that a random seed of the arm beats a random seed of its reference counts ties half.",
+        "Interquartile mean over seeds, bootstrap standard error with the small-sample t quantile. P is the chance "
+        "that a random seed of the arm beats a random seed of its reference, ties half.",
     )
     return Table(f"{plan.name}-robust", f"{plan.title} (robust readings)", columns, tuple(rows), notes)
 
@@ -263,6 +266,11 @@ def grid_table(results: Results) -> Table | None:
     return Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), (note,))
 
 
+def arm_label(arm: Arm | None) -> str | None:
+    """The label of an arm that may not be there."""
+    return None if arm is None else arm.label
+
+
 def _shared_source(plan: Plan) -> tuple[str, str] | None:
     """Unit and source of the published numbers where all of them share one: it then stands in the header."""
     found = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published}
@@ -299,6 +307,7 @@ def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, .
     if single:
         notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
     notes += _power_notes(below, plan.paired)
+    notes += plan.notes
     notes += [f"Missing: {line}." for line in (*results.experiment.notes, *results.notes)]
     return tuple(notes)
 
@@ -324,9 +333,15 @@ def _holm_family(results: Results, references: Mapping[str, Arm | None]) -> dict
 
 
 def _reference(plan: Plan, arm: Arm) -> Arm | None:
-    """The arm a delta is taken to: the parent, or the base where no parents are declared."""
+    """The arm a delta is taken to: the parent, or the base where no parent is declared.
+
+    In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken
+    to.
+    """
     if arm.parent is not None:
         return plan.arm(arm.parent)
+    if plan.design == "leave_one_out":
+        return None
     return None if arm.name == plan.base.name else plan.base
 
 

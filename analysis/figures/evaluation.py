@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.figures.series import Series, combine, mean_band
-from analysis.figures.style import colours, legend_below, markers, new_figure
+from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
 from analysis.grid import grid_axes, grid_value
 from analysis.load import Experiment
@@ -44,11 +45,11 @@ def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
     if not len(experiment.cells):
         return None
     figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
-    palette, shapes = colours([a.name for a in arms]), markers([a.name for a in arms])
+    look = looks([arm.name for arm in arms])
     for arm in arms:
         by_step = accuracy_series(experiment, arm.name, "step")
-        draw_series(axes[0], by_step, palette[arm.name], shapes[arm.name])
-        draw_series(axes[1], accuracy_series(experiment, arm.name, "tokens"), palette[arm.name])
+        draw_series(axes[0], by_step, look[arm.name], marked=True)
+        draw_series(axes[1], accuracy_series(experiment, arm.name, "tokens"), look[arm.name])
     axes[0].set_ylabel(f"accuracy, %, cap {experiment.plan.primary_cap}")
     axes[0].set_xlabel("rollout steps")
     axes[1].set_xlabel("generated tokens")
@@ -63,15 +64,15 @@ def entropy_accuracy_figure(experiment: Experiment, style: str) -> Figure | None
     if "entropy_nats" not in experiment.steps or not experiment.steps["entropy_nats"].notna().any():
         return None
     figure, axes = new_figure(style)
-    palette = colours([arm.name for arm in experiment.plan.arms])
-    shapes = markers([arm.name for arm in experiment.plan.arms])
+    looked = looks([arm.name for arm in experiment.plan.arms])
     for arm in experiment.plan.arms:
         x = panel_series(experiment, arm.name, accuracy, "step")
         y = panel_series(experiment, arm.name, entropy, "step")
         if not len(x):
             continue
-        axes.plot(x.mean, y.mean, color=palette[arm.name])
-        axes.plot(x.mean[-1:], y.mean[-1:], color=palette[arm.name], marker=shapes[arm.name], linestyle="")
+        look = looked[arm.name]
+        axes.plot(x.mean, y.mean, color=look.colour, linestyle=look.line)
+        axes.plot(x.mean[-1:], y.mean[-1:], color=look.colour, marker=look.marker, linestyle="")
     axes.set_xlabel("training accuracy, % (marker: end of training)")
     axes.set_ylabel("entropy, nats per token")
     arm_legend(figure, experiment)
@@ -103,19 +104,21 @@ def k_figure(results: Results, style: str) -> Figure | None:
     if not before:
         return None
     figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
-    palette, shapes = colours([a.name for a in plan.arms]), markers([a.name for a in plan.arms])
+    looked = looks([arm.name for arm in plan.arms])
     for axes_, kind, label in zip(axes, ("pass", "maj"), ("Pass@k, %", "Maj@k, %"), strict=True):
         ks, values = before[kind]
         axes_.plot(ks, [v.value for v in values], color="#666666", linestyle="--", zorder=4)
         for arm in plan.arms:
             ks, values = k_curves(results, arm.name).get(kind, ([], []))
-            _interval_line(axes_, ks, values, palette[arm.name], shapes[arm.name])
+            _interval_line(axes_, ks, values, looked[arm.name])
         axes_.set_xscale("log", base=2)
         axes_.set_xticks(before[kind][0], [str(k) for k in before[kind][0]])
         axes_.minorticks_off()
         axes_.set_xlabel("k")
         axes_.set_title(label, loc="left")
-    handles = [Line2D([], [], color=palette[a.name], marker=shapes[a.name]) for a in plan.arms]
+    handles = [
+        Line2D([], [], color=look.colour, linestyle=look.line, marker=look.marker) for look in looked.values()
+    ]
     dashed = Line2D([], [], color="#666666", linestyle="--")
     legend_below(figure, [dashed, *handles], ["before RL", *(a.label for a in plan.arms)])
     return figure
@@ -125,17 +128,17 @@ def profile_figure(results: Results, style: str) -> Figure | None:
     """Share of problems solved more often than tau against tau, 95 % t band over seeds."""
     thresholds = np.linspace(0.0, 0.99, 34)
     plan = results.experiment.plan
-    palette = colours([arm.name for arm in plan.arms])
+    looked = looks([arm.name for arm in plan.arms])
     figure, axes = new_figure(style)
     drawn = False
     for arm in plan.arms:
         profiles = [100 * performance_profile(p, thresholds) for p in results.problem_scores(arm).values()]
         if profiles:
             seeds = np.array(profiles)
-            draw_series(axes, Series(thresholds, seeds, *mean_band(seeds)), palette[arm.name])
+            draw_series(axes, Series(thresholds, seeds, *mean_band(seeds)), looked[arm.name])
             drawn = True
-    axes.set_xlabel("τ")
-    axes.set_ylabel("problems with avg@n above τ, %")
+    axes.set_xlabel("τ (avg@n of a problem)")
+    axes.set_ylabel("problems above τ, %")
     arm_legend(figure, results.experiment)
     return figure if drawn else None
 
@@ -149,9 +152,11 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
     if all(math.isnan(e.value) for e in estimates.values()):
         return None
     deltas = differences_to_reference(results)
-    palette = colours([arm.name for arm in plan.arms])
+    looked = looks([arm.name for arm in plan.arms])
     rows = len(plan.arms)
-    figure, axes = new_figure(style, width=1.15, height=(0.5 + 0.22 * rows) / 1.5)
+    labels = [textwrap.fill(arm.label, 32) for arm in plan.arms]
+    crowded = max(label.count("\n") for label in labels) * 0.3 + 1
+    figure, axes = new_figure(style, width=1.15, height=(0.5 + 0.22 * rows * crowded) / 1.5)
     numbers = [""] * rows
     for y, arm in enumerate(plan.arms):
         estimate = estimates[arm.name]
@@ -161,9 +166,9 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
         delta = deltas.get(arm.name)
         if delta is not None and not math.isnan(delta.value):
             start = 100 * (estimate.value - delta.value)
-            kind = {"color": palette[arm.name], "alpha": 0.45} if delta.resolved else _HOLLOW
+            kind = {"color": looked[arm.name].colour, "alpha": 0.45} if delta.resolved else _HOLLOW
             axes.barh(y, 100 * delta.value, left=start, height=0.56, zorder=2, **kind)
-        _error_bar(axes, 100, y, estimate, palette[arm.name])
+        _error_bar(axes, 100, y, estimate, looked[arm.name].colour)
         numbers[y] = f"{100 * estimate.value:.1f}"
         if delta is not None and not math.isnan(delta.value):
             numbers[y] += f"  ({100 * delta.value:+.1f})".replace("-", "−")
@@ -171,7 +176,7 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
     right.set_yticks(range(rows), numbers)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
-    axes.set_yticks(range(rows), [arm.label for arm in plan.arms])
+    axes.set_yticks(range(rows), labels)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("accuracy, % (bar: difference, filled where resolved)")
@@ -209,12 +214,13 @@ def grid_figure(results: Results, style: str) -> Figure | None:
     return figure
 
 
-def _interval_line(axes: Any, ks: list[int], values: list[Estimate], colour: str, marker: str) -> None:
-    axes.plot(ks, [v.value for v in values], color=colour, marker=marker)
+def _interval_line(axes: Any, ks: list[int], values: list[Estimate], look: Look) -> None:
+    means = [v.value for v in values]
+    axes.plot(ks, means, color=look.colour, linestyle=look.line, marker=look.marker)
     known = [(k, v) for k, v in zip(ks, values, strict=True) if not math.isnan(v.low)]
     if known:
         x, low, high = zip(*((k, v.low, v.high) for k, v in known), strict=True)
-        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(x, low, high, color=look.colour, alpha=BAND_ALPHA, linewidth=0)
 
 
 def _error_bar(axes: Any, scale: float, y: float, estimate: Estimate, colour: str) -> None:

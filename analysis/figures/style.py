@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.typing import LineStyleType
 
 STYLES = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
@@ -21,19 +25,28 @@ FORMATS = ("pdf", "svg", "png")
 # differ in lightness as well as hue; markers tell the arms apart without colour.
 PALETTE = ("#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA = 0.28, 0.16
 
 _SIZES = {"paper": (3.4, 2.3, 7.0), "screen": (6.4, 4.0, 10.0)}
 
 
-def colours(names: Sequence[str]) -> dict[str, str]:
-    """One colour per arm in the order of the plan: the same in every figure of the experiment."""
-    return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
+@dataclass(frozen=True)
+class Look:
+    """Colour, line and marker of one arm, the same in every figure of its experiment."""
+
+    colour: str
+    line: LineStyleType
+    marker: str
 
 
-def markers(names: Sequence[str]) -> dict[str, str]:
-    """One marker per arm, cycling out of step with the colours after the palette is used up."""
-    return {name: MARKERS[(i + i // len(PALETTE)) % len(MARKERS)] for i, name in enumerate(names)}
+def looks(names: Sequence[str]) -> dict[str, Look]:
+    """The look of each arm in the order of the plan; lines change where the palette starts again."""
+    size = len(PALETTE)
+    return {
+        name: Look(PALETTE[i % size], LINES[i // size % len(LINES)], MARKERS[(i + i // size) % len(MARKERS)])
+        for i, name in enumerate(names)
+    }
 
 
 @contextmanager
@@ -77,7 +90,8 @@ def styled(style: str) -> Iterator[None]:
 def new_figure(style: str, *, width: float = 1.0, height: float = 1.0, **subplots: Any) -> tuple[Figure, Any]:
     """A figure ``width`` columns wide with a constrained layout, and its axes (as ``plt.subplots``)."""
     base_width, base_height, _ = _SIZES[style]
-    figure = Figure(figsize=(base_width * width, base_height * height), layout="constrained")
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.05)
+    figure = Figure(figsize=(base_width * width, base_height * height), layout=layout)
     FigureCanvasAgg(figure)
     return figure, figure.subplots(**subplots)
 
@@ -103,7 +117,7 @@ def svg_bytes(figure: Figure) -> bytes:
 
 
 def _settle(figure: Figure) -> None:
-    """Lay out here, not once per format; the second pass is for the tick labels, which the first one moves."""
+    """Lay out once, not per format; the second pass is for the tick labels, which the first one moves."""
     figure.draw_without_rendering()
     engine = figure.get_layout_engine()
     if engine is not None:
@@ -133,16 +147,14 @@ _PRINT = {"pdf": _print_pdf, "svg": _print_svg, "png": _print_png}
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """One legend under the axes, outside the data, with as many columns as fit."""
-    longest = max((len(label) for label in labels), default=1)
-    inches = figure.get_size_inches()[0]
+    """One legend under the axes, outside the data, as many columns as fit; the figure grows with its rows."""
+    width, height = figure.get_size_inches()
     font_inches = float(mpl.rcParams["legend.fontsize"]) / 72
-    fit = int(inches / ((longest * 0.55 + 4.5) * font_inches))
+    wrapped = [textwrap.fill(label, int(width / font_inches / 0.6) - 6) for label in labels]
+    longest = max((len(line) for label in wrapped for line in label.split("\n")), default=1)
+    columns = max(1, min(len(labels), int(width / ((longest * 0.55 + 4.5) * font_inches))))
+    lines = sum(label.count("\n") + 1 for label in wrapped) / columns
+    figure.set_size_inches(width, height + max(0.0, lines - 3) * 1.75 * font_inches)
     figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=max(1, min(len(labels), fit)),
-        handlelength=1.8,
-        columnspacing=1.2,
+        handles, wrapped, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.2
     )

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
 from analysis.figures.series import AXES, Series, training_series
-from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, colours, legend_below, new_figure
+from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, Look, legend_below, looks, new_figure
 from analysis.load import Experiment
 
 
@@ -92,9 +92,9 @@ def overview_figure(experiment: Experiment, axis: str, style: str) -> Figure | N
 
 def draw_panel(axes: Any, experiment: Experiment, panel: Panel, axis: str) -> None:
     """Mean, 95 % t band and thin raw seeds of every arm."""
-    palette = colours([arm.name for arm in experiment.plan.arms])
+    looked = looks([arm.name for arm in experiment.plan.arms])
     for arm in experiment.plan.arms:
-        draw_series(axes, panel_series(experiment, arm.name, panel, axis), palette[arm.name])
+        draw_series(axes, panel_series(experiment, arm.name, panel, axis), looked[arm.name])
     axes.set_ylabel(panel.label)
     axes.margins(x=0.01)
     low, high = axes.get_ylim()
@@ -111,8 +111,9 @@ def panel_series(experiment: Experiment, arm: str, panel: Panel, axis: str) -> S
     return series.scaled(panel.scale)
 
 
-def draw_series(axes: Any, series: Series, colour: str, marker: str | None = None) -> None:
+def draw_series(axes: Any, series: Series, look: Look, *, marked: bool = False) -> None:
     """Thin seeds below, then the band, then the mean."""
+    colour = look.colour
     lines = [np.column_stack([series.x, seed]) for seed in series.seed_y]
     axes.add_collection(LineCollection(lines, colors=colour, alpha=SEED_ALPHA, linewidths=0.5, zorder=1))
     band = np.isfinite(series.low)
@@ -120,15 +121,18 @@ def draw_series(axes: Any, series: Series, colour: str, marker: str | None = Non
         axes.fill_between(
             series.x[band], series.low[band], series.high[band], color=colour, alpha=BAND_ALPHA, linewidth=0
         )
-    axes.plot(series.x, series.mean, color=colour, marker=marker, zorder=3)
+    marker = look.marker if marked else None
+    axes.plot(series.x, series.mean, color=colour, linestyle=look.line, marker=marker, zorder=3)
 
 
 def arm_legend(figure: Figure, experiment: Experiment, names: Sequence[str] | None = None) -> None:
     """The arms below the axes, in the order of the plan."""
-    palette = colours([arm.name for arm in experiment.plan.arms])
+    looked = looks([arm.name for arm in experiment.plan.arms])
     arms = [arm for arm in experiment.plan.arms if names is None or arm.name in names]
     legend_below(
-        figure, [Line2D([], [], color=palette[arm.name]) for arm in arms], [arm.label for arm in arms]
+        figure,
+        [Line2D([], [], color=looked[a.name].colour, linestyle=looked[a.name].line) for a in arms],
+        [arm.label for arm in arms],
     )
 
 

@@ -8,9 +8,11 @@ import numpy as np
 
 from analysis.figures.evaluation import accuracy_series, k_curves
 from analysis.figures.series import AXES, Series
-from analysis.figures.style import colours
+from analysis.figures.style import looks
 from analysis.figures.training import FIGURES, Panel, logged, panel_series
 from analysis.results import Results
+
+DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 
 
 def chart_data(results: Results) -> dict[str, Any]:
@@ -19,8 +21,11 @@ def chart_data(results: Results) -> dict[str, Any]:
     A line is ``{x, mean, low, high}`` with null where there is no value; numbers keep five digits.
     """
     experiment = results.experiment
-    palette = colours([arm.name for arm in experiment.plan.arms])
-    arms = [{"label": arm.label, "colour": palette[arm.name]} for arm in experiment.plan.arms]
+    looked = looks([arm.name for arm in experiment.plan.arms])
+    arms = [
+        {"label": a.label, "colour": looked[a.name].colour, "dash": DASHES[str(looked[a.name].line)]}
+        for a in experiment.plan.arms
+    ]
     charts = [_accuracy_chart(results), *_k_charts(results)]
     for group in FIGURES.values():
         charts += [_training_chart(results, panel) for panel in group if logged(experiment, panel)]

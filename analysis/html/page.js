@@ -100,7 +100,9 @@
         group.append(svg("polygon", { points: around.join(" "), fill: ink(arms[i].colour), opacity: 0.15 }));
       }
       const known = points.filter(({ j }) => line.mean[j] !== null);
-      const attributes = { fill: "none", stroke: ink(arms[i].colour), "stroke-width": 2 };
+      const attributes = {
+        fill: "none", stroke: ink(arms[i].colour), "stroke-width": 2, "stroke-dasharray": arms[i].dash,
+      };
       group.append(svg("polyline", { points: path(line.mean, known).join(" "), ...attributes }));
     }
     if (brush) {

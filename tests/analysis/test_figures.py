@@ -11,7 +11,7 @@ from scipy import stats
 
 from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
 from analysis.figures.series import centred_mean, combine, mean_band
-from analysis.figures.style import PALETTE, colours, save, styled
+from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
 from analysis.load import load_experiment
 from analysis.report import write_answer
@@ -69,7 +69,9 @@ def test_accuracy_and_k_curves_are_the_tables_numbers(results):
 
 def test_an_arm_has_one_colour_everywhere(results):
     names = [arm.name for arm in results.experiment.plan.arms]
-    assert list(colours(names).values()) == list(PALETTE[:4])
+    assert [look.colour for look in looks(names).values()] == list(PALETTE[:4])
+    many = [str(i) for i in range(30)]
+    assert len(set(looks(many).values())) == 30
     with styled("paper"):
         figure = training_figure(results.experiment, "entropy", "step", "paper")
     assert figure is not None
