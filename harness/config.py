@@ -8,13 +8,12 @@ key. Importing this module imports no torch.
 from __future__ import annotations
 
 import dataclasses
-import types
-import typing
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.config_error import ConfigError, require, require_range
-from harness.registry import kinds, member, nearest
+from harness.config_loader import load_dataclass
+from harness.registry import member
 
 ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
@@ -286,7 +285,7 @@ class RuntimeConfig:
     device: str = "auto"
     linear_kernel: str = "auto"
     rollout_rows: int = 512
-    micro_batch_tokens: int = 4096
+    micro_batch_tokens: int = 2048
     checkpoint_every: int = 25
     keep_checkpoints: int = 1
     verifier_workers: int = 1
@@ -366,8 +365,6 @@ def check_combinations(config: RunConfig) -> None:
 
 # ---- loading ------------------------------------------------------------------------------------------------------------
 
-T = TypeVar("T")
-
 
 def load(values: dict[str, Any]) -> RunConfig:
     """Build a `RunConfig` from a plain nested mapping.
@@ -375,76 +372,9 @@ def load(values: dict[str, Any]) -> RunConfig:
     Raises:
         ConfigError: an unknown key (with the nearest valid one), a wrong type, an unknown member, an impossible combination.
     """
-    return _load(RunConfig, values, "")
+    return load_dataclass(RunConfig, values, "")
 
 
 def dump(config: Any) -> dict[str, Any]:
     """The plain nested mapping of a configuration; `load(dump(c)) == c`."""
     return dataclasses.asdict(config)
-
-
-def _load(cls: type[T], values: Any, path: str) -> T:
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
-    hints = typing.get_type_hints(cls, include_extras=False)
-    known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    arguments: dict[str, Any] = {}
-    for name, value in values.items():
-        where = f"{path}.{name}" if path else str(name)
-        if name not in known:
-            raise ConfigError(f"unknown key {where!r}{nearest(str(name), list(known))}")
-        metadata = known[name].metadata
-        if "family" in metadata:
-            arguments[name] = _load_member(metadata["family"], value, where)
-        elif "family_values" in metadata:
-            arguments[name] = {
-                str(key): _load_member(metadata["family_values"], item, f"{where}.{key}")
-                for key, item in _mapping(value, where).items()
-            }
-        else:
-            arguments[name] = _convert(hints[name], value, where)
-    return cls(**arguments)
-
-
-def _mapping(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a mapping, got {value!r}")
-    return value
-
-
-def _load_member(package: str, values: Any, path: str) -> Any:
-    """One family member's Config, chosen by its `kind`."""
-    kind = _mapping(values, path).get("kind")
-    if kind is None:
-        raise ConfigError(f"{path} has no `kind`; choose one of: {', '.join(sorted(kinds(package)))}")
-    try:
-        module = member(package, kind)
-    except ValueError as error:
-        raise ConfigError(f"{path}.kind: {error}") from error
-    return _load(module.Config, values, path)
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Check one plain value against its annotation; integers widen to float, nothing else is coerced."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if value is None and type(None) in arguments:
-            return None
-        (hint,) = [argument for argument in arguments if argument is not type(None)]
-        return _convert(hint, value, where)
-    if dataclasses.is_dataclass(hint):
-        return _load(typing.cast(type, hint), value, where)
-    if origin is list:
-        if not isinstance(value, list):
-            raise ConfigError(f"{where} must be a list, got {value!r}")
-        return [_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
-    if origin is dict:
-        return {
-            key: _convert(arguments[1], item, f"{where}.{key}")
-            for key, item in _mapping(value, where).items()
-        }
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):
-        return value
-    raise ConfigError(f"{where} must be {hint.__name__}, got {value!r}")

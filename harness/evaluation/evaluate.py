@@ -6,10 +6,12 @@ sample, position), so a smaller cap only cuts.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from harness.benchmark import Benchmark, load_benchmark
@@ -18,17 +20,28 @@ from harness.grading import Grader
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.store import RunDir
+from harness.store.atomic import publish_file
 from harness.store.schema import SAMPLES
 
 
 class Evaluator:
-    """Evaluates the engine's current weights on the configured benchmarks and stores the graded samples."""
+    """Evaluates the engine's current weights on the configured benchmarks and stores the graded samples.
+
+    `shared` is a folder for the evaluation before RL, named by everything it depends on: runs that start from the same policy under
+    the same protocol have the same samples at step 0, so these are made once and copied.
+    """
 
     def __init__(
-        self, config: RunConfig, run: RunDir, engine: RolloutEngine, tokenizer: Any, grader: Grader
+        self,
+        config: RunConfig,
+        run: RunDir,
+        engine: RolloutEngine,
+        tokenizer: Any,
+        grader: Grader,
+        shared: Path | None = None,
     ) -> None:
         self.protocol, self.run, self.engine = config.evaluation, run, engine
-        self.tokenizer, self.grader = tokenizer, grader
+        self.tokenizer, self.grader, self.shared = tokenizer, grader, shared
         self.benchmarks = {name: load_benchmark(item) for name, item in self.protocol.benchmarks.items()}
         self.prompts = {
             name: [tokenizer(problem.prompt)["input_ids"] for problem in benchmark.problems]
@@ -40,22 +53,31 @@ class Evaluator:
         for name, benchmark in self.benchmarks.items():
             if step in self.run.sample_steps(name):
                 continue
-            seeds = evaluation_seeds(self.protocol.seed, name, benchmark, self.protocol.samples_per_problem)
-            completions = self.engine.generate(
-                self.prompts[name],
-                seeds,
-                SamplingParams(
-                    max_response_tokens=max(self.protocol.caps),
-                    temperature=self.protocol.temperature,
-                    top_p=self.protocol.top_p,
-                    stop_token_ids=(int(self.tokenizer.eos_token_id),),
-                ),
-            )
-            tables = [
-                self._table(benchmark, seeds, completions.prefix(cap), cap)
-                for cap in sorted(set(self.protocol.caps))
-            ]
-            self.run.write_samples(name, benchmark.version, step, pa.concat_tables(tables))
+            made = self.shared / f"{name}.parquet" if self.shared and step == 0 else None
+            if made is not None and made.exists():
+                table = pq.read_table(made)
+            else:
+                table = self._sample(name, benchmark)
+                if made is not None:
+                    made.parent.mkdir(parents=True, exist_ok=True)
+                    publish_file(made, lambda path, table=table: pq.write_table(table, path, compression="zstd"))
+            self.run.write_samples(name, benchmark.version, step, table)
+
+    def _sample(self, name: str, benchmark: Benchmark) -> pa.Table:
+        """Sample and grade one benchmark with the current weights: one row per sample and cap."""
+        seeds = evaluation_seeds(self.protocol.seed, name, benchmark, self.protocol.samples_per_problem)
+        completions = self.engine.generate(
+            self.prompts[name],
+            seeds,
+            SamplingParams(
+                max_response_tokens=max(self.protocol.caps),
+                temperature=self.protocol.temperature,
+                top_p=self.protocol.top_p,
+                stop_token_ids=(int(self.tokenizer.eos_token_id),),
+            ),
+        )
+        caps = sorted(set(self.protocol.caps))
+        return pa.concat_tables(self._table(benchmark, seeds, completions.prefix(cap), cap) for cap in caps)
 
     def _table(self, benchmark: Benchmark, seeds: np.ndarray, completions: Completions, cap: int) -> pa.Table:
         """One row per sample under one cap, with the store's columns."""

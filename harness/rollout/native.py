@@ -18,7 +18,7 @@ from harness.model.decoder import Decoder, Layer
 from harness.rollout.noise import uniforms
 from harness.rollout.types import Completions, SamplingParams
 
-MIN_ROWS = 4
+MIN_ROWS = 8
 _COMPACT_BELOW = (
     0.8  # compact when the live share of rows falls to this: copying the cache costs about two steps
 )

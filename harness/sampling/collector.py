@@ -60,7 +60,8 @@ def collect(
             rounds + 1,
         )
     pool = Groups.concatenate(parts)
-    kept, rest = pool.select(torch.arange(min(prompts, len(pool)))), torch.arange(prompts, len(pool))
+    full = min(prompts, len(pool))
+    kept, rest = pool.select(torch.arange(full)), torch.arange(full, len(pool))
     carries = config.surplus == "carry" and len(rest) > 0
     surplus = pool.select(rest) if carries else None
     return Collected(first, kept, surplus, rounds, dead, 0 if carries else len(rest), tokens, groups)

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 from harness.benchmark import load_benchmark
-from harness.config import RunConfig
+from harness.config import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
 from harness.grading import Grader
+from harness.identity import content_hash
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
@@ -30,6 +31,12 @@ from harness.training.update import Updater
 
 STATE = "state.pt"
 POLICY = "policy"
+
+
+def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kernel: str) -> Path:
+    """The store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
+    depends = [initial.name, linear_kernel, dump(config.evaluation), dump(config.verifier)]
+    return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
 
 class Trainer:
@@ -60,7 +67,9 @@ class Trainer:
             source,
             SourceContext(config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts),
         )
-        self.evaluator = Evaluator(config, run, self.engine, self.tokenizer, grader)
+        self.evaluator = Evaluator(
+            config, run, self.engine, self.tokenizer, grader, base_evaluations(config, run, initial, linear_kernel)
+        )
         self.params = SamplingParams(
             max_response_tokens=config.sampling.max_response_tokens,
             temperature=config.sampling.temperature,

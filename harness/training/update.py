@@ -81,6 +81,9 @@ class Updater:
             weight_decay=settings.weight_decay,
             fused=True,
         )
+        # Gradients exist from the start: an update without any must act the same in a fresh and in a resumed process.
+        for parameter in policy.parameters():
+            parameter.grad = torch.zeros_like(parameter)
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of a rollout step (1-based): linear warm-up over `warmup_steps` steps, then constant."""

@@ -150,4 +150,4 @@ def _backward(decoder: Decoder, sequences: list[list[int]], width: int, total: i
     mask = torch.arange(longest - width)[None] < lengths[:, None]
     loss = functional.cross_entropy(decoder.logits(hidden[mask]), targets[mask], reduction="sum") / total
     loss.backward()
-    return float(loss)
+    return float(loss.detach())

@@ -1,0 +1,63 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.benchmarks import arithmetic
+from harness.config import RunConfig
+from harness.model.source import testbed
+from harness.training.warmup import prepare_testbed
+
+torch.set_num_threads(1)
+
+
+def small_config(**changes: object) -> RunConfig:
+    """A run of a few seconds: a barely warmed-up policy, small groups, few problems."""
+    config = RunConfig()
+    config.model.warmup.steps = 60
+    config.task.problems = 64
+    config.evaluation.benchmarks = {"arithmetic_heldout": arithmetic.Config(split="heldout", problems=6)}
+    config.evaluation.samples_per_problem = 4
+    config.evaluation.caps = [12, 24]
+    config.sampling.max_response_tokens = 12
+    config.algorithm.prompts_per_step = 8
+    config.algorithm.responses_per_prompt = 4
+    config.algorithm.updates_per_step = 4
+    config.training.steps = 4
+    config.training.evaluate_every = 2
+    config.verifier.answer_must_end = True
+    config.runtime.checkpoint_every = 2
+    config.runtime.linear_kernel = "torch"
+    config.runtime.device = "cpu"
+    for path, value in changes.items():
+        target, *parts = config, *path.split("__")
+        for part in parts[:-1]:
+            target = getattr(target, part)
+        setattr(target, parts[-1], value)
+    return config
+
+
+@pytest.fixture(scope="session")
+def make_config() -> Callable[..., RunConfig]:
+    """`small_config`: keyword `algorithm__dead_groups__policy="refill"` sets that field."""
+    return small_config
+
+
+@pytest.fixture(scope="session")
+def base_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint folder of a barely warmed-up testbed policy."""
+    config = small_config()
+    cache = tmp_path_factory.mktemp("cache")
+    return prepare_testbed(copy.deepcopy(config.model), config.task, cache, "torch")
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> testbed.Config:
+    """The testbed model's configuration with a warm-up of a second."""
+    return copy.deepcopy(small_config().model)

@@ -1,0 +1,106 @@
+"""Dynamic sampling: refills until the batch is full, is bounded, and counts every group and token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from harness.config import DeadGroupsConfig
+from harness.rollout.types import Completions
+from harness.sampling.collector import collect
+from harness.sampling.groups import Groups
+
+SIZE = 4
+
+
+def groups_of(right: list[int], first_problem: int, rewards: torch.Tensor | None = None) -> Groups:
+    """One group per entry with that many of four responses right; response i of a group has i + 1 tokens."""
+    count = len(right)
+    correct = torch.tensor([[i < n for i in range(SIZE)] for n in right])
+    lengths = torch.arange(1, SIZE + 1).repeat(count)
+    tokens = int(lengths.sum())
+    completions = Completions(
+        torch.zeros(tokens, dtype=torch.long),
+        torch.zeros(tokens),
+        torch.zeros(tokens),
+        lengths,
+        torch.ones(count * SIZE) > 0,
+    )
+    values = torch.where(correct, 1.0, -1.0) if rewards is None else rewards
+    return Groups(
+        torch.arange(first_problem, first_problem + count),
+        completions,
+        correct,
+        torch.ones_like(correct),
+        values,
+    )
+
+
+def script(*rounds: list[int]) -> Callable[[int, int], Groups]:
+    """A rollout that yields the given rounds, problems numbered on."""
+
+    def roll_out(number: int, count: int) -> Groups:
+        return groups_of(rounds[number], 10 * number)
+
+    return roll_out
+
+
+def test_keep_takes_the_first_round_as_it_is() -> None:
+    made = collect(script([0, 2, 4]), DeadGroupsConfig(policy="keep"), 3, None)
+    assert made.kept is made.first
+    assert (made.rounds, made.dead, made.unused, made.generated_tokens) == (1, 0, 0, 30)
+
+
+def test_drop_removes_dead_groups_and_does_not_refill() -> None:
+    made = collect(script([0, 2, 4]), DeadGroupsConfig(policy="drop"), 3, None)
+    assert made.kept.problems_P.tolist() == [1]
+    assert (made.rounds, made.dead, made.generated_groups) == (1, 2, 3)
+
+
+def test_refill_rolls_out_until_the_batch_is_full_and_counts_the_rest() -> None:
+    made = collect(script([0, 2, 4], [1, 4, 0], [3, 3, 3]), DeadGroupsConfig(policy="refill"), 3, None)
+    assert made.kept.problems_P.tolist() == [1, 10, 20]
+    assert made.rounds == 3
+    assert made.dead == 4
+    assert made.unused == 2
+    assert made.dead + made.unused + len(made.kept) == made.generated_groups == 9
+    assert made.generated_tokens == 90
+    assert made.first.problems_P.tolist() == [0, 1, 2]
+
+
+def test_refill_is_bounded_and_trains_on_what_it_has() -> None:
+    made = collect(script([0, 0, 2], [4, 4, 4]), DeadGroupsConfig(policy="refill", max_rounds=2), 3, None)
+    assert made.kept.problems_P.tolist() == [2]
+    assert made.rounds == 2
+    nothing = collect(script([0, 0, 0]), DeadGroupsConfig(policy="refill", max_rounds=1), 3, None)
+    assert len(nothing.kept) == 0
+
+
+def test_surplus_can_be_carried_to_the_next_step() -> None:
+    config = DeadGroupsConfig(policy="refill", surplus="carry")
+    made = collect(script([0, 2, 0], [1, 3, 2]), config, 3, None)
+    assert made.surplus is not None
+    assert made.surplus.problems_P.tolist() == [12]
+    assert made.unused == 0
+    after = collect(script([2, 2, 0]), config, 3, made.surplus)
+    assert after.kept.problems_P.tolist() == [12, 0, 1]
+    assert after.rounds == 1
+
+
+@pytest.mark.parametrize(("metric", "live"), [("accuracy", [1]), ("reward", [0, 1])])
+def test_a_group_may_be_dead_by_accuracy_and_alive_by_shaped_reward(metric: str, live: list[int]) -> None:
+    shaped = torch.tensor([[1.0, 1.0, 0.5, 1.0], [1.0, 1.0, -1.0, -1.0], [-1.0, -1.0, -1.0, -1.0]])
+    groups = groups_of([4, 2, 0], 0, shaped)
+    made = collect(lambda number, count: groups, DeadGroupsConfig(policy="drop", metric=metric), 3, None)
+    assert made.kept.problems_P.tolist() == live
+
+
+def test_selecting_groups_keeps_their_tokens_together() -> None:
+    groups = groups_of([1, 2, 3], 0)
+    groups.completions.tokens_N = torch.arange(30)
+    chosen = groups.select(torch.tensor([2, 0]))
+    assert chosen.completions.token_lists()[0] == [20]
+    assert chosen.completions.token_lists()[4] == [0]
+    assert chosen.completions.token_lists()[7] == [6, 7, 8, 9]

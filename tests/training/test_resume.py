@@ -1,0 +1,132 @@
+"""Exact resume: N steps equal k steps, a resume, and N - k steps, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.config import RunConfig
+from harness.grading import Grader
+from harness.registry import kinds, member
+from harness.store import ResultStore, RunDir
+from harness.training.loop import Trainer
+
+CURRICULUM = "harness.sampling.curriculum"
+VARIANTS: dict[str, dict[str, object]] = {
+    "naive": {},
+    "refill": {"algorithm__dead_groups__policy": "refill"},
+    "refill with carried surplus": {
+        "algorithm__dead_groups__policy": "refill",
+        "algorithm__dead_groups__surplus": "carry",
+    },
+    "drop, two epochs, KL": {
+        "algorithm__dead_groups__policy": "drop",
+        "algorithm__epochs_per_step": 2,
+        "algorithm__kl": member("harness.objective.kl", "k3").Config(coefficient=0.01),
+    },
+}
+
+
+def train(config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None) -> Trainer:
+    """Train until the end, or until the step after which a stop signal comes."""
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, run, folder, "torch", grader)
+    complete = trainer.train(lambda: trainer.step == stop_after, attempt=0)
+    grader.close()
+    assert complete == (stop_after is None)
+    return trainer
+
+
+def assert_equal(a: object, b: object, path: str = "state") -> None:
+    if isinstance(a, torch.Tensor):
+        assert isinstance(b, torch.Tensor)
+        assert torch.equal(a, b), path
+    elif isinstance(a, dict):
+        assert isinstance(b, dict)
+        assert a.keys() == b.keys(), path
+        for key in a:
+            if key != "seconds":
+                assert_equal(a[key], b[key], f"{path}.{key}")
+    elif isinstance(a, list):
+        assert isinstance(b, list)
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            assert_equal(x, y, f"{path}[{i}]")
+    elif hasattr(a, "__dict__"):
+        assert_equal(vars(a), vars(b), path)
+    elif hasattr(a, "tolist"):
+        np.testing.assert_array_equal(a, b, err_msg=path)
+    else:
+        assert a == b, path
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_stop_and_resume_is_bit_identical(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, name: str
+) -> None:
+    config = make_config(training__steps=5, training__evaluate_every=5, **VARIANTS[name])
+    store = ResultStore(tmp_path)
+    straight = train(config, store.run("a" * 16), base_policy)
+    train(config, store.run("b" * 16), base_policy, stop_after=3)
+    resumed = train(config, store.run("b" * 16), base_policy)
+    assert_equal(straight.state(), resumed.state())
+    timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
+    assert straight.run.steps()[timeless].equals(resumed.run.steps()[timeless])
+    first, second = (run.samples("arithmetic_heldout", 5) for run in (straight.run, resumed.run))
+    assert first.equals(second)
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(CURRICULUM)))
+def test_every_curriculum_survives_a_resume(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, kind: str
+) -> None:
+    config = make_config(
+        training__steps=4, training__evaluate_every=4, algorithm__curriculum=member(CURRICULUM, kind).Config()
+    )
+    store = ResultStore(tmp_path)
+    straight = train(config, store.run("a" * 16), base_policy)
+    train(config, store.run("b" * 16), base_policy, stop_after=2)
+    assert_equal(straight.state(), train(config, store.run("b" * 16), base_policy).state())
+
+
+def test_a_kill_between_checkpoints_repeats_the_lost_steps(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    config = make_config(training__steps=4, runtime__checkpoint_every=2)
+    store = ResultStore(tmp_path)
+    straight = train(config, store.run("a" * 16), base_policy)
+    killed = store.run("b" * 16)
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, killed, base_policy, "torch", grader)
+
+    class Killed(Exception):
+        """Stands for SIGKILL: nothing after it runs."""
+
+    def kill() -> bool:
+        if trainer.step == 3:
+            raise Killed
+        return False
+
+    with pytest.raises(Killed):
+        trainer.train(kill, attempt=0)
+    resumed = train(config, killed, base_policy)
+    assert_equal(straight.state(), resumed.state())
+    assert killed.steps()["step"].tolist() == [1, 2, 3, 4]
+
+
+def test_the_final_checkpoint_is_an_ordinary_transformers_model(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    trainer = train(make_config(training__steps=1), ResultStore(tmp_path).run("a" * 16), base_policy)
+    folder = trainer.run.checkpoints()[-1][1] / "policy"
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(r"7+8*3:________\boxed{5}<eos>")["input_ids"]
+    assert tokenizer.decode(ids, skip_special_tokens=True) == r"7+8*3:________\boxed{5}"
+    with torch.no_grad():
+        expected = trainer.policy.decoder.logits(trainer.policy.decoder.hidden(torch.tensor([ids])))
+        torch.testing.assert_close(model(torch.tensor([ids])).logits[0], expected, atol=1e-4, rtol=1e-4)

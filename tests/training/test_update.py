@@ -1,0 +1,200 @@
+"""Optimiser updates: the gradient of the declared loss, whatever the batching, and exact skipping of what cannot matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from harness.config import RunConfig
+from harness.model.policy import NativePolicy
+from harness.objective.objective import Objective
+from harness.registry import kinds, member
+from harness.rollout.types import Completions
+from harness.sampling.groups import Groups
+from harness.training.update import NumericalFault, Updater
+
+AGGREGATION = "harness.objective.aggregation"
+
+
+def random_groups(groups: int, size: int, seed: int = 0) -> tuple[Groups, list[list[int]]]:
+    """Random responses with random lengths and rewards; one group all right, one all wrong, some truncated."""
+    rng = np.random.default_rng(seed)
+    lengths = torch.from_numpy(rng.integers(1, 13, groups * size))
+    total = int(lengths.sum())
+    correct = torch.from_numpy(rng.random((groups, size)) < 0.5)
+    correct[0], correct[1] = True, False
+    completions = Completions(
+        tokens_N=torch.from_numpy(rng.integers(2, 22, total)),
+        log_probs_N=torch.from_numpy(rng.normal(-2.0, 0.3, total)).float(),
+        entropy_N=torch.ones(total),
+        lengths_R=lengths,
+        finished_R=lengths < 12,
+    )
+    rewards = torch.where(correct, 1.0, -1.0)
+    prompts = [rng.integers(2, 22, 6 + i % 3).tolist() for i in range(groups)]
+    return Groups(torch.arange(groups), completions, correct, torch.ones_like(correct), rewards), prompts
+
+
+def gradient(
+    config: RunConfig, folder: Path, groups: Groups, prompts: list[list[int]], micro_batch_tokens: int = 4096
+) -> tuple[torch.Tensor, float]:
+    """The gradient of one update over all groups (nothing is clipped, no step is taken), and the loss."""
+    config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), 1
+    config.optimizer.max_gradient_norm = 1e9
+    config.runtime.micro_batch_tokens = micro_batch_tokens
+    policy = NativePolicy.load(folder, "torch")
+    updater = Updater(config, policy, Objective(config.algorithm))
+    updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    stats = updater.train(1, groups, prompts)
+    flat = torch.cat([p.grad.reshape(-1) for p in policy.parameters() if p.grad is not None])
+    return flat.clone(), stats.losses[0]
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(AGGREGATION)))
+def test_the_gradient_does_not_depend_on_micro_batches(
+    make_config: Callable[..., RunConfig], base_policy: Path, kind: str
+) -> None:
+    config = make_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
+    groups, prompts = random_groups(6, 4)
+    whole, loss = gradient(config, base_policy, groups, prompts)
+    split, split_loss = gradient(config, base_policy, groups, prompts, micro_batch_tokens=25)
+    assert float(whole.norm()) > 0
+    torch.testing.assert_close(split, whole, atol=1e-6, rtol=1e-4)
+    assert loss == pytest.approx(split_loss, abs=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["score", "mask"])
+def test_the_gradient_is_that_of_the_loss_written_out(
+    make_config: Callable[..., RunConfig], base_policy: Path, policy: str
+) -> None:
+    """GRPO by the definition, response by response, without any of the machinery: mean_i (1/len_i) Σ_t -min(ρA, clip(ρ)A)."""
+    config = make_config(algorithm__overlong__policy=policy)
+    groups, prompts = random_groups(5, 4, seed=1)
+    actual, loss = gradient(config, base_policy, groups, prompts)
+
+    model = NativePolicy.load(base_policy, "torch")
+    rewards = groups.rewards_PG.double()
+    z = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-6)
+    terms, responses = [], groups.completions.token_lists()
+    old = groups.completions.log_probs_N.split(groups.completions.lengths_R.tolist())
+    for i, tokens in enumerate(responses):
+        if policy == "mask" and not groups.completions.finished_R[i]:
+            continue
+        ids = torch.tensor([prompts[i // 4] + tokens])
+        logits = model.decoder.logits(model.decoder.hidden(ids[:, :-1]))
+        log_probs = logits.log_softmax(-1)[len(prompts[i // 4]) - 1 :].gather(
+            -1, torch.tensor(tokens)[:, None]
+        )[:, 0]
+        ratio, advantage = (log_probs - old[i]).exp(), z.reshape(-1)[i].float()
+        gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+        terms.append(-gain.mean() / len(responses))
+    total = torch.stack(terms).sum()
+    total.backward()
+    expected = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None])
+    assert loss == pytest.approx(float(total), abs=1e-5)
+    torch.testing.assert_close(actual, expected, atol=2e-6, rtol=1e-3)
+
+
+def test_skipping_dead_responses_changes_nothing(
+    make_config: Callable[..., RunConfig], base_policy: Path
+) -> None:
+    groups, prompts = random_groups(6, 4, seed=2)
+    skipping, loss = gradient(make_config(), base_policy, groups, prompts)
+
+    class Computing(Objective):
+        skips_zero_advantage = False  # type: ignore[assignment]
+
+    config = make_config()
+    config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), 1
+    config.optimizer.max_gradient_norm = 1e9
+    policy = NativePolicy.load(base_policy, "torch")
+    updater = Updater(config, policy, Computing(config.algorithm))
+    updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    stats = updater.train(1, groups, prompts)
+    full = torch.cat([p.grad.reshape(-1) for p in policy.parameters() if p.grad is not None])
+    torch.testing.assert_close(skipping, full, atol=1e-7, rtol=1e-5)
+    assert loss == pytest.approx(stats.losses[0], abs=1e-7)
+
+
+def test_the_gradient_does_not_depend_on_the_order_within_groups(
+    make_config: Callable[..., RunConfig], base_policy: Path
+) -> None:
+    groups, prompts = random_groups(5, 4, seed=3)
+    order = torch.tensor([2, 0, 3, 1])
+    rows = (torch.arange(5)[:, None] * 4 + order).reshape(-1)
+    shuffled = Groups(
+        groups.problems_P,
+        groups.completions.select(rows),
+        groups.correct_PG[:, order],
+        groups.answered_PG[:, order],
+        groups.rewards_PG[:, order],
+    )
+    first, _ = gradient(make_config(), base_policy, groups, prompts)
+    second, _ = gradient(make_config(), base_policy, shuffled, prompts)
+    torch.testing.assert_close(first, second, atol=1e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+def test_a_kl_term_against_the_start_policy_has_no_first_order_effect_at_the_start(
+    make_config: Callable[..., RunConfig], base_policy: Path, estimator: str
+) -> None:
+    """At π = π_ref the gradients of k2 and k3 vanish, and k1's is the score, which is why it is no penalty as a loss."""
+    groups, prompts = random_groups(4, 4, seed=4)
+    plain, _ = gradient(make_config(), base_policy, groups, prompts)
+    config = make_config(algorithm__kl=member("harness.objective.kl", estimator).Config(coefficient=0.5))
+    with_kl, _ = gradient(config, base_policy, groups, prompts)
+    same = torch.allclose(plain, with_kl, atol=1e-5)
+    assert same == (estimator != "k1")
+
+
+def test_an_update_without_gradient_still_counts_and_decays_momentum(
+    make_config: Callable[..., RunConfig], base_policy: Path
+) -> None:
+    config = make_config(algorithm__prompts_per_step=2, algorithm__updates_per_step=1)
+    groups, prompts = random_groups(2, 4)  # the first is all right, the second all wrong
+    updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
+    stats = updater.train(1, groups, prompts)
+    assert stats.updates == 1
+    assert stats.gradient_groups == 0
+    assert stats.gradient_norms == [0.0]
+
+
+def test_warm_up_counts_rollout_steps(make_config: Callable[..., RunConfig], base_policy: Path) -> None:
+    config = make_config(optimizer__warmup_steps=4, optimizer__learning_rate=1e-3)
+    updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
+    assert [updater.learning_rate(step) for step in (1, 2, 4, 9)] == pytest.approx([2.5e-4, 5e-4, 1e-3, 1e-3])
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run(
+    make_config: Callable[..., RunConfig], base_policy: Path
+) -> None:
+    groups, prompts = random_groups(4, 4)
+    groups.completions.log_probs_N[:] = -float("inf")
+    config = make_config(algorithm__prompts_per_step=4, algorithm__updates_per_step=1)
+    updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
+    with pytest.raises(NumericalFault, match=r"optimizer\.learning_rate"):
+        updater.train(1, groups, prompts)
+
+
+@pytest.mark.parametrize("old_log_probs", ["sampler", "recomputed"])
+def test_truncated_importance_weights_are_one_where_the_engine_agrees(
+    make_config: Callable[..., RunConfig], base_policy: Path, old_log_probs: str
+) -> None:
+    groups, prompts = random_groups(4, 4, seed=5)
+    policy = NativePolicy.load(base_policy, "torch")
+    repeated = [prompt for prompt in prompts for _ in range(4)]
+    with torch.no_grad():
+        exact, _ = policy.token_log_probs(repeated, groups.completions.tokens_N, groups.completions.lengths_R)
+    groups.completions.log_probs_N = exact
+    plain, _ = gradient(make_config(), base_policy, groups, prompts)
+    changes: dict[str, Any] = {
+        "algorithm__engine_correction__kind": "token",
+        "algorithm__engine_correction__old_log_probs": old_log_probs,
+    }
+    corrected, _ = gradient(make_config(**changes), base_policy, groups, prompts)
+    torch.testing.assert_close(plain, corrected, atol=1e-6, rtol=1e-3)
