@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from analysis.plan import Arm, Plan
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
     """Setting to its sorted values, for arms that vary the same one or two settings; None where they do not.
 
-    ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the
-    base value.
+    ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the base
+    value. Arms without a parent (a multirun) have no changes; their overrides ``setting=value`` are compared.
     """
-    keys = sorted({key for arm in plan.arms for key in arm.changes})
-    if plan.design != "arms" or not 1 <= len(keys) <= 2:
+    if plan.design != "arms":
+        return None
+    found = sorted({key for arm in plan.arms for key in (arm.changes or _overrides(arm))})
+    keys = [key for key in found if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
+    if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
         return None
     points = [tuple(grid_value(plan, arm, key) for key in keys) for arm in plan.arms]
-    if len(set(points)) < len(points) or len(points) < 3:
+    if len(set(map(str, points))) < len(points):
         return None
     return {key: _ordered([point[i] for point in points]) for i, key in enumerate(keys)}
 
 
 def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
-    """The value of a setting in an arm."""
+    """The value of a setting in an arm, None where nothing says it."""
     if key in arm.changes:
         return arm.changes[key][-1]
+    overrides = _overrides(arm)
+    if key in overrides:
+        return overrides[key]
     return next((other.changes[key][0] for other in plan.arms if key in other.changes), None)
+
+
+def _overrides(arm: Arm) -> dict[str, Any]:
+    pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
+    found = {key: value for key, _, value in pairs if key != "seed"}
+    return {key: float(value) if _NUMBER.fullmatch(value) else value for key, value in found.items()}
 
 
 def _ordered(values: list[Any]) -> list[Any]:

@@ -35,6 +35,7 @@ class Arm:
     published: Published | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     group: str | None = None
+    overrides: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,4 +120,5 @@ def _parse_arm(raw: Mapping[str, Any]) -> Arm:
         else Published(float(published["value"]), str(published["unit"]), str(published["source"])),
         changes=dict(raw.get("changes") or {}),
         group=raw.get("group"),
+        overrides=tuple(raw.get("overrides") or ()),
     )

@@ -107,6 +107,14 @@ def test_factorial_and_grid_tables(tmp_path):
     assert grid is not None
     assert [c.header for c in grid.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     assert [row["setting"] for row in grid.rows] == ["0.2", "0.28"]
+    for arm, (clip, rate) in zip(
+        plan["arms"], [(a, b) for a in (0.2, 0.28) for b in (1e-4, 3e-4)], strict=True
+    ):
+        arm |= {"changes": {}, "overrides": [f"algorithm.clip={clip}", f"lr={rate}", "seed=0"]}
+    store.write_plan("ladder", plan)
+    swept = grid_table(results_of(load_experiment(tmp_path, "ladder")))
+    assert swept is not None
+    assert [c.header for c in swept.columns] == ["algorithm.clip \\ lr", "0.0001", "0.0003"]
 
 
 def test_checkpoint_rules():
