@@ -1,0 +1,140 @@
+"""A toy policy (a table of logits) and the update of any algorithm on it, in float64, over any split into micro-batches and ranks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from harness.compose import compose_run, options
+from harness.config import AlgorithmConfig
+from harness.objective.objective import Objective
+from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+
+STATES, VOCABULARY = 7, 5
+
+
+@functools.cache
+def algorithm(name: str) -> AlgorithmConfig:
+    return compose_run([f"algorithm={name}", "sampling.max_response_tokens=12"]).algorithm
+
+
+SYSTEMS = options("algorithm")
+
+
+@dataclass
+class Sample:
+    """P groups of G responses of a table policy: token t of the flat array was drawn in state `states_N[t]`."""
+
+    rewards_PG: torch.Tensor
+    correct_PG: torch.Tensor
+    lengths_PG: torch.Tensor
+    states_N: torch.Tensor
+    tokens_N: torch.Tensor
+    old_N: torch.Tensor
+    reference_N: torch.Tensor
+    values_N: torch.Tensor
+    table: torch.Tensor
+
+    @property
+    def responses(self) -> int:
+        return self.lengths_PG.numel()
+
+    @property
+    def group_R(self) -> torch.Tensor:
+        return torch.arange(len(self.lengths_PG)).repeat_interleave(self.lengths_PG.shape[1])
+
+    def log_probs(self, table: torch.Tensor) -> torch.Tensor:
+        return table.log_softmax(-1)[self.states_N, self.tokens_N]
+
+    def entropy(self, table: torch.Tensor) -> torch.Tensor:
+        log_probs = table.log_softmax(-1)
+        return -(log_probs.exp() * log_probs).sum(-1)[self.states_N]
+
+    def batch(self, objective: Objective) -> RolloutBatch:
+        penalty = objective.kl_penalty(self.old_N, self.reference_N)
+        return RolloutBatch(
+            rewards_PG=self.rewards_PG,
+            correct_PG=self.correct_PG,
+            lengths_PG=self.lengths_PG,
+            counted_PG=torch.ones_like(self.correct_PG),
+            components_PGC=torch.stack([self.rewards_PG, self.correct_PG * 0.1, -self.lengths_PG / 40.0], -1),
+            kl_penalty_N=penalty,
+            values_N=self.values_N,
+        )
+
+
+def sample(
+    groups: int = 4, size: int = 4, seed: int = 0, drift: float = 0.4, continuous: bool = True
+) -> Sample:
+    """Random responses; `drift` moves the old and reference policies away from the current one."""
+    rng = np.random.default_rng(seed)
+    lengths = torch.from_numpy(rng.integers(1, 7, (groups, size)))
+    total = int(lengths.sum())
+    correct = torch.from_numpy(rng.random((groups, size)) < 0.5)
+    rewards = torch.where(correct, 1.0, -1.0).double()
+    if continuous:
+        rewards = rewards + torch.from_numpy(rng.normal(0, 0.2, (groups, size)))
+    table = torch.from_numpy(rng.normal(0, 0.7, (STATES, VOCABULARY)))
+    result = Sample(
+        rewards, correct, lengths,
+        torch.from_numpy(rng.integers(0, STATES, total)), torch.from_numpy(rng.integers(0, VOCABULARY, total)),
+        torch.empty(0), torch.empty(0), torch.from_numpy(rng.normal(0, 0.5, total)), table,
+    )  # fmt: skip
+    result.old_N = result.log_probs(table) + drift * torch.from_numpy(rng.normal(0, 1, total))
+    result.reference_N = result.log_probs(table) + drift * torch.from_numpy(rng.normal(0, 1, total))
+    return result
+
+
+def total_counts(objective: Objective, data: Sample, shards: Sequence[torch.Tensor]) -> TokenCounts:
+    """The update's denominators, added over shards of responses (ranks)."""
+    lengths, correct = data.lengths_PG.reshape(-1), data.correct_PG.reshape(-1)
+    parts = [objective.count(lengths[rows], data.group_R[rows], correct[rows]) for rows in shards]
+    return functools.reduce(lambda a, b: a + b, parts)
+
+
+def loss(
+    objective: Objective,
+    data: Sample,
+    table: torch.Tensor,
+    parts: Sequence[torch.Tensor] | None = None,
+    shards: Sequence[torch.Tensor] | None = None,
+    advantages_N: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The update's loss: `shards` are the ranks' responses (weights are made per shard), `parts` the micro-batches."""
+    everything = torch.arange(data.responses)
+    shards = [everything] if shards is None else shards
+    lengths, correct = data.lengths_PG.reshape(-1), data.correct_PG.reshape(-1)
+    if advantages_N is None:
+        advantages_N = objective.advantages(data.batch(objective), torch.float64)
+    counts = total_counts(objective, data, shards)
+    weights_R, likelihood_R = torch.zeros(data.responses).double(), None
+    for rows in shards:
+        weights_R[rows] = objective.weights(lengths[rows], data.group_R[rows], counts)
+    likelihood_R = objective.likelihood_weights(lengths, correct, counts)
+    response_N = everything.repeat_interleave(lengths)
+    log_probs, entropy = data.log_probs(table), data.entropy(table)
+    total = table.sum() * 0
+    for rows in [everything] if parts is None else parts:
+        index = torch.cat([(response_N == row).nonzero()[:, 0] for row in rows.tolist()])
+        local = torch.arange(len(rows)).repeat_interleave(lengths[rows])
+        batch = TokenBatch(
+            response_N=local,
+            old_log_probs_N=data.old_N[index],
+            advantages_N=advantages_N[index],
+            weights_N=weights_R[rows][local],
+            reference_log_probs_N=data.reference_N[index] if objective.needs_reference else None,
+            likelihood_weights_N=None if likelihood_R is None else likelihood_R[rows][local],
+            group_N=data.group_R[rows][local],
+        )
+        total = total + objective(log_probs[index], batch, entropy[index])[0]
+    return total
+
+
+def gradient(objective: Objective, data: Sample, **options: object) -> torch.Tensor:
+    table = data.table.clone().requires_grad_()
+    (result,) = torch.autograd.grad(loss(objective, data, table, **options), table)  # type: ignore[arg-type]
+    return result

@@ -1,0 +1,179 @@
+"""What every member of a family must satisfy; a new member is tested by being there."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from objective_support import SYSTEMS, algorithm, gradient, sample
+
+from harness.objective.objective import Objective
+from harness.objective.types import TokenBatch
+from harness.registry import kinds, member
+
+ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
+AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
+
+
+def advantages(kind: str, data: object = None, **settings: object) -> torch.Tensor:
+    module = member(ADVANTAGE, kind)
+    data = data or sample()
+    batch = data.batch(Objective(algorithm("grpo")))  # type: ignore[attr-defined]
+    return module.advantages(batch, module.Config(**settings))
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(ADVANTAGE)))
+def test_advantages_are_finite_float64_one_a_token(kind: str) -> None:
+    data = sample(seed=3)
+    result = advantages(kind, data)
+    assert result.dtype == torch.float64
+    assert result.shape == (int(data.lengths_PG.sum()),)
+    assert result.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(ADVANTAGE)))
+def test_advantages_follow_a_permutation_within_each_group(kind: str) -> None:
+    data = sample(seed=4)
+    order = torch.stack([torch.randperm(data.lengths_PG.shape[1]) for _ in range(len(data.lengths_PG))])
+    lengths = data.lengths_PG.reshape(-1)
+    rows = (order + torch.arange(len(order))[:, None] * order.shape[1]).reshape(-1)
+    starts = lengths.cumsum(0) - lengths
+    index = torch.cat([torch.arange(int(starts[r]), int(starts[r] + lengths[r])) for r in rows.tolist()])
+    shuffled = sample(seed=4)
+    for name in ("rewards_PG", "correct_PG", "lengths_PG"):
+        setattr(shuffled, name, getattr(data, name).gather(1, order))
+    for name in ("states_N", "tokens_N", "old_N", "reference_N", "values_N"):
+        setattr(shuffled, name, getattr(data, name)[index])
+    torch.testing.assert_close(
+        advantages(kind, shuffled), advantages(kind, data)[index], rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(ADVANTAGE)))
+def test_uncounted_responses_have_no_advantage(kind: str) -> None:
+    module, data = member(ADVANTAGE, kind), sample(seed=5)
+    batch = data.batch(Objective(algorithm("grpo")))
+    batch.counted_PG = torch.arange(4).expand(4, 4) != 2
+    result = module.advantages(batch, module.Config())
+    assert (result[~batch.per_token(batch.counted_PG)] == 0).all()
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(ADVANTAGE)))
+def test_a_group_with_equal_returns_has_exactly_zero_advantage(kind: str) -> None:
+    module = member(ADVANTAGE, kind)
+    if not getattr(module, "DEAD_GROUPS_VANISH", True):
+        pytest.skip(f"{kind} says it gives dead groups gradient, and why")
+    data = sample(seed=6)
+    data.rewards_PG[1] = 0.1 + 0.2  # a value whose mean is not exact in binary
+    batch = data.batch(Objective(algorithm("grpo")))
+    assert batch.components_PGC is not None
+    batch.components_PGC[1] = batch.components_PGC[1, :1]
+    result = module.advantages(batch, module.Config())
+    dead = batch.response_N // 4 == 1
+    assert (result[dead] == 0).all()
+    assert (result[~dead] != 0).any()
+
+
+def token_batch(advantages: torch.Tensor) -> TokenBatch:
+    number = len(advantages)
+    return TokenBatch(
+        response_N=torch.arange(number),
+        old_log_probs_N=torch.full((number,), -1.0, dtype=torch.float64),
+        advantages_N=advantages,
+        weights_N=torch.ones(number).double(),
+        reference_log_probs_N=torch.full((number,), -1.0, dtype=torch.float64),
+        group_N=torch.arange(number) // 2,
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(SURROGATE)))
+def test_at_ratio_one_a_surrogate_pushes_along_the_advantage(kind: str) -> None:
+    module = member(SURROGATE, kind)
+    advantages_N = torch.tensor([1.0, -1.0, 2.0, -2.0], dtype=torch.float64)
+    log_probs = torch.full((4,), -1.0, dtype=torch.float64, requires_grad=True)
+    batch = token_batch(advantages_N)
+    loss = module.token_loss(log_probs, log_probs - batch.old_log_probs_N, batch, module.Config())
+    assert loss.shape == (4,)
+    (slope,) = torch.autograd.grad(loss.sum(), log_probs)
+    if getattr(module, "PAIRS", False):  # a preference loss knows only the sign
+        assert (slope.sign() == -advantages_N.sign()).all()
+    else:
+        torch.testing.assert_close(slope, -advantages_N)
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(SURROGATE)))
+def test_a_surrogate_gives_zero_advantage_no_gradient(kind: str) -> None:
+    module = member(SURROGATE, kind)
+    log_probs = torch.full((4,), -0.7, dtype=torch.float64, requires_grad=True)
+    batch = token_batch(torch.zeros(4, dtype=torch.float64))
+    loss = module.token_loss(log_probs, log_probs - batch.old_log_probs_N, batch, module.Config())
+    assert (torch.autograd.grad(loss.sum(), log_probs)[0] == 0).all()
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(SURROGATE)))
+def test_a_surrogate_accepts_no_tokens(kind: str) -> None:
+    module = member(SURROGATE, kind)
+    empty = torch.zeros(0, dtype=torch.float64)
+    assert module.token_loss(empty, empty, token_batch(empty), module.Config()).shape == (0,)
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(AGGREGATION)))
+def test_aggregation_weights_are_positive_and_scale_free(kind: str) -> None:
+    module = member(AGGREGATION, kind)
+    lengths, groups = torch.tensor([3, 0, 5, 2]), torch.tensor([7, 7, 9, 9])
+    objective = Objective(algorithm("grpo"))
+    objective.config.aggregation, objective._aggregation = module.Config(), module
+    weights = objective.weights(lengths, groups, objective.count(lengths, groups))
+    assert weights.dtype == torch.float64
+    assert (weights[lengths > 0] > 0).all()
+    assert weights.isfinite().all()
+
+
+def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
+    # A loss of 1 on every token has the mean 1 under every "mean"; constant_sum gives tokens / (C responses).
+    lengths, groups = torch.tensor([3, 1, 5, 2]), torch.tensor([0, 0, 1, 1])
+    for kind in sorted(kinds(AGGREGATION)):
+        module = member(AGGREGATION, kind)
+        objective = Objective(algorithm("grpo"))
+        objective.config.aggregation, objective._aggregation = module.Config(), module
+        weights = objective.weights(lengths, groups, objective.count(lengths, groups))
+        expected = 11 / 4 if kind == "constant_sum" else 1.0
+        assert float((weights * lengths).sum()) == pytest.approx(expected), kind
+    algorithm.cache_clear()
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(KL)))
+def test_a_kl_estimate_vanishes_at_equality_and_averages_to_the_divergence(kind: str) -> None:
+    module = member(KL, kind)
+    same = torch.tensor([-1.0, -2.0], dtype=torch.float64)
+    assert module.estimate(same, same).tolist() == [0.0, 0.0]
+    policy = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    reference = torch.tensor([0.48, 0.33, 0.19], dtype=torch.float64)
+    expected = float((policy * (policy / reference).log()).sum())
+    estimate = float((policy * module.estimate(policy.log(), reference.log())).sum())
+    # k1 and k3 are unbiased; k2 is so to second order in the log-ratio
+    assert estimate == pytest.approx(expected, rel=1e-9 if kind != "k2" else 0.1)
+
+
+def test_only_k2_has_the_gradient_of_the_divergence() -> None:
+    reference = torch.tensor([0.48, 0.33, 0.19], dtype=torch.float64)
+    theta = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64, requires_grad=True)
+    policy = theta.softmax(0)
+    (exact,) = torch.autograd.grad((policy * (policy.log() - reference.log())).sum(), theta)
+    gradients = {}
+    for kind in kinds(KL):
+        # The expectation over sampled tokens of the estimator's gradient: samples are not differentiated through.
+        theta = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64, requires_grad=True)
+        log_probs = theta.log_softmax(0)
+        estimate = member(KL, kind).estimate(log_probs, reference.log())
+        (gradients[kind],) = torch.autograd.grad((log_probs.exp().detach() * estimate).sum(), theta)
+    torch.testing.assert_close(gradients["k2"], exact)
+    torch.testing.assert_close(gradients["k3_k2"], exact)
+    torch.testing.assert_close(gradients["k1"], torch.zeros(3).double(), atol=1e-15, rtol=0)
+    assert not torch.allclose(gradients["k3"], exact)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_system_has_a_finite_gradient(name: str) -> None:
+    result = gradient(Objective(algorithm(name)), sample(seed=7, drift=0.1))
+    assert result.isfinite().all()
+    assert float(result.abs().max()) > 0

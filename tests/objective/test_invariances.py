@@ -1,0 +1,162 @@
+"""The gradient does not depend on micro-batches, padding, the order within a group or ranks, except where it is defined to."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+import torch.multiprocessing as multiprocessing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from objective_support import SYSTEMS, algorithm, gradient, loss, sample
+
+from harness.objective.objective import Objective
+
+
+def split(rows: list[int], cuts: list[int]) -> list[torch.Tensor]:
+    edges = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
+    return [torch.tensor(rows[a:b]) for a, b in itertools.pairwise(edges)]
+
+
+def groups_kept_whole(order: list[int], cuts: list[int]) -> list[torch.Tensor]:
+    parts = split(order, cuts)
+    return [(part[:, None] * 4 + torch.arange(4)).reshape(-1) for part in parts]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(SYSTEMS),
+    seed=st.integers(0, 10_000),
+    order=st.permutations(range(16)),
+    cuts=st.lists(st.integers(0, 16), max_size=5),
+)
+def test_any_split_into_micro_batches_has_the_same_gradient(
+    name: str, seed: int, order: list[int], cuts: list[int]
+) -> None:
+    objective, data = Objective(algorithm(name)), sample(seed=seed)
+    parts = split(list(order), cuts)
+    if objective.pairs:
+        parts = groups_kept_whole([row for row in order if row < 4], cuts)
+    torch.testing.assert_close(
+        gradient(objective, data, parts=parts), gradient(objective, data), rtol=1e-10, atol=1e-12
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(name=st.sampled_from(SYSTEMS), seed=st.integers(0, 10_000), cut=st.integers(1, 3))
+def test_any_split_into_ranks_has_the_same_gradient(name: str, seed: int, cut: int) -> None:
+    objective, data = Objective(algorithm(name)), sample(seed=seed)
+    if objective.config.aggregation.kind == "microbatch_token_mean":
+        return  # declared micro-batches are cut on each rank: see below
+    shards = [torch.arange(4 * cut), torch.arange(4 * cut, 16)]
+    torch.testing.assert_close(
+        gradient(objective, data, shards=shards, parts=shards),
+        gradient(objective, data),
+        rtol=1e-10,
+        atol=1e-12,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), order=st.permutations(range(4)), name=st.sampled_from(SYSTEMS))
+def test_the_order_of_groups_does_not_matter(seed: int, order: list[int], name: str) -> None:
+    objective, data = Objective(algorithm(name)), sample(seed=seed)
+    if objective.config.aggregation.kind == "microbatch_token_mean":
+        return
+    shuffled = sample(seed=seed)
+    lengths = data.lengths_PG.reshape(-1)
+    starts = lengths.cumsum(0) - lengths
+    rows = [4 * group + i for group in order for i in range(4)]
+    index = torch.cat([torch.arange(int(starts[r]), int(starts[r] + lengths[r])) for r in rows])
+    for field in ("rewards_PG", "correct_PG", "lengths_PG"):
+        setattr(shuffled, field, getattr(data, field)[list(order)])
+    for field in ("states_N", "tokens_N", "old_N", "reference_N", "values_N"):
+        setattr(shuffled, field, getattr(data, field)[index])
+    torch.testing.assert_close(
+        gradient(objective, shuffled), gradient(objective, data), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_declared_micro_batches_are_the_mean_of_their_token_means() -> None:
+    # The one scope that depends on micro-batches does so exactly as stated: whole-update loss = mean over declared micro-batches of
+    # (sum of token losses / tokens), micro-batches cut in order at `micro_batch_tokens`.
+    objective, data = Objective(algorithm("dapo_microbatch")), sample(seed=1)
+    objective.config.aggregation.micro_batch_tokens = 9
+    lengths = data.lengths_PG.reshape(-1).tolist()
+    parts: list[list[int]] = [[]]
+    for row, length in enumerate(lengths):
+        if parts[-1] and sum(lengths[r] for r in parts[-1]) + length > 9:
+            parts.append([])
+        parts[-1].append(row)
+    assert len(parts) > 3
+    advantages = objective.advantages(data.batch(objective), torch.float64)
+    plain = Objective(algorithm("dapo"))
+    expected = torch.zeros(())
+    for part in parts:
+        rows = torch.tensor(part)
+        mask = torch.zeros(16).double()
+        mask[rows] = 1
+        response_N = torch.arange(16).repeat_interleave(data.lengths_PG.reshape(-1))
+        whole = loss(plain, data, data.table, advantages_N=advantages * mask[response_N])
+        tokens = sum(lengths)
+        expected = expected + whole * tokens / sum(lengths[r] for r in part) / len(parts)
+    torch.testing.assert_close(loss(objective, data, data.table, advantages_N=advantages), expected)
+    algorithm.cache_clear()
+
+
+def test_another_declared_micro_batch_is_another_gradient() -> None:
+    objective, data = Objective(algorithm("dapo_microbatch")), sample(seed=2)
+    objective.config.aggregation.micro_batch_tokens = 6
+    small = gradient(objective, data)
+    objective.config.aggregation.micro_batch_tokens = 10_000
+    large = gradient(objective, data)
+    assert not torch.allclose(small, large)
+    torch.testing.assert_close(
+        large, gradient(Objective(algorithm("dapo")), data)
+    )  # one micro-batch: the batch mean
+    algorithm.cache_clear()
+
+
+def test_padding_changes_no_log_probability(base_policy: Path) -> None:
+    from harness.model.policy import NativePolicy
+
+    policy = NativePolicy.load(base_policy, "torch")
+    prompts, tokens = [[5, 6, 7, 8]] * 2, torch.tensor([3, 4, 5, 6, 7, 8, 9, 10, 11])
+    lengths = torch.tensor([2, 7])
+    together, _ = policy.token_log_probs(prompts, tokens, lengths)
+    alone, _ = policy.token_log_probs(prompts[:1], tokens[:2], lengths[:1])
+    torch.testing.assert_close(together[:2], alone, rtol=1e-5, atol=1e-6)
+
+
+def _rank(rank: int, port: int, name: str, folder: str) -> None:
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    objective, data = Objective(algorithm(name)), sample(seed=11)
+    rows = torch.arange(8) + 8 * rank
+    lengths, correct = data.lengths_PG.reshape(-1), data.correct_PG.reshape(-1)
+    own = objective.count(lengths[rows], data.group_R[rows], correct[rows])
+    totals = torch.tensor([own.responses, own.groups, own.tokens, own.micro_batches, own.right_tokens])
+    torch.distributed.all_reduce(totals)
+    original = objective.count
+    # Every rank sees only its own responses; the counts are those of all.
+    objective.count = lambda *_: type(own)(*totals.tolist())  # type: ignore[method-assign]
+    slope = gradient(objective, data, shards=[rows], parts=[rows])
+    objective.count = original  # type: ignore[method-assign]
+    torch.distributed.all_reduce(slope)
+    if rank == 0:
+        torch.save(slope, f"{folder}/{name}.pt")
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("name", ["grpo", "dapo_group_token_mean", "vapo", "dr_grpo"])
+def test_two_processes_have_the_gradient_of_one(name: str, tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    multiprocessing.spawn(_rank, args=(port, name, str(tmp_path)), nprocs=2)  # type: ignore[no-untyped-call]
+    expected = gradient(Objective(algorithm(name)), sample(seed=11))
+    torch.testing.assert_close(torch.load(tmp_path / f"{name}.pt"), expected, rtol=1e-10, atol=1e-12)
