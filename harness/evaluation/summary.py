@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from harness.evaluation.metrics import (
     pass_at_k,
     pass_hat_k,
 )
-from harness.evaluation.votes import NO_ANSWER, count_votes, majority_at_k
+from harness.evaluation.votes import NO_ANSWER, count_votes, group_answers, majority_at_k
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -49,6 +49,7 @@ class Samples:
     lost_R: Bools
     verdict_R: Ints
     verdict_names: tuple[str, ...]
+    one_way_equivalences: int = 0
 
     def __post_init__(self) -> None:
         if (self.right_R & self.lost_R).any():
@@ -71,6 +72,7 @@ def samples_from_columns(
     verdict: Sequence[str],
     *,
     n: int | None = None,
+    equivalent: Callable[[str, str], bool] | None = None,
 ) -> Samples:
     """Arrays from columns of the sample table. Equal canonical ``answer`` strings of a problem are one class.
 
@@ -82,6 +84,8 @@ def samples_from_columns(
         finish_reason: ``stop``, ``length`` (the cap), anything else is a lost sample.
         verdict: the verifier's word, counted for its health.
         n: samples per problem; by default the largest number any problem has.
+        equivalent: verifier equivalence that merges different strings of one problem, as in
+            ``votes.group_answers``; needed where canonical strings do not decide.
 
     Raises:
         UnevenSamples: if a problem has fewer or more than n rows.
@@ -96,6 +100,7 @@ def samples_from_columns(
     capped = np.array([reason == "length" for reason in reasons], dtype=bool)
     lost_R = ~known[reason_R] if len(reasons) else np.zeros(0, dtype=bool)
     class_R[lost_R] = NO_ANSWER
+    conflicts = 0 if equivalent is None else _merge_equivalent(problem_R, class_R, answers, equivalent)
     counts_P = np.bincount(problem_R, minlength=len(problem_ids))
     return Samples(
         problems=len(problem_ids),
@@ -108,7 +113,25 @@ def samples_from_columns(
         lost_R=lost_R,
         verdict_R=verdict_R,
         verdict_names=tuple(str(name) for name in verdicts),
+        one_way_equivalences=conflicts,
     )
+
+
+def _merge_equivalent(
+    problem_R: Ints, class_R: Ints, answers: Sequence[Any], equivalent: Callable[[str, str], bool]
+) -> int:
+    """Give equivalent answers of a problem one class, in place; returns the number of one-way equivalences."""
+    order = np.argsort(problem_R, kind="stable")
+    starts = np.flatnonzero(np.diff(problem_R[order], prepend=-1))
+    conflicts = 0
+    for rows in np.split(order, starts[1:]):
+        codes = list(dict.fromkeys(class_R[rows][class_R[rows] >= 0].tolist()))
+        grouped = group_answers([answers[code] for code in codes], equivalent)
+        conflicts += len(grouped.conflicts)
+        first = {int(c): code for c, code in reversed(list(zip(grouped.class_N, codes, strict=True)))}
+        merged = {code: first[int(c)] for c, code in zip(grouped.class_N, codes, strict=True)}
+        class_R[rows] = [merged.get(code, NO_ANSWER) for code in class_R[rows].tolist()]
+    return conflicts
 
 
 def factorise(values: Iterable[Any]) -> tuple[Ints, list[Any]]:
@@ -174,6 +197,7 @@ def summarise(samples: Samples, ks: Sequence[int] | None = None) -> dict[str, An
             for name, count in sorted(zip(samples.verdict_names, verdict_counts, strict=True))
         },
         "vote_conflicts": votes.conflicts,
+        "one_way_equivalences": samples.one_way_equivalences,
         "coarse_ks": [k for k in ks if 2 * k > samples.n],
         "rules": dict(RULES),
     }

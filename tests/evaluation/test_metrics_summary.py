@@ -78,6 +78,16 @@ def test_cap_length_sample_that_stopped_is_not_truncated():
     assert not table(finish_reason=["stop"] * 8).truncated_R.any()
 
 
+def test_equivalent_answers_vote_together():
+    columns = {"answer": ["1/2", "0.5", "3", "3", "1", "2", None, None]}
+    assert summarise(table(**columns), ks=[4])["scores"]["maj@4"] == 0.0
+    value = {"1/2": 0.5, "0.5": 0.5}
+    same = lambda a, b: value.get(a, a) == value.get(b, b)  # noqa: E731
+    merged = summarise(table(**columns, equivalent=same), ks=[4])
+    assert merged["scores"]["maj@4"] == 0.25  # tied with "3", split uniformly, on one problem of two
+    assert merged["one_way_equivalences"] == 0
+
+
 def test_default_ks_are_powers_of_two_and_n():
     assert default_ks(12) == [1, 2, 4, 8, 12]
     assert default_ks(1) == [1]
