@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 _SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ"
 _SUPERSCRIPTS_TO = "0123456789+-()ni"
@@ -103,6 +104,7 @@ _OUTER = [
 ]
 _BLANKS = re.compile(r"[\s~]{2,}")
 _DOLLAR = re.compile(r"(?<!\\)\$")
+_SHORT = 256
 _EDGE = " \t\r\n"
 
 
@@ -111,6 +113,10 @@ def canonical_text(raw: str) -> str:
     text = raw.strip()
     if text.isascii() and text.isalnum():
         return text
+    return _short_canonical(text) if len(text) <= _SHORT else _canonical(text)
+
+
+def _canonical(text: str) -> str:
     text = _fold_unicode(text)
     text = _DOUBLE_COMMAND.sub(r"\\", text)
     text = _unwrap(text)
@@ -129,6 +135,9 @@ def canonical_text(raw: str) -> str:
     text = _brace_arguments(text)
     text = re.sub(r"\s+", " ", text)
     return _unwrap(text)
+
+
+_short_canonical = lru_cache(maxsize=50_000)(_canonical)
 
 
 def _fold_unicode(text: str) -> str:

@@ -26,8 +26,9 @@ class VerifierConfig:
         workers: processes that grade ordinary slow cases; none is started before the first slow case.
         overflow_workers: processes that may be started beside them while others are stuck.
         timeout_seconds: processor time one case may take before its process is killed.
-        wall_seconds: elapsed time one case may take, counted from the moment a process takes it.
-        patience_seconds: elapsed time after which a case gives its place to others (it keeps running at low priority).
+        wall_seconds: elapsed time one case may take, counted from the moment a process takes it; half as much again
+            when a loaded machine gave it less than half of its processor time.
+        patience_seconds: processor time after which a case gives its place to others and goes on at low priority.
         memory_limit_mib: address space of one process.
         recycle_after: cases after which a process is replaced (the caches of sympy grow).
         cache_size: verdicts remembered, least recently used first out.

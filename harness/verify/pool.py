@@ -28,6 +28,8 @@ Case = tuple[str, str, str, int]
 Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
 _START_SECONDS = 60.0
+_WAITING_FACTOR = 4  # on a loaded machine a case may wait for a processor before it has used its patience
+_STARVED_FACTOR = 1.5
 _RETRY_BELOW_SECONDS = 1.0
 
 
@@ -185,19 +187,25 @@ class VerifierPool:
             elapsed = now - process.taken
             if elapsed < config.patience_seconds:
                 continue
-            used = (_processor_seconds(process.pid) or 0.0) - process.processor_start
-            if used >= config.timeout_seconds or elapsed >= config.wall_seconds:
+            used = (_processor_seconds(process.pid) or elapsed) - process.processor_start
+            late = elapsed >= config.wall_seconds and used >= config.timeout_seconds / 2
+            if used >= config.timeout_seconds or late or elapsed >= _STARVED_FACTOR * config.wall_seconds:
                 self.counts.timeouts += 1
                 self._finish(process, "timeout", "pool")
                 self._kill(process)
-            elif not process.demoted and not process.nice:
-                self._make_way(process)
+                continue
+            impatient = (
+                used >= config.patience_seconds or elapsed >= _WAITING_FACTOR * config.patience_seconds
+            )
+            if impatient and not process.demoted and not process.nice:
+                self._make_way(process, nice=used >= config.patience_seconds)
 
-    def _make_way(self, process: _Process) -> None:
+    def _make_way(self, process: _Process, nice: bool) -> None:
         """Moves a case that outlasted the patience out of the way of the others."""
         if sum(p.demoted or p.nice for p in self._processes) < self._config.overflow_workers:
             process.demoted = True
-            self._tell({"do": "nice", "pid": process.pid})
+            if nice:
+                self._tell({"do": "nice", "pid": process.pid})
         elif self._ordinary and self._config.overflow_workers > 0:
             job, process.job = process.job, None
             if job is not None:

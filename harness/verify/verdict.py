@@ -17,7 +17,7 @@ class Verdict:
             outside) or `error` (the parser or the comparison failed). Only `right` counts as correct; the others
             are counted apart.
         answer: the canonical answer that was graded, None when there was none.
-        method: what decided: `integer`, `rational`, `string`, `structure`, `math_verify`, `numeric`, `extraction`,
+        method: what decided: `integer`, `rational`, `string`, `structure`, `arithmetic`, `math_verify`, `extraction`,
             `limits` or `pool`.
         seconds: elapsed time that grading took; of a verdict from the cache, what it took the first time.
         fingerprint: short hash of the library versions and the policy the verdict was made with.

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from threading import Lock
 from types import TracebackType
 
+from harness.verify.arithmetic import formulas_equal
 from harness.verify.canonical import canonical_text
 from harness.verify.compare import Comparison
 from harness.verify.config import VerifierConfig
@@ -92,9 +93,7 @@ class MathVerifier:
 
     def __init__(self, config: VerifierConfig | None = None) -> None:
         self.config = config or VerifierConfig()
-        self._comparison = Comparison(
-            self.config.percent, self.config.decimal_digits, lambda _gold, _answer: None
-        )
+        self._comparison = Comparison(self.config.percent, self.config.decimal_digits, self._formulas_equal)
         self._pool = VerifierPool(self.config)
         self._golds: dict[str, _Gold] = {}
         self._rights: dict[str, Verdict] = {}
@@ -173,6 +172,9 @@ class MathVerifier:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _formulas_equal(self, gold: str, answer: str) -> bool | None:
+        return formulas_equal(gold, answer, self.config.decimal_digits)
 
     # ------------------------------------------------------------------ fast path
 
@@ -275,6 +277,8 @@ class MathVerifier:
             method = "integer" if whole else "rational"
         elif left.kind in ("words", "choice"):
             method = "string"
+        elif left.kind in ("formula", "quantity"):
+            method = "arithmetic"
         text = (
             str(right.exact.value)
             if method == "integer" and right.exact and not right.exact.percent

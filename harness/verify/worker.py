@@ -21,6 +21,7 @@ import time
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_LOW_PRIORITY = 10
 _WARM_UP = (
     ("\\frac{1}{2}+\\sqrt{x}", "\\sqrt{x}+0.5"),
     ("x^2-1", "(x-1)(x+1)"),
@@ -89,7 +90,7 @@ def _signal(request: dict[str, Any]) -> None:
     if request["do"] == "kill":
         os.kill(request["pid"], signal.SIGKILL)
     else:
-        os.setpriority(os.PRIO_PROCESS, request["pid"], 19)
+        os.setpriority(os.PRIO_PROCESS, request["pid"], _LOW_PRIORITY)
 
 
 def _fork(control: socket.socket, descriptor: int, request: dict[str, Any], children: set[int]) -> None:
@@ -125,7 +126,7 @@ def _serve(connection: socket.socket, limits: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if limits["nice"]:
-        os.setpriority(os.PRIO_PROCESS, 0, 19)
+        os.setpriority(os.PRIO_PROCESS, 0, _LOW_PRIORITY)
     connection.sendall(json.dumps({"pid": os.getpid()}).encode() + b"\n")
     stream = connection.makefile("rb")
     for line in stream:

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.verify import MathVerifier
+from harness.verify.arithmetic import formulas_equal
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("(x+1)^2", "x^2+2x+1"),
+        (r"\frac{x^2-1}{x-1}", "x+1"),
+        (r"\frac{\sqrt{3}}{3}", r"\frac{1}{\sqrt{3}}"),
+        (r"\sqrt{4+2\sqrt{3}}", r"1+\sqrt{3}"),
+        (r"\frac{2\pi r^3}{3}", r"\frac{2}{3}\pi r^3"),
+        (r"e^{x+1}", r"e \cdot e^x"),
+        (r"x^{1/2}", r"\sqrt{x}"),
+        (r"10^{\frac{\sqrt{13}-5}{6}}", r"10^{-\frac{5-\sqrt{13}}{6}}"),
+        ("2^{n+1}-2", "2(2^n-1)"),
+    ],
+)
+def test_identities_hold(left: str, right: str) -> None:
+    assert formulas_equal(left, right, 6) is True
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("(x+1)^2", "x^2+2x"),
+        (r"\sqrt{x^2}", "x"),
+        (r"\frac{2^{2024}-1}{3}", r"\frac{2^{2024}+2}{3}"),
+        ("1/2^{99}", "1/2^{98}"),
+        ("X^2", "x^2"),
+        ("a", "b"),
+    ],
+)
+def test_different_formulas_differ(left: str, right: str) -> None:
+    assert formulas_equal(left, right, 6) is False
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1/2x",
+        "f(x)",
+        r"\sin x",
+        "i+1",
+        "n!",
+        r"\frac{d}{dx} x",
+        "x_1",
+        "2^{2^{9}}^2",
+        "9^{99999}",
+        "1 2",
+        "abc",
+        "|x|",
+        "x=1",
+        "(",
+        "",
+    ],
+)
+def test_formulas_of_another_language_are_left_to_computer_algebra(text: str) -> None:
+    assert formulas_equal(text, "x", 6) is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(-9, 9), min_size=1, max_size=4),
+    st.lists(st.integers(-9, 9), min_size=1, max_size=4),
+    st.integers(1, 5),
+)
+def test_products_of_polynomials_equal_their_expansion_and_nothing_else(
+    left: list[int], right: list[int], change: int
+) -> None:
+    expanded = [0] * (len(left) + len(right) - 1)
+    for i, a in enumerate(left):
+        for j, b in enumerate(right):
+            expanded[i + j] += a * b
+    product = f"({_polynomial(left)})({_polynomial(right)})"
+    assert formulas_equal(product, _polynomial(expanded), 6) is True
+    expanded[0] += change
+    assert formulas_equal(product, _polynomial(expanded), 6) is False
+
+
+def _polynomial(coefficients: list[int]) -> str:
+    return "".join(f"{a:+d}x^{{{n}}}" for n, a in enumerate(coefficients))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("(x+1)^2", "x^2+2x+1"),
+        (r"\sqrt{12}", r"2\sqrt{3}"),
+        ("x-1", "1-x"),
+        (r"\frac{a}{b}", "a/b"),
+        ("e^2", "e^3"),
+        (r"\sqrt{x^2}", "x"),
+        ("xy", "yx"),
+    ],
+)
+def test_this_reader_and_computer_algebra_agree(verifier: MathVerifier, left: str, right: str) -> None:
+    verdict, _, _ = verifier.pool.submit((left, right, "either", 6)).result(timeout=30)
+    assert formulas_equal(left, right, 6) is (verdict == "right")
