@@ -25,6 +25,7 @@ _FUNCTION_LETTERS = frozenset("fghiFGHPTW")
 _TIMES = frozenset(("*", r"\cdot", r"\times"))
 _MAX_CHARS = 300
 _MAX_BITS = 20_000
+_MAX_ROOT = 12
 _CONTEXT = decimal.Context(prec=60, Emax=9_999, Emin=-9_999)
 _TOLERANCE = Decimal("1e-35")
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
@@ -242,6 +243,10 @@ def _power(base: Number, exponent: Number) -> Number:
         return _CONTEXT.power(_decimal(base), _decimal(exponent))
     if base == 0 and exponent <= 0:
         raise _Unknown
+    if exponent.denominator > _MAX_ROOT:
+        if base <= 0:
+            raise _Unknown
+        return _CONTEXT.power(_decimal(base), _decimal(exponent))
     if exponent.denominator > 1:
         return _power(_root(base, exponent.denominator), Fraction(exponent.numerator))
     if isinstance(base, Fraction):
@@ -252,7 +257,7 @@ def _power(base: Number, exponent: Number) -> Number:
 
 
 def _root(value: Number, degree: int) -> Number:
-    if value < 0 or degree < 1 or degree > 999:
+    if value < 0 or degree < 1 or degree > _MAX_ROOT:
         raise _Unknown
     if isinstance(value, Fraction) and degree == 2:
         top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)

@@ -49,6 +49,7 @@ _SIZES = re.compile(
     r"\\(?:left|right|bigg?[lrm]?|Bigg?[lrm]?|middle)(?![a-zA-Z])\s*(?:\.(?!\d))?"
     r"|\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|rm|bf|it|strut|phantom)(?![a-zA-Z])"
 )
+_OLD_FONT = re.compile(r"\{\s*\\(?:rm|bf|it|tt|sf)\s+([^{}]*)\}")
 _FRACTION_NAME = re.compile(r"\\[dtc]frac(?![a-zA-Z])")
 _TEXT_NAME = re.compile(
     r"\\(?:mbox|hbox|textnormal|textrm|textbf|textit|textsf|texttt|mathrm|mathbf|mathit|mathsf|operatorname|bm|boldsymbol|emph|mathbfit)\*?\s*\{"
@@ -79,6 +80,7 @@ _SYNONYMS = [
     (re.compile(r"\^\s*\{\s*\\(?:circ|degree)\s*\}|\^\s*\\circ|\^?\s*\\degrees?(?![a-z])"), r"^\\circ "),
     (re.compile(r"\^\s*\{?\s*o\s*\}?(?![a-z0-9])"), r"^\\circ "),
     (re.compile(r"\\(?:cdot|times)\s*(?=10\s*\^)|(?<=\d)\s*[xX]\s*(?=10\s*\^)|(?<=\d)\s*\*\s*(?=10\s*(?:\^|\*\*))"), r"\\times "),
+    (re.compile(r"\\text\s*\{\s*\\\$\s*\}"), r"\\$"),
     (re.compile(r"\\langle(?![a-z])"), "("),
     (re.compile(r"\\rangle(?![a-z])"), ")"),
     (re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e(?![a-z]))"), r"\\ln "),
@@ -126,7 +128,7 @@ def _canonical(text: str) -> str:
     text = _BRACED_COMMA.sub(r"\1", text)
     text = re.sub(r"(?<=\d)(?:\\[,!;: ]|~)(?=\d{3}(?!\d))", "", text)
     text = re.sub(r",\s*\\!\s*(?=\d)", ",", text)
-    text = _SIZES.sub(" ", text)
+    text = _SIZES.sub(" ", _OLD_FONT.sub(r"\\text{\1}", text))
     text = _SPACES.sub(" ", text)
     text = _TEXT_NAME.sub(r"\\text{", _FRACTION_NAME.sub(r"\\frac", text))
     for pattern, replacement in _SYNONYMS:

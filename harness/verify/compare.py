@@ -270,7 +270,7 @@ def squeeze(text: str) -> str:
     """A text without the spaces and text wrappers that carry no meaning."""
     if "\\text" in text:
         text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
-    text = re.sub(r"\s+", " ", text.strip())
+    text = re.sub(r"(?<=\d)\s+(?=\d)", "_", re.sub(r"\s+", " ", text.strip()))
     return re.sub(r"\s+(?![a-zA-Z])|(?<![a-zA-Z])\s+", "", text)
 
 

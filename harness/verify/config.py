@@ -42,8 +42,8 @@ class VerifierConfig:
     workers: int = 2
     overflow_workers: int = 8
     timeout_seconds: float = 1.5
-    wall_seconds: float = 3.0
-    patience_seconds: float = 0.3
+    wall_seconds: float = 2.5
+    patience_seconds: float = 0.2
     memory_limit_mib: int = 768
     recycle_after: int = 500
     cache_size: int = 100_000

@@ -28,8 +28,8 @@ Case = tuple[str, str, str, int]
 Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
 _START_SECONDS = 60.0
-_WAITING_FACTOR = 4  # on a loaded machine a case may wait for a processor before it has used its patience
-_STARVED_FACTOR = 1.5
+_WAITING_FACTOR = 2  # on a loaded machine a case may wait for a processor before it has used its patience
+_STARVED_FACTOR = 1.6
 _RETRY_BELOW_SECONDS = 1.0
 
 

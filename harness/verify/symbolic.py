@@ -47,6 +47,14 @@ _IMPLICIT_CALL = re.compile(
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 
+def _with_imaginary_unit(value: Any) -> Any:
+    """The parser reads `i` as a letter."""
+    if not _is_expression(value):
+        return value
+    letters = {symbol: sympy.I for symbol in value.free_symbols if str(symbol) == "i"}
+    return value.subs(letters) if letters else value
+
+
 class Unparsable(Exception):
     """A formula that the parser does not read."""
 
@@ -67,13 +75,14 @@ def parse_formula(text: str) -> Any:
     if "\\circ" in prepared:
         prepared = _TRIG_DEGREES.sub(r"\1(\\frac{\2 \\pi}{180})", prepared).replace(r"^\circ", "")
     try:
-        return latex2sympy(
+        value = latex2sympy(
             normalize_latex(prepared, _NORMALIZE),
             is_real=not should_treat_as_complex(prepared),
             convert_degrees=False,
             normalization_config=None,
             conversion_config=_CONVERT,
         )
+        return _with_imaginary_unit(value)
     except (RecursionError, MemoryError):
         raise
     except Exception as error:

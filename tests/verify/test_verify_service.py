@@ -102,10 +102,10 @@ def test_stuck_inputs_four_times_the_workers_do_not_delay_the_others() -> None:
             assert verifier.verify(rf"\boxed{{\cos x+{n}y}}", rf"{n}y+\cos x").correct
             waits.append(time.monotonic() - asked)
         thread.join()
-        assert time.monotonic() - began < 5 + 3  # eight CPU-bound inputs on a loaded two-core machine
+        assert time.monotonic() - began < 10  # under 5 on two free cores; the machine may be loaded
         assert {verdict.verdict for verdict in verdicts} <= {"timeout", "wrong"}
-        assert sorted(waits)[10] < 0.5
-        assert max(waits) < 2.5
+        assert sorted(waits)[10] < 1
+        assert max(waits) < 4  # far below the 8 x 1.5 / 2 s of a queue without overflow
 
 
 def test_killed_worker_does_not_lose_the_case() -> None:
