@@ -11,6 +11,8 @@ function moments(values, weights, ddof) {
   return [mean, Math.sqrt(square / Math.max(total - ddof, 1))];
 }
 
+const withoutSpread = (values, std) => std <= 1e-12 * values.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
+
 function centre(rewards, baseline) {
   if (baseline === "none") return rewards.slice();
   const n = rewards.length, mean = sum(rewards) / n;
@@ -23,7 +25,8 @@ const constant = (perRollout, lengths) => perRollout.map((v, i) => new Array(len
 
 function whiten(tokens, lengths, over, ddof, epsilon) {
   const weights = tokens.flatMap((row, i) => row.map(() => (over === "sequences" ? 1 / lengths[i] : 1)));
-  const [mean, std] = moments(tokens.flat(), weights, ddof);
+  const flat = tokens.flat(), [mean, std] = moments(flat, weights, ddof);
+  if (withoutSpread(flat, std)) return tokens.map((row) => row.map(() => 0));
   return tokens.map((row) => row.map((v) => (v - mean) / (std + epsilon)));
 }
 
@@ -38,7 +41,8 @@ const ADVANTAGES = {
       const [mean, std] = moments(a, c.whiten_over === "tokens" ? g.lengths : ones, c.ddof);
       const centred = c.baseline !== "none" && c.whiten_over === "sequences";
       const shift = c.scale === "batch_whiten" && !centred ? mean : 0;
-      a = a.map((v) => (v - shift) / (std + c.epsilon));
+      const flat = c.scale === "batch_whiten" && withoutSpread(g.rewards, std);
+      a = a.map((v) => (flat ? 0 : (v - shift) / (std + c.epsilon)));
     }
     return constant(a, g.lengths);
   },

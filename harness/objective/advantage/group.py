@@ -62,6 +62,8 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
         centred_already = config.baseline != "none" and config.whiten_over == "sequences"
         shift = mean if config.scale == "batch_whiten" and not centred_already else 0.0
         centred = (centred - shift) / (std + config.epsilon)
+        if config.scale == "batch_whiten" and without_spread(returns, std):
+            centred = centred * 0
     return batch.per_token(centred * counted)
 
 
@@ -92,6 +94,11 @@ def group_std(returns_PG: torch.Tensor, counted_PG: torch.Tensor, ddof: int) -> 
     mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
     square = ((returns_PG - mean) ** 2 * counted_PG).sum(1, keepdim=True)
     return (square / (number - ddof).clamp(min=1)).sqrt()
+
+
+def without_spread(values: torch.Tensor, std: torch.Tensor) -> bool:
+    """Whether nothing but rounding differs: dividing that by a small epsilon would make noise of it."""
+    return bool(std <= 1e-12 * values.abs().max())
 
 
 def weighted_moments(

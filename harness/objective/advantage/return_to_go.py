@@ -67,13 +67,18 @@ def penalty_to_go(batch: RolloutBatch) -> torch.Tensor:
 def whiten(
     values_N: torch.Tensor, batch: RolloutBatch, over: str, ddof: int, epsilon: float, centre: bool
 ) -> torch.Tensor:
-    """(values - mean) / (std + ε) over counted tokens, or with each counted response weighing 1 (`over` = sequences)."""
-    from harness.objective.advantage.group import weighted_moments
+    """(values - mean) / (std + ε) over counted tokens, or with each counted response weighing 1 (`over` = sequences).
+
+    A batch without spread has zero advantages.
+    """
+    from harness.objective.advantage.group import weighted_moments, without_spread
 
     counted_N = batch.per_token(batch.counted_PG.double())
     weight_N = counted_N
     if over == "sequences":
         weight_N = counted_N / batch.per_token(batch.lengths_PG.double().clamp(min=1))
     mean, std = weighted_moments(values_N, weight_N, ddof)
+    if without_spread(values_N, std):
+        return values_N * 0
     shift = mean if centre else 0.0
     return (values_N - shift) / (std + epsilon) * counted_N

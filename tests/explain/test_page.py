@@ -1,0 +1,117 @@
+"""The HTML page: self-contained, and its JavaScript agrees with the Python objective to 1e-9 in a real browser."""
+
+from __future__ import annotations
+
+import html as html_module
+import json
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.explain.page import PRESETS, html
+from harness.explain.shares import as_json, explain, make_group, systems
+
+ALGORITHMS = systems(2000)
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PROBE = """<script>
+const cases = %s;
+const answer = document.createElement("pre");
+answer.id = "answer";
+answer.textContent = JSON.stringify({
+  cases: cases.map((group) => explainGroup(data.systems, group)),
+  rows: document.querySelectorAll("#body tr").length,
+  sliders: document.querySelectorAll("input[type=range]").length,
+  presets: [...document.querySelectorAll("#presets button")].map((button) => { button.click();
+    return [button.textContent, document.querySelectorAll("#rollouts tr").length]; }),
+});
+document.body.append(answer);
+</script></body>"""
+
+
+def cases() -> list[dict[str, list[float]]]:
+    """The presets, and random groups with ties, dead groups and ratios on both sides of the clip ranges."""
+    rng = random.Random(7)
+    groups = [{**preset, "ratios": [1.0] * len(preset["rewards"])} for preset in PRESETS.values()]
+    for _ in range(40):
+        size = rng.randint(1, 8)
+        choices = rng.choice(
+            [[0, 1], [-1, 1], [0, 0.1, 1.1], [0.7], [rng.uniform(-2, 2) for _ in range(size)]]
+        )
+        groups.append(
+            {
+                "rewards": [rng.choice(choices) for _ in range(size)],
+                "lengths": [rng.randint(1, 300) for _ in range(size)],
+                "ratios": [rng.choice([1.0, rng.uniform(0.6, 1.7)]) for _ in range(size)],
+            }
+        )
+    return groups
+
+
+def page(groups: list[dict[str, list[float]]]) -> str:
+    text = html(make_group([1.1, 0.1, 0.0, 1.1], [220, 950, 1100, 180], cap=2000), ALGORITHMS)
+    return text.replace("</body>", PROBE % json.dumps(groups))
+
+
+def python_answer(group: dict[str, list[float]]) -> dict[str, list[dict[str, float]]]:
+    import math
+
+    lengths = [int(n) for n in group["lengths"]]
+    old = [[-5.0] * n for n in lengths]
+    new = [[-5.0 + math.log(ratio)] * n for ratio, n in zip(group["ratios"], lengths, strict=True)]
+    return as_json(explain(make_group(group["rewards"], lengths, old, new, cap=2000), ALGORITHMS))
+
+
+def compare(answer: list[dict[str, list[dict[str, float]]]], groups: list[dict[str, list[float]]]) -> None:
+    for group, theirs in zip(groups, answer, strict=True):
+        ours = python_answer(group)
+        assert list(theirs) == list(ours)
+        for name, rollouts in ours.items():
+            for mine, other in zip(rollouts, theirs[name], strict=True):
+                assert other == pytest.approx(mine, rel=1e-9, abs=1e-9), (name, group)
+
+
+def test_the_page_needs_nothing_from_outside() -> None:
+    text = html(make_group([1, 0], [10, 20]), ALGORITHMS)
+    assert not re.search(r"(src|href)\s*=|@import|url\(|fetch\(|https?://", text)
+    assert set(PRESETS) == {"length bias", "all correct", "uniform length", "tight cluster"}
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+@pytest.mark.optional
+def test_the_page_agrees_with_the_objective_in_a_browser(tmp_path: Path) -> None:
+    groups = cases()
+    file = tmp_path / "page.html"
+    file.write_text(page(groups), encoding="utf-8")
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    command += [
+        f"--user-data-dir={tmp_path}/profile",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        file.as_uri(),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    found = re.search(r'<pre id="answer">(.*?)</pre>', result.stdout, re.DOTALL)
+    assert found, result.stdout[-2000:] + result.stderr[-2000:]
+    answer = json.loads(html_module.unescape(found[1]))
+    compare(answer["cases"], groups)
+    assert answer["rows"] == len(ALGORITHMS)
+    assert answer["sliders"] == 12
+    assert answer["presets"] == [[name, len(preset["rewards"])] for name, preset in PRESETS.items()]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no node on this machine")
+def test_the_algebra_agrees_with_the_objective_in_node(tmp_path: Path) -> None:
+    groups = cases()
+    text = page(groups)
+    algebra = text[text.index('"use strict";') : text.index("</script>")]
+    data = re.search(r'type="application/json">(.*?)</script>', text, re.DOTALL)
+    assert data
+    script = tmp_path / "run.js"
+    call = f"{json.dumps(groups)}.map((g) => explainGroup(({data[1]}).systems, g))"
+    script.write_text(f"{algebra}\nprocess.stdout.write(JSON.stringify({call}));", encoding="utf-8")
+    result = subprocess.run(["node", str(script)], capture_output=True, text=True, timeout=60, check=True)
+    compare(json.loads(result.stdout), groups)
