@@ -28,7 +28,6 @@ Case = tuple[str, str, str, int]
 Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
 _START_SECONDS = 60.0
-_WAITING_FACTOR = 2  # on a loaded machine a case may wait for a processor before it has used its patience
 _STARVED_FACTOR = 1.6
 _RETRY_BELOW_SECONDS = 1.0
 
@@ -52,6 +51,7 @@ class _Process:
     processor_start: float = 0.0
     done: int = 0
     demoted: bool = False
+    lowered: bool = False
     buffer: bytes = b""
 
 
@@ -185,7 +185,7 @@ class VerifierPool:
                     raise RuntimeError(f"a verifier process did not start within {_START_SECONDS:.0f} s")
                 continue
             elapsed = now - process.taken
-            if elapsed < config.patience_seconds:
+            if elapsed < config.patience_seconds / 2:
                 continue
             used = (_processor_seconds(process.pid) or elapsed) - process.processor_start
             late = elapsed >= config.wall_seconds and used >= config.timeout_seconds / 2
@@ -194,18 +194,17 @@ class VerifierPool:
                 self._finish(process, "timeout", "pool")
                 self._kill(process)
                 continue
-            impatient = (
-                used >= config.patience_seconds or elapsed >= _WAITING_FACTOR * config.patience_seconds
-            )
-            if impatient and not process.demoted and not process.nice:
-                self._make_way(process, nice=used >= config.patience_seconds)
+            spent = used >= config.patience_seconds
+            if (spent or self._ordinary) and not process.demoted and not process.nice:
+                self._make_way(process)
+            if spent and process.demoted and not process.lowered:
+                process.lowered = True
+                self._tell({"do": "nice", "pid": process.pid})
 
-    def _make_way(self, process: _Process, nice: bool) -> None:
-        """Moves a case that outlasted the patience out of the way of the others."""
+    def _make_way(self, process: _Process) -> None:
+        """Frees the place of a case that outlasted the patience, or half of it while others wait."""
         if sum(p.demoted or p.nice for p in self._processes) < self._config.overflow_workers:
             process.demoted = True
-            if nice:
-                self._tell({"do": "nice", "pid": process.pid})
         elif self._ordinary and self._config.overflow_workers > 0:
             job, process.job = process.job, None
             if job is not None:
@@ -229,7 +228,10 @@ class VerifierPool:
                 continue
             process.done += 1
             self._finish(process, message["verdict"], message["method"])
-            if message["fatal"] or process.demoted or process.done >= self._config.recycle_after:
+            active = sum(not p.demoted and not p.nice for p in self._processes)
+            surplus = process.lowered or (process.demoted and active >= self._config.workers)
+            process.demoted = process.demoted and surplus
+            if message["fatal"] or surplus or process.done >= self._config.recycle_after:
                 self.counts.recycled += 1
                 self._kill(process)
 
