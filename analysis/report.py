@@ -18,7 +18,6 @@ from analysis.figures.evaluation import (
     profile_figure,
     waterfall_figure,
 )
-from analysis.figures.series import AXES
 from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
@@ -105,7 +104,7 @@ def _figures(results: Results, style: str) -> Iterator[tuple[str, Callable[[], F
     yield "grid", partial(grid_figure, results, style)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name, "step", style)
-    for axis in AXES:
+    for axis in ("updates", "tokens", "seconds"):  # the step has a figure for every quantity above
         folder = "cost" if axis == "seconds" else "training"
         yield f"{folder}/all-against-{axis}", partial(overview_figure, experiment, axis, style)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 Floats = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Est
 def two_way_difference(
     a_SP: ArrayLike, b_SP: ArrayLike, *, paired: bool = True, level: float = 0.95
 ) -> Estimate:
-    """Difference for new seeds *and* new problems: V = V_seed + V_problem - V_cell, t with Satterthwaite df.
+    """Difference for new seeds *and* new problems: V = V_seed + (V_problem - V_cell), a t quantile for each.
 
     Args:
         a_SP: scores per seed and problem; both arms share the problems (same order).
@@ -105,13 +105,30 @@ def two_way_difference(
         return Estimate(value, seeds=seeds, level=level, method="single training seed")
     problems = a.shape[1]
     seed_parts = np.array([g.mean(axis=1).var(ddof=1) / len(g) for g in groups])
+    seed_degrees = _satterthwaite(seed_parts, [len(g) - 1 for g in groups])
     problem_part = float((a.mean(axis=0) - b.mean(axis=0)).var(ddof=1) / problems)
-    cell_part = sum(_cell_variance(g) / g.size for g in groups)
-    parts = np.append(seed_parts, problem_part)
-    variance = max(float(parts.sum() - cell_part), float(seed_parts.sum()), problem_part)
-    degrees = _satterthwaite(parts, np.array([*(len(g) - 1 for g in groups), problems - 1]))
-    plain = _t_estimate(value, math.sqrt(variance), degrees, seeds, level, "two-way t, seeds and problems")
-    return _tested(plain, plain.method)
+    problem_part = max(0.0, problem_part - sum(_cell_variance(g) / g.size for g in groups))
+
+    def half_width(alpha: float) -> float:
+        # Each part with its own quantile. One blended number of degrees (Satterthwaite) lets three seeds that
+        # happen to agree borrow the problems' degrees: 8-10 % false positives instead of 5.
+        quantiles = np.asarray(stats.t.isf(alpha / 2, [seed_degrees, problems - 1]))
+        return math.sqrt(float(quantiles[0] ** 2 * seed_parts.sum() + quantiles[1] ** 2 * problem_part))
+
+    half, error = half_width(1 - level), math.sqrt(float(seed_parts.sum()) + problem_part)
+    method = "two-way t, seeds and problems"
+    plain = Estimate(
+        value, value - half, value + half, seeds, standard_error=error, degrees=seed_degrees, level=level
+    )
+    checked = _tested(plain, method)
+    if math.isnan(checked.low) or error == 0:
+        return checked
+    smallest = 1e-12
+    if half_width(smallest) <= abs(value):
+        return replace(checked, p_value=smallest)
+    return replace(
+        checked, p_value=float(optimize.brentq(lambda q: half_width(q) - abs(value), smallest, 1.0))
+    )
 
 
 def holm(estimates: Sequence[Estimate]) -> list[Estimate]:

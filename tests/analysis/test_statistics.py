@@ -66,6 +66,8 @@ def test_two_way_adds_problem_noise_and_reduces_to_t_without_it():
     hard = flat + RNG.normal(0, 0.5, 50)[None, :]
     assert st.two_way_difference(hard, np.zeros_like(hard)).standard_error > only_seeds.standard_error
     assert st.two_way_difference(hard, np.zeros_like(hard), paired=False).seeds == 4
+    exact = st.paired_difference(seeds.ravel(), np.zeros(4))
+    assert (only_seeds.low, only_seeds.p_value) == pytest.approx((exact.low, exact.p_value), rel=1e-6)
 
 
 def test_interquartile_mean_equals_trimmed_mean():
