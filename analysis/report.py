@@ -83,8 +83,10 @@ def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> 
 
 
 def write_figures(results: Results, directory: Path, style: str, formats: Sequence[str]) -> list[Path]:
-    """Every figure the experiment has data for."""
+    """Every figure the experiment has data for; none without formats."""
     paths: list[Path] = []
+    if not formats:
+        return paths
     with styled(style):
         for name, build in _figures(results, style):
             figure = build()
