@@ -196,16 +196,16 @@ class VerifierPool:
                 continue
             spent = used >= config.patience_seconds
             if (spent or self._ordinary) and not process.demoted and not process.nice:
-                self._make_way(process)
+                self._make_way(process, spent)
             if spent and process.demoted and not process.lowered:
                 process.lowered = True
                 self._tell({"do": "nice", "pid": process.pid})
 
-    def _make_way(self, process: _Process) -> None:
+    def _make_way(self, process: _Process, spent: bool) -> None:
         """Frees the place of a case that outlasted the patience, or half of it while others wait."""
         if sum(p.demoted or p.nice for p in self._processes) < self._config.overflow_workers:
             process.demoted = True
-        elif self._ordinary and self._config.overflow_workers > 0:
+        elif spent and self._ordinary and self._config.overflow_workers > 0:
             job, process.job = process.job, None
             if job is not None:
                 self._slow.append(job)
