@@ -44,6 +44,8 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: Hydra cannot compose it; for a mistyped key or option the message names the nearest valid one.
     """
+    # `checks=` is said so often that it may stand without its section.
+    overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
     with _initialised():
         try:
             values = OmegaConf.to_container(_composed(overrides), resolve=True)
