@@ -28,7 +28,7 @@ Case = tuple[str, str, str, int]
 Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
 _START_SECONDS = 60.0
-_STARVED_FACTOR = 1.6
+_STARVED_FACTOR = 1.8
 _RETRY_BELOW_SECONDS = 1.0
 
 
@@ -195,7 +195,11 @@ class VerifierPool:
                 self._kill(process)
                 continue
             spent = used >= config.patience_seconds
-            if (spent or self._ordinary) and not process.demoted and not process.nice:
+            if (
+                (spent or (self._ordinary and 2 * used >= config.patience_seconds))
+                and not process.demoted
+                and not process.nice
+            ):
                 self._make_way(process, spent)
             if spent and process.demoted and not process.lowered:
                 process.lowered = True
