@@ -185,7 +185,7 @@ class VerifierPool:
                     raise RuntimeError(f"a verifier process did not start within {_START_SECONDS:.0f} s")
                 continue
             elapsed = now - process.taken
-            if elapsed < config.patience_seconds / 2:
+            if elapsed < config.patience_seconds / 3:
                 continue
             used = (_processor_seconds(process.pid) or elapsed) - process.processor_start
             late = elapsed >= config.wall_seconds and used >= config.timeout_seconds / 2
@@ -196,7 +196,7 @@ class VerifierPool:
                 continue
             spent = used >= config.patience_seconds
             if (
-                (spent or (self._ordinary and 2 * used >= config.patience_seconds))
+                (spent or (self._ordinary and 3 * used >= config.patience_seconds))
                 and not process.demoted
                 and not process.nice
             ):
@@ -206,7 +206,7 @@ class VerifierPool:
                 self._tell({"do": "nice", "pid": process.pid})
 
     def _make_way(self, process: _Process, spent: bool) -> None:
-        """Frees the place of a case that outlasted the patience, or half of it while others wait."""
+        """Frees the place of a case that outlasted the patience, or a third of it while others wait."""
         if sum(p.demoted or p.nice for p in self._processes) < self._config.overflow_workers:
             process.demoted = True
         elif spent and self._ordinary and self._config.overflow_workers > 0:

@@ -105,7 +105,7 @@ def test_stuck_inputs_four_times_the_workers_do_not_delay_the_others() -> None:
         assert time.monotonic() - began < 10  # under 5 on two free cores; the machine may be loaded
         assert {verdict.verdict for verdict in verdicts} <= {"timeout", "wrong"}
         assert sorted(waits)[10] < 1
-        assert max(waits) < 4  # far below the 8 x 1.5 / 2 s of a queue without overflow
+        assert max(waits) < 5  # about 1 on two free cores
 
 
 def test_killed_worker_does_not_lose_the_case() -> None:
