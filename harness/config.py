@@ -20,6 +20,7 @@ AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
 BENCHMARK, MODEL = "harness.benchmarks", "harness.model.source"
 ENGINE, CURRICULUM, BACKEND = "harness.rollout.engine", "harness.sampling.curriculum", "harness.backends"
 SOURCE = "harness.sampling.source"
+LAUNCH, TRACKING = "harness.launch", "harness.tracking"
 
 
 def family(package: str, default: str) -> Any:
@@ -276,6 +277,9 @@ class RuntimeConfig:
         keep_checkpoints: newest checkpoints kept besides the last step's policy.
         verifier_workers: processes for answers that need the symbolic verifier.
         runs_per_gpu: small runs sharing one GPU.
+        gpus_per_run: GPUs that one run gets (all of them appear in its CUDA_VISIBLE_DEVICES).
+        launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.
+        trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
         checks: warn, refuse or off: what a vacuous or confounded comparison does before launch.
     """
 
@@ -290,6 +294,9 @@ class RuntimeConfig:
     keep_checkpoints: int = 1
     verifier_workers: int = 1
     runs_per_gpu: int = 1
+    gpus_per_run: int = 1
+    launcher: Any = family(LAUNCH, "local")
+    trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
     checks: str = "warn"
 
     def __post_init__(self) -> None:
@@ -298,6 +305,8 @@ class RuntimeConfig:
         require("runtime.checks", self.checks, ("warn", "refuse", "off"))
         require_range("runtime.workers", self.workers, 0)
         for key in ("threads", "rollout_rows", "micro_batch_tokens", "checkpoint_every", "keep_checkpoints"):
+            require_range(f"runtime.{key}", getattr(self, key), 1)
+        for key in ("runs_per_gpu", "gpus_per_run"):
             require_range(f"runtime.{key}", getattr(self, key), 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,12 +13,16 @@ import yaml
 from harness.compose import compose_run, compose_values, expand
 from harness.config import RunConfig, dump
 from harness.config_error import ConfigError, require
+from harness.cost import cost_class
 from harness.identity import arm_id, content_hash, difference, run_id
 from harness.ladder import DESIGNS, Arm, design_arms
+from harness.match import MATCHES, spent, with_budget
 from harness.registry import nearest
+from harness.store import ResultStore
 
 PLAN_VERSION = 1
 CHECKPOINT_RULES = ("last", "mean_last_k", "best_on_dev")
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
 
 
 @dataclass(frozen=True)
@@ -31,9 +36,12 @@ class RunSpec:
 
     @classmethod
     def of(cls, config: RunConfig, labels: Mapping[str, str]) -> RunSpec:
-        """The spec of a configuration."""
-        steps = {"steps": str(config.training.steps)}
-        return cls(config, run_id(config), arm_id(config), {**labels, **steps})
+        """The spec of a configuration; a run that ends by a budget tells no number of steps."""
+        training = config.training
+        budget = training.generated_tokens is not None or training.seconds is not None
+        steps = {} if budget else {"steps": str(training.steps)}
+        known = {"cost_class": cost_class(config), **steps}
+        return cls(config, run_id(config), arm_id(config), {**labels, **known})
 
     @property
     def seed(self) -> int:
@@ -43,7 +51,7 @@ class RunSpec:
     @property
     def config_yaml(self) -> str:
         """The resolved configuration as stored with the run."""
-        return yaml.safe_dump(dump(self.config), sort_keys=False)
+        return str(yaml.dump(dump(self.config), Dumper=_Dumper, sort_keys=False))
 
 
 @dataclass
@@ -61,6 +69,12 @@ class Experiment:
         patches: patch names (designs from patches).
         orders: random orders for shapley.
         arms: listed arms: name, overrides, and optionally label, parent, patch, published, group.
+        grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`); every combination is an arm,
+            compared with the one that equals the base configuration (else the first).
+        search: instead of arms, what `harness sweep` searches (see `harness.sweep.Search`).
+        match: steps (every arm takes training.steps), tokens or seconds (every arm stops at the same budget instead).
+        match_reference: the arm whose spending is the budget; null: the first.
+        match_budget: the budget as a number; null: that of the reference arm, which then runs first.
         overrides: applied to every arm.
         benchmark: name of the benchmark that the answer is about.
         metric: the primary metric.
@@ -79,6 +93,11 @@ class Experiment:
     patches: list[str] = field(default_factory=list)
     orders: int = 8
     arms: list[dict[str, Any]] = field(default_factory=list)
+    grid: list[str] = field(default_factory=list)
+    search: dict[str, Any] | None = None
+    match: str = "steps"
+    match_reference: str | None = None
+    match_budget: float | None = None
     overrides: list[str] = field(default_factory=list)
     benchmark: str = "arithmetic_heldout"
     metric: str = "avg"
@@ -90,11 +109,14 @@ class Experiment:
     def __post_init__(self) -> None:
         require("experiment.design", self.design, DESIGNS)
         require("experiment.checkpoint_rule", self.checkpoint_rule, CHECKPOINT_RULES)
+        require("experiment.match", self.match, MATCHES)
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"experiment.seeds={self.seeds} must be distinct and at least one")
 
     def declared_arms(self) -> list[Arm]:
-        """The arms, listed or expanded from patches."""
+        """The arms, listed, or expanded from a grid or from patches."""
+        if self.grid and not self.arms:
+            return grid_arms(self.grid, [*self.base, *self.overrides])
         if not self.arms:
             return design_arms(self.design, self.base, self.patches, self.orders)
         arms, known = [], {f.name for f in dataclasses.fields(Arm)} - {"patches"} | {"patch"}
@@ -123,11 +145,15 @@ class PlannedArm:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything an experiment needs, before anything runs."""
+    """Everything an experiment needs, before anything runs.
+
+    `waits_for` names the arm whose spending has to be known before the runs of the others can be (`match=tokens|seconds`).
+    """
 
     experiment: Experiment
     arms: Sequence[PlannedArm]
     command: str
+    waits_for: str | None = None
 
     @property
     def specs(self) -> list[RunSpec]:
@@ -145,7 +171,7 @@ class Plan:
             **{
                 k: v
                 for k, v in dataclasses.asdict(self.experiment).items()
-                if k not in ("arms", "base", "orders")
+                if k not in ("arms", "base", "orders", "grid", "search")
             },
             "primary_cap": first.sampling.max_response_tokens,
             "caps": sorted(set(first.evaluation.caps)),
@@ -158,14 +184,13 @@ def _arm_record(planned: PlannedArm, by_name: Mapping[str, PlannedArm]) -> dict[
     arm = planned.arm
     changes = difference(by_name[arm.parent].config, planned.config) if arm.parent else {}
     changes.pop("seed", None)
-    spec = next(iter(planned.runs.values()))
     return {
         "name": arm.name,
         "label": arm.label or arm.name,
         "parent": arm.parent,
         "patch": arm.patch,
         "patches": list(arm.patches),
-        "arm_id": spec.arm_id,
+        "arm_id": arm_id(planned.config),
         "runs": {str(seed): run.run_id for seed, run in planned.runs.items()},
         "published": dict(arm.published) if arm.published else None,
         "changes": {key: list(pair) for key, pair in changes.items()},
@@ -180,42 +205,114 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     Raises:
         ConfigError: an unknown experiment, arm key, patch or configuration key.
     """
-    declared = compose_values(overrides)["experiment"]
+    experiment = declared_experiment(overrides)
+    common = common_overrides(overrides)
+    composed = [
+        (arm, compose_run([*arm.overrides, *experiment.overrides, *common]))
+        for arm in experiment.declared_arms()
+    ]
+    _refuse_unknown_parents([arm for arm, _ in composed])
+    planned, waits_for = _match_budgets(experiment, composed)
+    return Plan(experiment, planned, f"harness run {' '.join(overrides)}", waits_for)
+
+
+def declared_experiment(overrides: Sequence[str]) -> Experiment:
+    """The declaration that `experiment=NAME` and overrides on `experiment.*` make. `match=tokens` stands for `experiment.match=tokens`."""
+    declared = compose_values([_spelled_out(item) for item in overrides])["experiment"]
     unknown = [key for key in declared if key not in {f.name for f in dataclasses.fields(Experiment)}]
     if unknown:
         choices = sorted(f.name for f in dataclasses.fields(Experiment))
         raise ConfigError(f"unknown key 'experiment.{unknown[0]}'{nearest(unknown[0], choices)}")
-    experiment = Experiment(**declared)
-    common = [item for item in overrides if not item.lstrip("+~").startswith("experiment")]
-    arms = []
-    for arm in experiment.declared_arms():
-        config = compose_run([*arm.overrides, *experiment.overrides, *common])
+    return Experiment(**declared)
+
+
+def common_overrides(overrides: Sequence[str]) -> list[str]:
+    """The overrides that apply to every arm: all but those on the declaration."""
+    return [item for item in overrides if not _spelled_out(item).lstrip("+~").startswith("experiment")]
+
+
+def _spelled_out(item: str) -> str:
+    return f"++experiment.{item}" if item.startswith("match=") else item
+
+
+def _match_budgets(
+    experiment: Experiment, composed: Sequence[tuple[Arm, RunConfig]]
+) -> tuple[list[PlannedArm], str | None]:
+    """The arms with their runs; with a matched budget that is not known yet, only the reference arm has runs."""
+
+    def planned(arm: Arm, config: RunConfig) -> PlannedArm:
         labels = {"experiment": experiment.name, "arm": arm.name}
         runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in experiment.seeds}
-        arms.append(PlannedArm(arm, config, runs))
-    _refuse_unknown_parents(arms)
-    return Plan(experiment, arms, f"harness run {' '.join(overrides)}")
+        return PlannedArm(arm, config, runs)
+
+    match, budget = experiment.match, experiment.match_budget
+    if match == "steps":
+        return [planned(arm, config) for arm, config in composed], None
+    if budget is not None:
+        return [planned(arm, with_budget(config, match, budget)) for arm, config in composed], None
+    names = [arm.name for arm, _ in composed]
+    name = experiment.match_reference or names[0]
+    require("experiment.match_reference", name, names)
+    reference = planned(*composed[names.index(name)])
+    store = ResultStore(reference.config.runtime.results)
+    budget = spent(store, [spec.run_id for spec in reference.runs.values()], match)
+    arms = []
+    for arm, config in composed:
+        if arm.name == name:
+            arms.append(reference)
+        elif budget is None:
+            arms.append(PlannedArm(arm, config, {}))
+        else:
+            arms.append(planned(arm, with_budget(config, match, budget)))
+    return arms, name if budget is None else None
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
     """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm."""
     arms: dict[str, PlannedArm] = {}
+    composed: dict[tuple[str, ...], RunConfig] = {}
     for job in expand(overrides):
-        config = compose_run(job)
+        seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
+        rest = tuple(item for item in job if not (seeds and item.startswith("seed=")))
+        if rest not in composed:
+            composed[rest] = compose_run(rest)
+        config = dataclasses.replace(composed[rest], seed=seeds[-1]) if seeds else composed[rest]
         name = arm_label(job, overrides)
         spec = RunSpec.of(config, {"experiment": "multirun", "arm": name})
         planned = arms.setdefault(spec.arm_id, PlannedArm(Arm(name, tuple(job)), config, {}))
         assert isinstance(planned.runs, dict)
         planned.runs[spec.seed] = spec
-    seeds = sorted({seed for planned in arms.values() for seed in planned.runs})
+    all_seeds = sorted({seed for planned in arms.values() for seed in planned.runs})
     first = next(iter(arms.values())).config
     experiment = Experiment(
-        name=f"multirun_{content_hash(sorted(arms), seeds)[:8]}",
+        name=f"multirun_{content_hash(sorted(arms), all_seeds)[:8]}",
         title=" ".join(overrides),
-        seeds=seeds,
+        seeds=all_seeds,
         benchmark=next(iter(first.evaluation.benchmarks), ""),
     )
     return Plan(experiment, list(arms.values()), f"harness run -m {' '.join(overrides)}")
+
+
+def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
+    """Every combination of the values, each compared with the point that equals the base configuration (else with the first).
+
+    Raises:
+        ConfigError: an override that cannot be expanded or composed.
+    """
+    jobs = expand(grid)
+    start = compose_run(base)
+    same = [job for job in jobs if not difference(start, compose_run([*base, *job]))]
+    origin = (same or jobs)[0]
+    names = {tuple(job): "_".join(_point(item) for item in job) for job in jobs}
+    return [
+        Arm(
+            names[tuple(job)],
+            (*base, *job),
+            label=", ".join(_point(item).replace("_", " ").replace("=", " ") for item in job),
+            parent=None if job == origin else names[tuple(origin)],
+        )
+        for job in jobs
+    ]
 
 
 def arm_label(job: Sequence[str], overrides: Sequence[str]) -> str:
@@ -228,14 +325,18 @@ def arm_label(job: Sequence[str], overrides: Sequence[str]) -> str:
     return ",".join(part.removeprefix("rung=") for part in parts) or "base"
 
 
-def _refuse_unknown_parents(arms: Sequence[PlannedArm]) -> None:
-    names = [planned.arm.name for planned in arms]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"experiment.arms: two arms are called {name!r}; names must be distinct")
-    for planned in arms:
-        parent = planned.arm.parent
-        if parent is not None and parent not in names:
+def _point(override: str) -> str:
+    """`optimizer.learning_rate=1e-4` as `learning_rate=1e-4`."""
+    key, _, value = override.lstrip("+").partition("=")
+    return f"{re.split('[./]', key)[-1]}={value}"
+
+
+def _refuse_unknown_parents(arms: Sequence[Arm]) -> None:
+    names = [arm.name for arm in arms]
+    for arm in arms:
+        if names.count(arm.name) > 1:
+            raise ConfigError(f"experiment.arms: two arms are called {arm.name!r}; names must be distinct")
+        if arm.parent is not None and arm.parent not in names:
             raise ConfigError(
-                f"experiment.arms: {planned.arm.name!r} has the unknown parent {parent!r}{nearest(parent, names)}"
+                f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{nearest(arm.parent, names)}"
             )

@@ -27,7 +27,7 @@ from harness.training.loop import Trainer
 def main(run_path: Path) -> int:
     """Train and evaluate the run; returns the process's exit code.
 
-    SIGTERM and SIGUSR1 (Slurm's pre-emption) finish the current step, write a checkpoint and return `EXIT_INTERRUPTED`.
+    SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's pre-emption) finish the current step, write a checkpoint and return `EXIT_INTERRUPTED`.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     run = RunDir(run_path)
@@ -64,7 +64,7 @@ class _StopFlag:
 
     def __init__(self) -> None:
         self._stop = False
-        for number in (signal.SIGTERM, signal.SIGUSR1):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._set)
 
     def _set(self, number: int, frame: FrameType | None) -> None:

@@ -1,18 +1,25 @@
-"""Show what an experiment would run: arms, what changes in each, status, checks. Runs nothing.
+"""Show what an experiment would run: arms, what changes in each, status, cost, power, checks. Runs nothing.
 
 harness plan experiment=dapo_ladder
+harness plan -m algorithm=grpo,dapo seed=0,1,2
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+from collections import Counter
 
 from rich.console import Console
 from rich.table import Table
 
 from harness.checks import check_plan
 from harness.commands.run import make_plan
+from harness.cost import Cost, History
+from harness.identity import difference
 from harness.plan import Plan, PlannedArm
+from harness.progress import format_seconds
+from harness.spread import evaluation_noise, plan_power
 from harness.store import ResultStore
 
 
@@ -33,27 +40,121 @@ def run(options: argparse.Namespace) -> int:
     console.print(
         f"[bold]{experiment.title or experiment.name}[/bold]  {experiment.question}", highlight=False
     )
-    console.print(_table(plan, store))
-    statuses = [store.run(spec.run_id).status or "new" for spec in plan.specs]
-    left = sum(status != "finished" for status in statuses)
-    console.print(f"{len(statuses)} runs, {len(statuses) - left} finished, {left} to run", highlight=False)
+    history = History(store)
+    costs = {planned.arm.name: _cost(planned, history) for planned in plan.arms}
+    statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
+    console.print(_table(plan, statuses, costs))
+    for line in (*_totals(plan, statuses, costs), *power_lines(plan, store)):
+        console.print(line, highlight=False, markup=False)
+    if plan.waits_for:
+        console.print(
+            f"match={experiment.match}: the other arms get the budget that {plan.waits_for} spends; "
+            "`harness run` runs it first",
+            highlight=False,
+        )
     for finding in check_plan(plan):
         console.print(f"check {finding}", style="yellow", highlight=False, markup=False)
     return 0
 
 
-def _table(plan: Plan, store: ResultStore) -> Table:
-    table = Table("arm", "changes against its parent", "id", "seeds", "finished")
-    record = {arm["name"]: arm for arm in plan.record()["arms"]}
+def _table(plan: Plan, statuses: dict[str, str], costs: dict[str, Cost | None]) -> Table:
+    table = Table("arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes")
+    by_name = {planned.arm.name: planned for planned in plan.arms}
+    base = next((planned for planned in plan.arms if planned.arm.parent is None), plan.arms[0])
+    record = {arm["name"]: arm["arm_id"] for arm in plan.record()["arms"]}
     for planned in plan.arms:
-        arm = record[planned.arm.name]
-        changes = "\n".join(f"{key}: {old} → {new}" for key, (old, new) in arm["changes"].items())
+        parent = by_name.get(planned.arm.parent or "")
+        against_base = "" if parent is base else _changes(base, planned)
+        cost = costs[planned.arm.name]
         table.add_row(
-            planned.arm.name, changes, arm["arm_id"][:8], str(len(planned.runs)), _finished(planned, store)
+            planned.arm.name,
+            _changes(parent, planned) if parent else "",
+            against_base,
+            record[planned.arm.name][:8],
+            _runs(planned, statuses),
+            "?"
+            if cost is None
+            else f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens",
         )
     return table
 
 
-def _finished(planned: PlannedArm, store: ResultStore) -> str:
-    done = sum(store.run(spec.run_id).status == "finished" for spec in planned.runs.values())
-    return f"{done}/{len(planned.runs)}"
+def _changes(old: PlannedArm, new: PlannedArm) -> str:
+    pairs = difference(old.config, new.config)
+    return "\n".join(f"{key}: {before} → {after}" for key, (before, after) in pairs.items() if key != "seed")
+
+
+def _runs(planned: PlannedArm, statuses: dict[str, str]) -> str:
+    """`2 finished, 1 new` over the seeds."""
+    counts = Counter(statuses[spec.run_id] for spec in planned.runs.values())
+    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
+
+
+def _cost(planned: PlannedArm, history: History) -> Cost | None:
+    spec = next(iter(planned.runs.values()), None)
+    return None if spec is None else history.expect(planned.config, spec.arm_id)
+
+
+def _totals(plan: Plan, statuses: dict[str, str], costs: dict[str, Cost | None]) -> list[str]:
+    """What is left to do and what it is expected to take."""
+    left = {run_id for run_id, status in statuses.items() if status != "finished"}
+    lines = [f"{len(statuses)} runs, {len(statuses) - len(left)} finished, {len(left)} to run"]
+    seen: set[str] = set()
+    expected: list[Cost] = []
+    unknown = 0
+    for planned in plan.arms:
+        for spec in planned.runs.values():
+            if spec.run_id not in left or spec.run_id in seen:
+                continue
+            seen.add(spec.run_id)
+            cost = costs[planned.arm.name]
+            unknown += cost is None
+            expected += [cost] if cost else []
+    if expected:
+        seconds, tokens = sum(c.seconds for c in expected), sum(c.generated_tokens for c in expected)
+        gpu_hours = sum(cost.gpu_hours for cost in expected)
+        device = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else "no GPU"
+        sources = ", ".join(sorted({cost.source for cost in expected}))
+        lines.append(
+            f"expected for {len(expected)} of them: {format_seconds(seconds)} of runs one after the other, "
+            f"{_tokens(tokens)} generated tokens, {device} (from {sources})"
+        )
+    if unknown:
+        lines.append(f"no run in the store tells what {unknown} of them cost")
+    return lines
+
+
+def power_lines(plan: Plan, store: ResultStore) -> list[str]:
+    """What the seeds can resolve, in words; without two finished seeds only what evaluation alone adds."""
+    noise = evaluation_noise(plan)
+    lines = []
+    if not math.isnan(noise):
+        lines.append(
+            f"evaluation alone: one score varies by up to ±{100 * noise:.1f} points (standard deviation) "
+            "from its samples; arms share problems and sampling seeds"
+        )
+    power = plan_power(plan, store)
+    if power is None:
+        lines.append("power: unknown until an arm on this benchmark has two finished seeds")
+        return lines
+    spread = f"seeds differ by {100 * power.spread.sd:.1f} points (standard deviation, {power.spread.source})"
+    if power.seeds < 2:
+        lines.append(f"power: {spread}; one seed resolves nothing")
+    else:
+        lines.append(
+            f"power: {spread}; {power.seeds} seeds resolve a difference of {100 * power.resolvable:.1f} points or more "
+            "(80 % power, 5 % level)"
+        )
+    needs = ", ".join(
+        f"{100 * size:g} points: {'over 1000' if seeds is None else seeds}"
+        for size, seeds in power.seeds_for.items()
+    )
+    lines.append(f"seeds needed for {needs}")
+    return lines
+
+
+def _tokens(count: float) -> str:
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return f"{count:.0f}"

@@ -6,9 +6,11 @@
     config.yaml                       the resolved configuration of the run
     manifest.json                     ids, status, attempts, provenance; written by the supervisor only
     metrics.jsonl                     one JSON object per rollout step, appended
+    stop.request                      names a supervisor on another machine that is asked to stop
     claim.lock worker.lock            advisory locks of the supervisor and of the worker (see lease.py)
     samples/<benchmark>/step-000100/part-000.parquet      immutable parts, one row per graded sample
     attempts/000/{stdout.log,stderr.log,env.json}         one directory per process start
+    tracking/<tracker>.json           how far a tracker (wandb, TensorBoard) is
     checkpoints/step-000050/          complete checkpoints only
   experiments/<name>/plan.json        arms, seeds and run ids of an experiment
   cache/<name>/                       rebuildable things (warm-up checkpoints, device leases)
@@ -31,6 +33,8 @@ MANIFEST = "manifest.json"
 METRICS = "metrics.jsonl"
 CLAIM_LOCK = "claim.lock"
 WORKER_LOCK = "worker.lock"
+STOP_REQUEST = "stop.request"
+TRACKING = "tracking"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 ENVIRONMENT = "env.json"

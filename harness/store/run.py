@@ -103,6 +103,21 @@ class RunDir:
         """The living worker of this run, None if there is none."""
         return lease.holder(self.path / layout.WORKER_LOCK)
 
+    def request_stop(self) -> None:
+        """Ask the living supervisor of this run, on whatever machine, to checkpoint and end; nothing if there is none."""
+        found = self.claimed_by()
+        if found is not None and found.pid is not None:
+            request = json.dumps({"host": found.host, "pid": found.pid}).encode()
+            atomic.write_file(self.path / layout.STOP_REQUEST, request)
+
+    def stop_requested(self, host: str, pid: int) -> bool:
+        """Whether the supervisor `pid` on `host` was asked to end; one that names another supervisor is out of date."""
+        try:
+            request = json.loads((self.path / layout.STOP_REQUEST).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return False
+        return (request.get("host"), request.get("pid")) == (host, pid)
+
     def new_attempt(self) -> Path:
         """Make the next `attempts/NNN`. Only the holder of `lock()` may call this."""
         attempts = self.path / "attempts"

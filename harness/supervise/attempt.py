@@ -77,7 +77,7 @@ class Attempt:
                 "provenance": dict(provenance),
                 "error": None,
             }
-            manifest["attempts"].append(_new_record(int(path.name)))
+            manifest["attempts"].append(_new_record(int(path.name), environment))
             run.write_config(spec.config_yaml)
             write_file(path / layout.ENVIRONMENT, _environment_record(provenance, environment))
             run.write_manifest(manifest)
@@ -115,7 +115,8 @@ class Attempt:
         self.run.write_manifest(self._manifest)
 
 
-def _new_record(index: int) -> dict[str, Any]:
+def _new_record(index: int, environment: Mapping[str, str]) -> dict[str, Any]:
+    devices = environment.get("CUDA_VISIBLE_DEVICES", "")
     return {
         "index": index,
         "started_at": utc_now(),
@@ -124,6 +125,8 @@ def _new_record(index: int) -> dict[str, Any]:
         "exit_code": None,
         "host": socket.gethostname(),
         "pid": None,
+        "gpus": len(devices.split(",")) if devices else 0,
+        "job": os.environ.get("SLURM_JOB_ID"),
     }
 
 

@@ -36,7 +36,7 @@ from harness.store import RunDir, layout
 
 # Workers of a supervisor that was just killed may live for some moments; longer than this is worth an error.
 WAIT_FOR_OLD_WORKER_SECONDS = 60.0
-_STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
+_STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
 _PR_SET_PDEATHSIG = 1
 
 

@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 
 EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: the worker was asked to stop and has written a checkpoint
+# A scheduler may signal the workers themselves, before they listen for it.
+_STOPS = (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
 _TAIL_BYTES = 8192
 _TAIL_LINES = 30
 
@@ -17,7 +19,7 @@ def classify(code: int, *, stopping: bool) -> str:
     """
     if code == 0:
         return "finished"
-    if code == EXIT_INTERRUPTED or (stopping and code in (-signal.SIGTERM, -signal.SIGKILL)):
+    if code == EXIT_INTERRUPTED or (stopping and -code in _STOPS):
         return "interrupted"
     return "failed"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import threading
 import time
 from collections import deque
@@ -17,9 +19,10 @@ from harness.supervise.attempt import Attempt, Runnable
 from harness.supervise.devices import GpuLease, GpuLeases
 from harness.supervise.process import Exited, Started, Workers
 
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _REMIND_SECONDS = 5.0
 _DEVICE_RETRY_SECONDS = 1.0
+_REQUEST_SECONDS = 1.0
 
 
 @dataclass
@@ -32,12 +35,14 @@ class Summary:
     interrupted: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)  # another living supervisor has them
     not_started: list[str] = field(default_factory=list)  # a stop came first
+    submitted: list[str] = field(default_factory=list)  # sent to a scheduler and not followed
     errors: dict[str, str] = field(default_factory=dict)
+    stopped_by: int | None = None  # the first stop signal, SIGTERM for a request in the store
 
     @property
     def complete(self) -> bool:
         """Whether every run of the sweep is finished."""
-        return not (self.failed or self.interrupted or self.elsewhere or self.not_started)
+        return not (self.failed or self.interrupted or self.elsewhere or self.not_started or self.submitted)
 
 
 @dataclass
@@ -64,8 +69,8 @@ def run_all(
 
     Finished runs are skipped; interrupted, lost and failed ones get a new attempt, at most one per call.
     Runs that another living supervisor has are left to it, and looked at once more at the end. SIGINT,
-    SIGTERM, SIGHUP and SIGUSR1 are forwarded to the workers as SIGTERM and end the call when these have
-    stopped; a second one kills them.
+    SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 and a request in the store (`RunDir.request_stop`) are forwarded to the
+    workers as SIGTERM and end the call when these have stopped; a second one kills them.
 
     Args:
         specs: the runs; the same `run_id` twice counts once.
@@ -111,6 +116,8 @@ class _Pool:
         self._total = 0
         self._waiting_steps: int | None = 0
         self._stops = 0
+        self._requests_at = 0.0  # monotonic time from which requests in the store are looked for again
+        self._me = (socket.gethostname(), os.getpid())
 
     def run(self, specs: dict[str, Runnable], poll_seconds: float) -> Summary:
         self._total = len(specs)
@@ -134,9 +141,18 @@ class _Pool:
         self._summary.not_started.extend(spec.run_id for spec in self._queue)
         return self._summary
 
-    def stop(self) -> None:
+    def stop(self, number: int = signal.SIGTERM) -> None:
         """Called by the signal handlers."""
         self._stops += 1
+        if self._summary.stopped_by is None:
+            self._summary.stopped_by = int(number)
+
+    def _read_requests(self, now: float) -> None:
+        if self._stops or now < self._requests_at:
+            return
+        self._requests_at = now + _REQUEST_SECONDS
+        if any(running.attempt.run.stop_requested(*self._me) for running in self._running.values()):
+            self.stop()
 
     def _loop(self, poll_seconds: float) -> None:
         second_look = False
@@ -153,6 +169,7 @@ class _Pool:
                 self._elsewhere.clear()
                 continue
             now = time.monotonic()
+            self._read_requests(now)
             if self._stops and (self._stops != stops_done or now - reminded > _REMIND_SECONDS):
                 stops_done, reminded = self._stops, now
                 for run_id in self._running:
@@ -258,7 +275,7 @@ def _stop_signals(pool: _Pool) -> Iterator[None]:
         yield
         return
     wanted = [number for number in _STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    old = {number: signal.signal(number, lambda *_: pool.stop()) for number in wanted}
+    old = {number: signal.signal(number, lambda number, _: pool.stop(number)) for number in wanted}
     try:
         yield
     finally:

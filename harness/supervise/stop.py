@@ -14,10 +14,11 @@ from harness.store import Holder, ResultStore
 def stop_supervisors(
     store: ResultStore, run_ids: Iterable[str] | None = None
 ) -> tuple[list[int], list[Holder]]:
-    """Send SIGTERM to each living supervisor that holds a claim on one of the runs (None: any run).
+    """Ask each living supervisor that holds a claim on one of the runs (None: any run) to end.
 
+    Those of this machine get SIGTERM, those of others a request in the store, which they read within seconds.
     Their workers write a checkpoint, so running the sweep again resumes. Returns the process ids signalled
-    here, and the holders on other hosts, which have to be stopped there.
+    here, and the holders on other hosts.
     """
     here, elsewhere = set(), set()
     for run_id in store.run_ids() if run_ids is None else run_ids:
@@ -28,7 +29,14 @@ def stop_supervisors(
             here.add(holder.pid)
         else:
             elsewhere.add(holder)
+            store.run(run_id).request_stop()
     for pid in here:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
     return sorted(here), sorted(elsewhere, key=lambda holder: (holder.host or "", holder.pid or 0))
+
+
+def request_stop(store: ResultStore, run_ids: Iterable[str]) -> None:
+    """Leave a request to end for the supervisors of these runs, wherever they are."""
+    for run_id in run_ids:
+        store.run(run_id).request_stop()

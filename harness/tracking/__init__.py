@@ -1,0 +1,6 @@
+"""Trackers: other places that receive every metrics row. A member defines `Config` and `open_sink(config, about) -> Sink`.
+
+The store's `metrics.jsonl` is the only thing a run writes. A separate process follows these files and feeds the trackers (`_follow`), so
+that a tracker which fails, hangs or eats memory cannot disturb a run; `harness sync` sends afterwards what did not arrive.
+Importing a member imports neither wandb nor TensorBoard.
+"""

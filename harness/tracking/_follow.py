@@ -1,0 +1,144 @@
+"""The process that feeds trackers: `python -m harness.tracking._follow`, runs by name on standard input.
+
+It reads what runs write to the store and never the other way round. One JSON line per event: `{"run": path}` when a run starts,
+`{"ended": path}` when it ends; the end of the input means that nothing more will come.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any, TextIO
+
+import yaml
+
+from harness.config import TRACKING
+from harness.config_loader import load_dataclass
+from harness.registry import member
+from harness.store import RunDir, layout
+from harness.tracking._sink import Sink, about, mark_sent, metrics_of, sent_step
+
+_POLL_SECONDS = 1.0
+
+
+class Followed:
+    """One run and its sinks."""
+
+    def __init__(self, path: Path) -> None:
+        self.run = RunDir(path)
+        self.ended = False
+        self._offset = 0
+        self._sinks: dict[str, tuple[Sink, str]] = {}
+        self._sent: dict[str, int] = {}
+        text = yaml.load(self.run.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        for name, values in text["runtime"].get("trackers", {}).items():
+            self._open(name, values)
+
+    def _open(self, name: str, values: dict[str, Any]) -> None:
+        with _reported(f"{self.run.run_id}: tracker {name} not opened"):
+            module = member(TRACKING, values["kind"])
+            config = load_dataclass(module.Config, values, f"runtime.trackers.{name}")
+            self._sent[name] = sent_step(self.run, name)
+            sink = module.open_sink(config, about(self.run, self._sent[name]))
+            self._sinks[name] = (sink, module.mode(config))
+
+    def advance(self) -> None:
+        """Send the rows that are new."""
+        for row in self._new_rows():
+            for name in list(self._sinks):
+                if int(row["step"]) <= self._sent[name]:
+                    continue
+                with _reported(f"{self.run.run_id}: tracker {name} dropped"):
+                    self._sinks[name][0].log(int(row["step"]), metrics_of(row))
+                    self._sent[name] = int(row["step"])
+                    continue
+                del self._sinks[name]
+
+    def close(self) -> None:
+        """Send what is left, say goodbye, and remember how far each tracker is."""
+        self.advance()
+        finished = self.run.status == "finished"
+        for name, (sink, mode) in self._sinks.items():
+            with _reported(f"{self.run.run_id}: tracker {name} not closed"):
+                sink.close(finished)
+                mark_sent(self.run, name, self._sent[name], mode=mode)
+        self._sinks.clear()
+
+    def _new_rows(self) -> list[dict[str, Any]]:
+        """Whole lines beyond the last one read (a line that a killed writer tore is cut by its successor)."""
+        path = self.run.path / layout.METRICS
+        if not path.exists():
+            return []
+        if path.stat().st_size < self._offset:
+            self._offset = 0
+        with open(path, "rb") as file:
+            file.seek(self._offset)
+            lines = file.read().split(b"\n")[:-1]
+        rows = []
+        for line in lines:
+            self._offset += len(line) + 1
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict) and isinstance(row.get("step"), int):
+                rows.append(row)
+        return rows
+
+
+class _reported:
+    """Write an exception to the log and go on: no tracker may end the others."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Exception):
+            sys.stderr.write(f"{self._what}: {error}\n")
+            traceback.print_exception(error)
+            sys.stderr.flush()
+            return True
+        return False
+
+
+def main(stream: TextIO) -> int:
+    """Follow until the input ends and every run is sent."""
+    events: list[dict[str, str]] = []
+    over = threading.Event()
+
+    def read() -> None:
+        for line in stream:
+            events.append(json.loads(line))
+        over.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    followed: dict[str, Followed] = {}
+    while True:
+        last = over.is_set()
+        while events:
+            event = events.pop(0)
+            path = event.get("run") or event["ended"]
+            if path not in followed:
+                with _reported(f"{path}: not followed"):
+                    followed[path] = Followed(Path(path))
+            if "ended" in event and path in followed:
+                followed[path].ended = True
+        for path in list(followed):
+            with _reported(f"{path}: not read"):
+                if followed[path].ended or last:
+                    followed.pop(path).close()
+                else:
+                    followed[path].advance()
+        if last and not events:
+            return 0
+        over.wait(_POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.stdin))

@@ -1,0 +1,100 @@
+"""What a tracker is told: about a run at its beginning, then row by row."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from harness.store import RunDir, layout
+from harness.store.atomic import write_file
+
+_NOT_METRICS = ("step", "attempt")
+
+
+@dataclass(frozen=True)
+class About:
+    """A run as trackers present it. `sent` is the newest step that the tracker already has, 0 for none."""
+
+    run_id: str
+    experiment: str
+    arm: str
+    arm_id: str
+    seed: int
+    config: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+    results: Path
+    sent: int = 0
+
+
+class Sink(Protocol):
+    """One run in one tracker. Any method may raise: the follower drops the sink and goes on."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take in one step."""
+        ...
+
+    def close(self, finished: bool) -> None:
+        """The run ended, or the follower does."""
+        ...
+
+
+def about(run: RunDir, sent: int) -> About:
+    """Read it from the run's directory."""
+    manifest = run.manifest() or {}
+    labels = manifest.get("labels", {})
+    return About(
+        run_id=run.run_id,
+        experiment=labels.get("experiment", "runs"),
+        arm=labels.get("arm", manifest.get("arm_id", run.run_id)),
+        arm_id=manifest.get("arm_id", ""),
+        seed=int(manifest.get("seed", 0)),
+        config=yaml.load(run.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)),
+        provenance=manifest.get("provenance", {}),
+        results=run.path.parent.parent,
+        sent=sent,
+    )
+
+
+def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a metrics row that are worth a curve."""
+    return {
+        name: float(value)
+        for name, value in row.items()
+        if name not in _NOT_METRICS and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def path_part(name: str) -> str:
+    """A name as one component of a path."""
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", name).lstrip(".") or "_"
+
+
+def sent_step(run: RunDir, tracker: str) -> int:
+    """The newest step that a tracker has acknowledged, 0 for none."""
+    try:
+        return int(json.loads(_mark(run, tracker).read_bytes())["step"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return 0
+
+
+def mark_sent(run: RunDir, tracker: str, step: int, *, mode: str) -> None:
+    """Remember how far a tracker is; `mode` says where to (online, offline)."""
+    write_file(_mark(run, tracker), json.dumps({"step": step, "mode": mode}).encode())
+
+
+def sent_mode(run: RunDir, tracker: str) -> str | None:
+    """Where the steps went that `sent_step` counts."""
+    try:
+        return str(json.loads(_mark(run, tracker).read_bytes())["mode"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+
+
+def _mark(run: RunDir, tracker: str) -> Path:
+    return run.path / layout.TRACKING / f"{path_part(tracker)}.json"
