@@ -1,0 +1,71 @@
+r"""Grade a file of cases, one JSON object a line, in order.
+
+harness verify cases=FILE.jsonl out=FILE.jsonl [extraction=any]
+
+In: {"id", "gold", "response"}. Out: {"id", "verdict", "correct", "answer", "method", "seconds"}. A malformed line is reported by its
+number and gets the verdict "malformed"; the rest goes on. Further arguments are the verifier's settings: extraction (boxed,
+answer_line, any), answer_must_end, percent, workers, timeout_seconds, ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+
+from harness.commands._counter import Counter
+from harness.commands._key_values import key_values
+from harness.config_error import ConfigError
+from harness.config_loader import load_dataclass
+from harness.verify import VerifierConfig
+from harness.verify.batch import VerifySummary, verify_file
+
+_SETTINGS = tuple(item.name for item in dataclasses.fields(VerifierConfig))
+_REPORTED_LINES = 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("values", nargs="+", metavar="key=value", help="cases=, out= and verifier settings")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    values = key_values(options.values, ("cases", "out", *_SETTINGS), "verify")
+    for key in ("cases", "out"):
+        if key not in values:
+            raise ConfigError("verify needs cases=FILE.jsonl and out=FILE.jsonl")
+    cases, out = Path(str(values.pop("cases"))), Path(str(values.pop("out")))
+    config = verifier_config({"extraction": "any", **values})
+    if not cases.is_file():
+        raise ConfigError(f"cases={cases} is not a file")
+    if out.resolve() == cases.resolve():
+        raise ConfigError(f"out={out} is the file of cases itself; name another")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        summary = verify_file(cases, out, config, Counter("verify"))
+    except OSError as error:
+        raise ConfigError(f"cannot write out={out}: {error.strerror or error}") from error
+    print(describe(summary, out))
+    return 0
+
+
+def verifier_config(values: dict[str, object]) -> VerifierConfig:
+    """The verifier's settings. Raises `ConfigError` naming the key."""
+    try:
+        return load_dataclass(VerifierConfig, values, "verifier")
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def describe(summary: VerifySummary, out: Path) -> str:
+    """Counts in a line; malformed lines by number go to standard error."""
+    for number, problem in summary.malformed[:_REPORTED_LINES]:
+        sys.stderr.write(f"line {number}: {problem}\n")
+    if len(summary.malformed) > _REPORTED_LINES:
+        sys.stderr.write(f"... and {len(summary.malformed) - _REPORTED_LINES} more malformed lines\n")
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(summary.verdicts.items()))
+    return f"{summary.correct} of {summary.total} right ({counts or 'no lines'}): {out}"
