@@ -38,7 +38,7 @@ const ADVANTAGES = {
       const [, std] = moments(g.rewards, ones, c.ddof);
       a = a.map((v) => v / (std + c.epsilon));
     } else if (c.scale !== "none") {
-      const [mean, std] = moments(a, c.whiten_over === "tokens" ? g.lengths : ones, c.ddof);
+      const [mean, std] = moments(c.scale === "batch_reward_std" ? g.rewards : a, c.whiten_over === "tokens" ? g.lengths : ones, c.ddof);
       const centred = c.baseline !== "none" && c.whiten_over === "sequences";
       const shift = c.scale === "batch_whiten" && !centred ? mean : 0;
       const flat = c.scale === "batch_whiten" && withoutSpread(g.rewards, std);

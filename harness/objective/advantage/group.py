@@ -1,9 +1,10 @@
 """Group-relative advantages: baseline × scale.
 
 A_i = (r_i - b) / s with the baseline b the group mean (GRPO, arXiv:2402.03300 §4.1), the mean of the other responses (RLOO,
-arXiv:2402.14740) or nothing, and the scale s the group's standard deviation (GRPO), the batch's (Lite PPO arXiv:2508.08221, ScaleRL
-arXiv:2510.13786) or 1 (Dr.GRPO, arXiv:2503.20783 §3.1). `batch_whiten` also subtracts the batch mean (REINFORCE++, arXiv:2501.03262
-Eq. 8). `ddof` 1 is the sample standard deviation (verl, TRL), 0 the population's (open-instruct).
+arXiv:2402.14740) or nothing, and the scale s the group's standard deviation (GRPO), that of the batch's advantages (ScaleRL,
+arXiv:2510.13786) or of its rewards (Lite PPO, arXiv:2508.08221; TRL), or 1 (Dr.GRPO, arXiv:2503.20783 §3.1). `batch_whiten` also
+subtracts the batch mean (REINFORCE++-baseline, arXiv:2501.03262). `ddof` 1 is the sample standard deviation (verl, TRL), 0 the
+population's (open-instruct).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from harness.objective.types import RolloutBatch
 
 BASELINES = ("group_mean", "leave_one_out", "none")
-SCALES = ("group_std", "batch_std", "batch_whiten", "none")
+SCALES = ("group_std", "batch_std", "batch_reward_std", "batch_whiten", "none")
 
 
 @dataclass
@@ -28,7 +29,8 @@ class Config:
 
     Attributes:
         baseline: group_mean, leave_one_out or none.
-        scale: group_std, batch_std (divide by the batch's), batch_whiten (also subtract its mean) or none.
+        scale: group_std, batch_std (of the centred rewards), batch_reward_std (of the rewards), batch_whiten (batch_std, and subtract
+            the batch mean) or none.
         ddof: 0 population or 1 sample standard deviation.
         epsilon: added to the standard deviation.
         whiten_over: sequences or tokens: what the batch mean and standard deviation weigh equally. Over tokens a long response
@@ -55,9 +57,10 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
     centred = centre(returns, counted, config.baseline)
     if config.scale == "group_std":
         centred = centred / (group_std(returns, counted, config.ddof) + config.epsilon)
-    elif config.scale in ("batch_std", "batch_whiten"):
+    elif config.scale != "none":
         weight = counted * (batch.lengths_PG.double() if config.whiten_over == "tokens" else 1.0)
-        mean, std = weighted_moments(centred, weight, config.ddof)
+        spread = returns if config.scale == "batch_reward_std" else centred
+        mean, std = weighted_moments(spread, weight, config.ddof)
         # Over sequences a group baseline already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
         centred_already = config.baseline != "none" and config.whiten_over == "sequences"
         shift = mean if config.scale == "batch_whiten" and not centred_already else 0.0

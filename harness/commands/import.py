@@ -1,0 +1,66 @@
+"""Read another trainer's settings as overrides of ours: harness import dialect=trl file=grpo_config.yaml.
+
+Settings may stand on the command line, too: harness import dialect=verl actor_rollout_ref.actor.clip_ratio_high=0.28. The printed overrides
+go to `harness run` as they are; settings without a counterpart follow as comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.commands.export import dialect, print_remarks, take
+from harness.compose import compose_run
+from harness.config_error import ConfigError
+from harness.identity import flatten
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument(
+        "settings", nargs="+", help="dialect=trl|verl, then file=FILE.yaml and key=value settings"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    name, rest = take(options.settings, "dialect")
+    translation = dialect(name).overrides(read(rest))
+    overrides = [f"{key}={_text(value)}" for key, value in translation.settings.items()]
+    compose_run(overrides)  # what is printed can be run
+    print("\n".join(overrides))
+    print_remarks(translation, "this harness")
+    return 0
+
+
+def read(items: list[str]) -> dict[str, Any]:
+    """Settings of files and `key=value` items, nested mappings flattened to dotted keys.
+
+    Raises:
+        ConfigError: a file that cannot be read as a YAML mapping, or an argument that is no `key=value`.
+    """
+    values: dict[str, Any] = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        if not equals:
+            raise ConfigError(f"{item!r} is no key=value")
+        if key != "file":
+            values[key] = yaml.safe_load(text)
+            continue
+        path = Path(text)
+        if not path.is_file():
+            raise ConfigError(f"no file {text}")
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ConfigError(f"{text} holds no mapping of settings")
+        values |= flatten(content)
+    return values
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,24 @@
+"""Other trainers' names for the algorithm part of a configuration. A member defines
+
+`export(config: RunConfig) -> Translation`: its names and units, and what it cannot express;
+`overrides(values: Mapping[str, Any]) -> Translation`: the way back, as Hydra overrides of ours (`settings` maps our dotted keys; the
+key `algorithm/aggregation` and its like choose group members).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Translation:
+    """Settings in the target's names, what cannot be said there (one line each), and how units or defaults differ."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    inexpressible: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def cannot(self, key: str, value: Any, reason: str) -> None:
+        """Record that one of our settings has no counterpart."""
+        self.inexpressible.append(f"{key}={value}: {reason}")

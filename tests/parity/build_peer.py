@@ -1,0 +1,42 @@
+"""Build a peer's own environment under the user's cache: python tests/parity/build_peer.py trl
+
+Prints the interpreter's path. The parity tests find it there; RLVR_PEERS names another folder. Nothing of it enters this project's own
+environment.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+REQUIREMENTS = {"trl": ["torch==2.13.0", "trl==1.16.0"], "verl": ["torch==2.13.0", "verl==0.9.0"]}
+
+
+def interpreter(peer: str) -> Path:
+    """Where the peer's Python is, or would be."""
+    cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    root = Path(os.environ.get("RLVR_PEERS", Path(cache) / "rlvr-harness" / "peers"))
+    return root / peer / "bin" / "python"
+
+
+def build(peer: str) -> Path:
+    """Create the environment; a finished one is left alone. Raises `CalledProcessError` when the index has not what it needs."""
+    python = interpreter(peer)
+    if python.exists():
+        return python
+    python.parent.parent.parent.mkdir(parents=True, exist_ok=True)
+    venv.create(python.parent.parent, with_pip=True)
+    # One at a time: torch first, so that its processor-only wheel is not replaced by the resolver's choice.
+    for requirement in REQUIREMENTS[peer]:
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "-q", requirement], check=True, cwd=tempfile.gettempdir()
+        )
+    return python
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{build(sys.argv[1])}\n")
