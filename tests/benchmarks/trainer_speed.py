@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 taskset -c 0 python tests/benchmarks/trainer_speed.py [--peers DIR --peer-python PY] [--rounds 3]
 
-Without `--peers` it prints our CPU seconds a step, split by phase. `--peers` names a folder with the scripts `peers/trl_grpo_cpu.py`,
 Without `--peers` it prints our CPU seconds a step. `--peers` names a folder with `peers/trl_grpo_cpu.py`,
-run with this one). Rounds are interleaved; figures are medians of CPU seconds, compared as ratios within the one run.
+`limits/hand_sampler.py` and `limits/hand_update.py`, which print one JSON line each; `--peer-python` is an interpreter that has TRL
+(the limits run with this one). Rounds are interleaved; figures are medians of CPU seconds, compared as ratios within the one run.
 
 The work is the same 32 prompts x 8 completions: random-init policies, so that grading finds nothing right; correctness is then drawn at
 random (after the real verifier ran), so that every group has contrast and nothing is skipped. `--skip-dead` keeps the verifier's word.

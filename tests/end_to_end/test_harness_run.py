@@ -1,0 +1,162 @@
+"""The main job as a user runs it: a small ladder from one command to its tables, repeated, interrupted, with bad input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SMALL = [
+    "model.warmup.steps=40",
+    "task.problems=64",
+    "evaluation.benchmarks.arithmetic_heldout.problems=6",
+    "evaluation.samples_per_problem=4",
+    "sampling.max_response_tokens=12",
+    "algorithm.prompts_per_step=8",
+    "algorithm.responses_per_prompt=4",
+    "algorithm.updates_per_step=4",
+    "training.evaluate_every=2",
+    "runtime.checkpoint_every=1",
+    "runtime.linear_kernel=torch",
+    "runtime.device=cpu",
+    "runtime.workers=2",
+]
+LADDER = ["experiment=dapo_ladder", "experiment.seeds=[0,1]", "training.steps=3", *SMALL]
+
+
+def command(results: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "harness", arguments[0], *arguments[1:], f"runtime.results={results}"]
+
+
+def harness(results: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command(results, *arguments), capture_output=True, text=True, check=False, timeout=280
+    )
+    assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+    return done
+
+
+def answer(results: Path, name: str = "dapo_ladder") -> dict[str, bytes]:
+    """The deterministic tables of an experiment: everything but the cost table, whose seconds are the machine's."""
+    folder = results / "experiments" / name / "tables"
+    return {
+        path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith("cost")
+    }
+
+
+@pytest.fixture(scope="module")
+def ladder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of an undisturbed sweep of 6 arms x 2 seeds."""
+    results = tmp_path_factory.mktemp("undisturbed")
+    done = harness(results, "run", *LADDER)
+    assert "12 runs: 12 finished" in done.stdout
+    return results
+
+
+def test_one_command_trains_evaluates_and_answers(ladder: Path) -> None:
+    tables = answer(ladder)
+    assert {Path(name).suffix for name in tables} >= {".md", ".tex", ".csv"}
+    text = b"".join(tables.values()).decode()
+    assert "dynamic sampling" in text
+    assert "resolved" in text
+    figures = list((ladder / "experiments" / "dapo_ladder" / "figures").rglob("*"))
+    assert {".pdf", ".png", ".svg"} <= {path.suffix for path in figures}
+
+
+def test_the_second_invocation_does_nothing_and_says_so(ladder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (ladder / "runs").rglob("*") if path.is_file()}
+    tables = answer(ladder)
+    done = harness(ladder, "run", "--no-answer", *LADDER)
+    assert "all 12 runs were finished already; nothing to do" in done.stdout
+    assert {
+        path: path.stat().st_mtime_ns for path in (ladder / "runs").rglob("*") if path.is_file()
+    } == before
+    assert answer(ladder) == tables
+
+
+def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
+    done = harness(
+        ladder, "run", "-m", "--no-answer", "rung=glob(dapo_*)", "seed=0,1", "training.steps=3", *SMALL
+    )
+    assert "all 12 runs were finished already" in done.stdout
+
+
+def test_after_kill_9_the_same_command_finishes_and_the_tables_are_identical(
+    ladder: Path, tmp_path: Path
+) -> None:
+    arguments = command(tmp_path, "run", *LADDER)
+    for seconds in (6.0, 4.0):
+        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    harness(tmp_path, "run", *LADDER)
+    assert answer(tmp_path) == answer(ladder)
+
+
+def test_sigterm_stops_after_a_step_and_the_run_resumes(tmp_path: Path) -> None:
+    long = ["algorithm=grpo", "seed=5", "training.steps=400", *SMALL]
+    process = subprocess.Popen(
+        command(tmp_path, "run", "--no-answer", *long), stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list((tmp_path / "runs").glob("*/checkpoints/step-*")):
+        time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "run the same command again" in output
+    (run,) = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
+    assert '"interrupted"' in (run / "manifest.json").read_text()
+
+
+def test_a_failing_run_leaves_the_others_alone(tmp_path: Path) -> None:
+    """One arm asks for more positions than the model has; the others finish, and the reason is printed."""
+    done = harness(
+        tmp_path,
+        "run",
+        "-m",
+        "--no-answer",
+        "training.steps=1",
+        "model.architecture.max_positions=30,64",
+        *SMALL,
+        code=1,
+    )
+    assert "1 finished" in done.stdout
+    assert "1 failed" in done.stdout
+    assert "max_response_tokens" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "algorithm.surrogate.clip_hihg=0.3"], ["clip_hihg", "clip_high"]),
+        (["run", "experiment=dapo_lader"], ["dapo_lader", "dapo_ladder"]),
+        (["report", "experiment=nothing"], ["nothing"]),
+        (["rnu"], ["rnu", "run"]),
+    ],
+)
+def test_bad_input_is_one_line_that_names_culprit_and_fix(
+    tmp_path: Path, arguments: list[str], words: list[str]
+) -> None:
+    command_line = (
+        command(tmp_path, *arguments) if len(arguments) > 1 else [sys.executable, "-m", "harness", *arguments]
+    )
+    done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
+
+
+def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Path) -> None:
+    foreign = ladder / "runs" / "notes.txt"
+    foreign.write_text("not a run")
+    done = harness(ladder, "status")
+    assert "notes.txt" in done.stdout
+    foreign.unlink()
+    assert os.path.exists(ladder)
