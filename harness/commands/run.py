@@ -4,6 +4,8 @@ harness run experiment=dapo_ladder
 harness run experiment=dapo_ladder 'experiment.seeds=[0,1]' training.steps=20
 harness run -m 'rung=glob(dapo_*)' seed=0,1,2
 harness run algorithm=dapo seed=3
+harness run experiment=dapo_ladder match=tokens
+harness run experiment=dapo_ladder launcher=slurm runtime.launcher.partition=gpu
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from harness.plan import Plan, plan_experiment, plan_multirun
 from harness.progress import progress_on
 from harness.store import ResultStore
 from harness.supervise import Summary
+from harness.tracking._results import send_results
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +40,23 @@ def run(options: argparse.Namespace) -> int:
     config = plan.arms[0].config
     store = ResultStore(config.runtime.results)
     report_checks(plan, config.runtime.checks)
-    store.write_plan(plan.experiment.name, plan.record())
-    summary = dispatch(plan, store, progress_on(sys.stderr))
-    print(describe(plan, summary))
+    summary = _bring_to_end(plan, store)
+    if plan.waits_for and summary.complete:  # the budget of the other arms is known now
+        plan = make_plan(options.overrides, options.multirun)
+        summary = _bring_to_end(plan, store)
+    if summary.submitted:
+        return exit_code(summary)
     if not options.no_answer:
         write_answer(store, plan.experiment.name)
+        send_results(store, plan.experiment.name, config.runtime.trackers)
     return exit_code(summary)
+
+
+def _bring_to_end(plan: Plan, store: ResultStore) -> Summary:
+    store.write_plan(plan.experiment.name, plan.record())
+    summary = dispatch(plan, store, progress_on(sys.stderr))
+    print(describe(plan.experiment.name, len(plan.specs), summary, plan.command))
+    return summary
 
 
 def make_plan(overrides: list[str], multirun: bool) -> Plan:
@@ -52,29 +66,33 @@ def make_plan(overrides: list[str], multirun: bool) -> Plan:
     return plan_multirun(overrides)
 
 
-def describe(plan: Plan, summary: Summary) -> str:
+def describe(name: str, total: int, summary: Summary, command: str) -> str:
     """What the invocation did, in a line or a few."""
-    total = len(plan.specs)
     if len(summary.skipped) == total:
-        return f"{plan.experiment.name}: all {total} runs were finished already; nothing to do"
+        return f"{name}: all {total} runs were finished already; nothing to do"
+    if summary.submitted:
+        return (
+            f"{name}: {len(summary.submitted)} of {total} runs submitted; follow them with `harness status`, and run the same "
+            f"command again for the answer: {command}"
+        )
     parts = [f"{len(summary.finished)} finished", f"{len(summary.skipped)} were finished before"]
     for label in ("failed", "interrupted", "elsewhere", "not_started"):
         count = len(getattr(summary, label))
         if count:
             parts.append(f"{count} {label.replace('_', ' ')}")
-    lines = [f"{plan.experiment.name}: {total} runs: {', '.join(parts)}"]
+    lines = [f"{name}: {total} runs: {', '.join(parts)}"]
     lines += [
         f"  {run_id} failed: {reason.strip().splitlines()[-1]}"
         for run_id, reason in summary.errors.items()
         if reason.strip()
     ]
     if not summary.complete:
-        lines.append(f"run the same command again to finish the rest: {plan.command}")
+        lines.append(f"run the same command again to finish the rest: {command}")
     return "\n".join(lines)
 
 
 def exit_code(summary: Summary) -> int:
-    """0: complete; 1: something failed; 75: stopped or elsewhere, repeat the command."""
+    """0: complete, or all submitted; 1: something failed; 75: stopped or elsewhere, repeat the command."""
     if summary.failed:
         return 1
-    return 0 if summary.complete else 75
+    return 0 if summary.complete or summary.submitted else 75

@@ -14,6 +14,7 @@ from harness.config import RuntimeConfig
 from harness.config_error import ConfigError
 from harness.identity import IDENTITY_VERSION
 from harness.progress import Progress
+from harness.provenance import hardware
 from harness.store import ResultStore
 from harness.supervise import GpuLeases, Runnable, Summary, run_all
 from harness.tracking._tracker import tracked
@@ -69,7 +70,7 @@ def supervise_here(work: Work, progress: Progress, *, leases: Path | None = None
             workers=worker_count(runtime, len(gpus)),
             entry=work.entry,
             progress=listener,
-            provenance=work.provenance,
+            provenance={**work.provenance, "hardware": hardware()},
             identity_version=IDENTITY_VERSION,
             threads=runtime.threads,
             gpus=held,

@@ -1,0 +1,57 @@
+"""Runs that a verb is about: an experiment's, all of a store, or those named by the beginning of their id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.compose import compose_run
+from harness.config import RuntimeConfig
+from harness.config_error import ConfigError
+from harness.registry import nearest
+from harness.store import ResultStore
+
+HELP = "experiment=NAME to take only its runs; runtime.results=DIR"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A store, the experiments that were named, their runs (or all), and the runtime that the other overrides describe."""
+
+    store: ResultStore
+    experiments: list[str]
+    run_ids: list[str]
+    runtime: RuntimeConfig
+    runtime_overrides: list[str]
+
+
+def select(overrides: Sequence[str]) -> Selection:
+    """Read `experiment=NAME` (any number of them) and runtime overrides.
+
+    Raises:
+        ConfigError: an experiment that the store does not hold, or an override of something else.
+    """
+    names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
+    rest = [item for item in overrides if not item.startswith("experiment=")]
+    runtime = compose_run(rest).runtime
+    store = ResultStore(runtime.results)
+    for name in names:
+        if name not in store.plans():
+            raise ConfigError(f"{store.root} holds no experiment {name!r}{nearest(name, store.plans())}")
+    plans = [store.plan(name) for name in names]
+    ids = [run_id for plan in plans for arm in plan["arms"] for run_id in arm["runs"].values()]
+    return Selection(store, names, list(dict.fromkeys(ids)) if names else store.run_ids(), runtime, rest)
+
+
+def find_run(store: ResultStore, prefix: str) -> str:
+    """The one run whose id begins with `prefix`.
+
+    Raises:
+        ConfigError: none or several do.
+    """
+    found = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ConfigError(f"no run in {store.root} begins with {prefix!r}; `harness status` lists them")
+    raise ConfigError(f"{len(found)} runs begin with {prefix!r}: {', '.join(found[:5])}; give more digits")

@@ -1,0 +1,68 @@
+"""Compare two runs: configuration, provenance, results. RUN is the beginning of an id.
+
+harness diff 3f9a 81c0
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from harness.commands._select import HELP, find_run, select
+from harness.commands.show import provenance_of, results_of
+from harness.identity import flatten
+from harness.store import RunDir
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("run_ids", metavar="RUN", nargs=2, help="run id, or its beginning")
+    parser.add_argument("overrides", nargs="*", help=HELP)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb. 0: same configuration, code and packages; 1: something differs."""
+    store = select(options.overrides).store
+    ids = [find_run(store, prefix) for prefix in options.run_ids]
+    a, b = (store.run(run_id) for run_id in ids)
+    console = Console()
+    different = False
+    for title, left, right in (
+        ("configuration", _configuration(a), _configuration(b)),
+        ("provenance", provenance_of(a), provenance_of(b)),
+        ("last step and scores", results_of(store, a.run_id), results_of(store, b.run_id)),
+    ):
+        rows = differences(left, right)
+        different |= bool(rows) and title != "last step and scores"
+        if rows:
+            console.print(_table(title, ids, rows))
+        else:
+            console.print(f"{title}: the same", highlight=False)
+    return int(different)
+
+
+def differences(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Keys whose values differ, with both; a missing one is empty."""
+    return {
+        key: (left.get(key, ""), right.get(key, ""))
+        for key in dict.fromkeys([*left, *right])
+        if left.get(key, "") != right.get(key, "")
+    }
+
+
+def _configuration(run: RunDir) -> dict[str, str]:
+    return {key: str(value) for key, value in flatten(yaml.safe_load(run.config())).items()}
+
+
+def _table(title: str, ids: list[str], rows: Mapping[str, tuple[str, str]]) -> Table:
+    table = Table(
+        "", *(run_id[:8] for run_id in ids), title=title, title_justify="left", box=None, pad_edge=False
+    )
+    for key, (left, right) in rows.items():
+        table.add_row(*map(escape, (key, left, right)))
+    return table

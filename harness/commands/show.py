@@ -1,0 +1,105 @@
+"""Show one run: configuration, provenance, attempts, metrics. RUN is the beginning of its id.
+
+harness show 3f9a
+harness show 3f9a --config
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from harness.commands._select import HELP, find_run, select
+from harness.compose import compose_run
+from harness.config import dump
+from harness.identity import flatten
+from harness.store import ResultStore, RunDir
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("run_id", metavar="RUN", help="run id, or its beginning")
+    parser.add_argument("--config", action="store_true", help="the whole configuration, as YAML")
+    parser.add_argument("overrides", nargs="*", help=HELP)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    store = select(options.overrides).store
+    run_dir = store.run(find_run(store, options.run_id))
+    console = Console()
+    if options.config:
+        console.print(run_dir.config(), markup=False, highlight=False, end="")
+        return 0
+    for title, rows in (
+        ("run", _facts(run_dir)),
+        ("changed from the base configuration", _changes(run_dir)),
+        ("provenance", provenance_of(run_dir)),
+        ("last step and scores", results_of(store, run_dir.run_id)),
+    ):
+        console.print(pairs_table(title, rows))
+    console.print(_attempts(run_dir))
+    return 0
+
+
+def pairs_table(title: str, rows: dict[str, str]) -> Table:
+    """Keys and values."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    for key, value in rows.items():
+        table.add_row(escape(key), escape(value))
+    return table
+
+
+def provenance_of(run: RunDir) -> dict[str, str]:
+    """Code, packages, machine, data and command of a run's newest attempt, flat."""
+    manifest = run.manifest() or {}
+    return {key: str(value) for key, value in flatten(manifest.get("provenance", {})).items()}
+
+
+def results_of(store: ResultStore, run_id: str) -> dict[str, str]:
+    """The newest metrics row, and accuracy by benchmark, step and cap."""
+    run = store.run(run_id)
+    rows = {key: _number(value) for key, value in (run.last_step() or {}).items() if value is not None}
+    for benchmark in run.benchmarks():
+        for step in run.sample_steps(benchmark):
+            samples = run.samples(benchmark, step, columns=("max_response_tokens", "correct"))
+            for cap, value in samples.groupby("max_response_tokens")["correct"].mean().items():
+                rows[f"avg on {benchmark}, cap {cap}, step {step}"] = _number(float(value))
+    return rows
+
+
+def _facts(run: RunDir) -> dict[str, str]:
+    manifest = run.manifest() or {}
+    facts = {
+        key: str(manifest[key]) for key in ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")
+    }
+    facts |= {f"label {key}": str(value) for key, value in manifest["labels"].items()}
+    if manifest.get("error"):
+        facts["error"] = str(manifest["error"])
+    return facts | {"directory": str(run.path)}
+
+
+def _changes(run: RunDir) -> dict[str, str]:
+    """Every key that differs from the base configuration of today's files (`runtime` apart)."""
+    base, ours = flatten(dump(compose_run([]))), flatten(yaml.safe_load(run.config()))
+    return {
+        key: f"{base.get(key)} → {ours.get(key)}"
+        for key in sorted(base.keys() | ours.keys())
+        if base.get(key) != ours.get(key) and not key.startswith("runtime.")
+    }
+
+
+def _attempts(run: RunDir) -> Table:
+    table = Table("attempt", "started", "ended", "outcome", "code", "host", "pid", box=None, pad_edge=False)
+    for item in (run.manifest() or {}).get("attempts", []):
+        keys = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "pid")
+        table.add_row(*("" if item.get(key) is None else str(item[key]) for key in keys))
+    return table
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

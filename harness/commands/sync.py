@@ -1,0 +1,36 @@
+"""Send finished runs, and an experiment's tables and figures, to a tracker (wandb unless another is named).
+
+harness sync
+harness sync experiment=dapo_ladder runtime.trackers.wandb.project=my-project
+harness sync tracker=tensorboard
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.commands._select import HELP, select
+from harness.tracking._results import online, send_results, sync_runs
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument(
+        "--offline", action="store_true", help="write wandb's offline files instead of sending"
+    )
+    parser.add_argument("--again", action="store_true", help="also runs that were sent before")
+    parser.add_argument("overrides", nargs="*", help=f"{HELP}; tracker=[NAME] and runtime.trackers.*")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    overrides = list(options.overrides)
+    if not any(item.startswith("tracker=") for item in overrides):
+        overrides.insert(0, "tracker=wandb")
+    selection = select(overrides)
+    trackers = selection.runtime.trackers if options.offline else online(selection.runtime.trackers)
+    result = sync_runs(selection.store, selection.run_ids, trackers, again=options.again)
+    for experiment in selection.experiments:
+        send_results(selection.store, experiment, trackers)
+    print(", ".join(f"{len(run_ids)} {word}" for word, run_ids in result.items()))
+    return 1 if result["failed"] else 0
