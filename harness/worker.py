@@ -5,8 +5,10 @@ Heavy imports stand at the top on purpose: the supervisor's fork server imports 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -20,6 +22,7 @@ from harness.grading import Grader
 from harness.model.linear import resolve_kernel
 from harness.registry import implementation
 from harness.store import RunDir
+from harness.store.atomic import write_file
 from harness.supervise.outcome import EXIT_INTERRUPTED
 from harness.training.loop import Trainer
 
@@ -40,16 +43,23 @@ def main(run_path: Path) -> int:
 def train(config: RunConfig, run: RunDir, stop: _StopFlag) -> int:
     """The run itself, in this process."""
     cache = run.path.parent.parent / "cache"
+    phases = {"begin": time.time()}
     kernel = resolve_kernel(config.runtime.linear_kernel, cache)
     initial = implementation("harness.model.source", config.model).prepare(
         config.model, config.task, cache, kernel
     )
+    phases["initial_policy_ready"] = time.time()
     grader = Grader(config.verifier, config.runtime)
     try:
         trainer = Trainer(config, run, initial, kernel, grader)
+        phases["trainer_ready"] = time.time()
         complete = trainer.train(stop, attempt=_attempt(run))
     finally:
         grader.close()
+    phases["end"] = time.time()
+    # For where the time goes (`tests/benchmarks/ladder_split.py`); nothing else reads it.
+    attempt = run.path / "attempts" / f"{_attempt(run):03d}"
+    write_file(attempt / "phases.json", json.dumps(phases).encode())
     return 0 if complete else EXIT_INTERRUPTED
 
 
