@@ -1,0 +1,183 @@
+"""Other trainers' names: values and units both ways, and what they cannot express is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.cli import main
+from harness.compose import compose_run, options
+from harness.config import RunConfig
+from harness.dialects import trl, verl
+from harness.identity import difference
+from harness.registry import kinds, member
+
+DIALECTS = sorted(kinds("harness.dialects"))
+ACTOR = "actor_rollout_ref.actor"
+
+
+def back(dialect: str, values: dict[str, Any]) -> RunConfig:
+    settings = member("harness.dialects", dialect).overrides(values).settings
+    text = {None: "null", True: "true", False: "false"}
+    return compose_run(
+        [f"{k}={text[v] if isinstance(v, bool) or v is None else v}" for k, v in settings.items()]
+    )
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", options("algorithm"))
+def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name: str) -> None:
+    config = compose_run([f"algorithm={name}", "optimizer.warmup_steps=5"])
+    exported = member("harness.dialects", dialect).export(config)
+    if any(
+        "algorithm.advantage.kind" in line or "algorithm.surrogate=" in line
+        for line in exported.inexpressible
+    ):
+        return  # another kind of algorithm: nothing to come back to
+    returned = back(dialect, exported.settings)
+    lost = " ".join(exported.inexpressible + exported.notes)
+    for key, (before, after) in difference(config, returned).items():
+        leaf, section = key.rpartition(".")[2], key.split(".")[1]
+        expected = (
+            leaf in lost or f"algorithm.{section}" in lost or section in ("reward", "overlong", "kl", "advantage")
+            or key.startswith(("optimizer.", "evaluation."))
+        )  # fmt: skip
+        assert expected, f"{key}: {before} came back as {after}\n" + "\n".join(exported.inexpressible)
+
+
+def test_trl_units() -> None:
+    # 32 prompts x 8 responses in 16 updates: 16 responses an update on one device; 5 rollout steps of warm-up are 80 updates.
+    out = trl.export(
+        compose_run(["algorithm=dapo", "optimizer.warmup_steps=5", "training.steps=100"])
+    ).settings
+    assert (out["per_device_train_batch_size"], out["generation_batch_size"], out["num_generations"]) == (
+        16,
+        256,
+        8,
+    )
+    assert (out["warmup_steps"], out["max_steps"]) == (80, 1600)
+    assert (out["loss_type"], out["epsilon"], out["epsilon_high"]) == ("dapo", 0.2, 0.28)
+
+
+def test_verl_units() -> None:
+    # verl counts prompts: 32 a step, 2 an update, multiplied by n inside; warm-up in rollout steps.
+    out = verl.export(compose_run(["algorithm=dapo", "optimizer.warmup_steps=5"])).settings
+    assert (out["data.train_batch_size"], out[f"{ACTOR}.ppo_mini_batch_size"]) == (32, 2)
+    assert out[f"{ACTOR}.optim.lr_warmup_steps"] == 5
+
+
+def test_the_cap_of_bounded_weights_has_three_conventions() -> None:
+    config = compose_run(
+        ["algorithm=cispo", "algorithm.surrogate.cap_max=1.3", "algorithm.surrogate.cap_min=0.2"]
+    )
+    assert trl.export(config).settings["epsilon_high"] == 1.3  # the cap itself
+    assert any("cap_min" in line for line in trl.export(config).inexpressible)
+    out = verl.export(config).settings  # offsets from 1
+    assert out[f"{ACTOR}.clip_ratio_high"] == pytest.approx(0.3)
+    assert out[f"{ACTOR}.clip_ratio_low"] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("k1", "kl"), ("k2", "mse"), ("k3", "low_var_kl"), ("k3_k2", "low_var_kl+")]
+)
+def test_kl_names(kind: str, name: str) -> None:
+    config = compose_run(["algorithm=grpo", f"algorithm/kl={kind}", "algorithm.kl.coefficient=0.04"])
+    assert verl.export(config).settings[f"{ACTOR}.kl_loss_type"] == name
+    assert ("beta" in trl.export(config).settings) == (kind == "k3")
+
+
+def test_divisors_of_the_constant_sum() -> None:
+    code = compose_run(["algorithm=dr_grpo"])
+    assert trl.export(code).settings["loss_type"] == "dr_grpo"
+    assert not any("constant" in line for line in trl.export(code).inexpressible)
+    assert verl.export(code).settings[f"{ACTOR}.loss_scale_factor"] == 32
+    equation = compose_run(["algorithm=dr_grpo_equation"])
+    assert any("constant_tokens" in line for line in trl.export(equation).inexpressible)
+    assert verl.export(equation).settings[f"{ACTOR}.loss_scale_factor"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "named"),
+    [
+        ("trl", "dapo", "dead_groups.policy=refill"),
+        ("trl", "grpo", "epsilon=1e-06: TRL adds 0.0001"),
+        ("trl", "dapo_group_token_mean", "no token mean per prompt group"),
+        ("trl", "vapo", "advantage.kind=gae"),
+        ("trl", "scale_rl", "curriculum=retire"),
+        ("trl", "reinforce_pp_baseline", "k2 in the loss"),
+        ("verl", "dapo", "no overlong filtering"),
+        ("verl", "vapo", "one lambda"),
+        ("verl", "reinforce_pp_baseline", "whitens over tokens"),
+        ("verl", "dapo_microbatch", "no such scope"),
+        ("verl", "best_worst_dpo", "best_worst"),
+        ("verl", "rft", "source=initial_policy"),
+    ],
+)
+def test_what_a_target_cannot_express_is_named(dialect: str, name: str, named: str) -> None:
+    exported = member("harness.dialects", dialect).export(compose_run([f"algorithm={name}"]))
+    assert any(named in line for line in exported.inexpressible), exported.inexpressible
+
+
+def test_a_dual_clip_that_cannot_be_switched_off() -> None:
+    assert verl.export(compose_run(["algorithm=grpo"])).settings[f"{ACTOR}.clip_ratio_c"] == 1e9
+    assert back("verl", {}).algorithm.surrogate.dual_clip == 3.0  # verl's default is on
+    assert back("verl", {f"{ACTOR}.clip_ratio_c": 1e9}).algorithm.surrogate.dual_clip is None
+
+
+def test_a_published_recipe_is_read() -> None:
+    # The DAPO recipe's script, keys as it has them.
+    config = back(
+        "verl",
+        {
+            "data.train_batch_size": 512, f"{ACTOR}.ppo_mini_batch_size": 32, "actor_rollout_ref.rollout.n": 16,
+            "data.max_response_length": 20480, f"{ACTOR}.clip_ratio_low": 0.2, f"{ACTOR}.clip_ratio_high": 0.28,
+            f"{ACTOR}.clip_ratio_c": 10.0,
+            f"{ACTOR}.loss_agg_mode": "token-mean", "algorithm.filter_groups.enable": True, "algorithm.filter_groups.metric": "acc",
+            "reward_model.overlong_buffer.enable": True, "reward_model.overlong_buffer.len": 4096, f"{ACTOR}.optim.lr_warmup_steps": 10,
+        },
+    )  # fmt: skip
+    algorithm = config.algorithm
+    assert (algorithm.prompts_per_step, algorithm.updates_per_step, algorithm.responses_per_prompt) == (
+        512,
+        16,
+        16,
+    )
+    assert (algorithm.surrogate.clip_high, algorithm.surrogate.dual_clip) == (0.28, 10.0)
+    assert (algorithm.overlong.policy, algorithm.overlong.buffer_fraction) == ("soft", 0.2)
+    assert (algorithm.dead_groups.policy, config.optimizer.warmup_steps) == ("refill", 10)
+
+
+def test_the_command_exports_yaml_with_remarks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "dialect=trl", "algorithm=dapo"]) == 0
+    text = capsys.readouterr().out
+    assert yaml.safe_load(text)["epsilon_high"] == 0.28
+    assert "# trl cannot express:" in text
+    assert "dead_groups.policy=refill" in text
+
+
+def test_the_command_imports_what_it_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "dialect=trl", "algorithm=dr_grpo", "algorithm.surrogate.clip_high=0.25"]) == 0
+    file = tmp_path / "grpo_config.yaml"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["import", "dialect=trl", f"file={file}", "sapo_temperature_pos=1.0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    config = compose_run([line for line in lines if not line.startswith("#")])
+    assert config.algorithm.aggregation.kind == "constant_sum"
+    assert config.algorithm.surrogate.clip_high == 0.25
+    assert "#   sapo_temperature_pos=1.0: not read" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "algorithm=dapo"], "name one dialect"),
+        (["export", "dialect=tlr", "algorithm=dapo"], "did you mean 'trl'?"),
+        (["import", "dialect=trl", "file=nowhere.yaml"], "no file nowhere.yaml"),
+    ],
+)
+def test_mistakes_are_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err

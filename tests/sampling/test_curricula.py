@@ -1,0 +1,142 @@
+"""Curricula: what is drawn, paused, retired and recorded, and that a resume changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.config_error import ConfigError
+from harness.registry import kinds, member
+from harness.sampling.curriculum import offline_filter, retire, success_bands
+
+FAMILY = "harness.sampling.curriculum"
+KINDS = sorted(kinds(FAMILY))
+
+
+def build(kind: str, problems: int = 40, seed: int = 3):  # type: ignore[no-untyped-def]
+    module = member(FAMILY, kind)
+    return module.build(module.Config(), problems, seed)
+
+
+def pass_rate(problems: np.ndarray) -> np.ndarray:
+    """A fixed difficulty: problem i is solved with probability i / 40, in eighths."""
+    return np.round(problems / 40 * 8) / 8
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_are_distinct_valid_and_repeatable(kind: str) -> None:
+    first, second = build(kind), build(kind)
+    for _ in range(12):
+        drawn = first.draw(9)
+        assert len(set(drawn.tolist())) == 9
+        assert set(drawn.tolist()) <= set(range(40))
+        assert drawn.tolist() == second.draw(9).tolist()
+        for curriculum in (first, second):
+            curriculum.observe(drawn, pass_rate(drawn))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_resumed_curriculum_continues_as_if_nothing_happened(kind: str) -> None:
+    whole, parted = build(kind), build(kind)
+    for step in range(20):
+        drawn = whole.draw(7)
+        assert drawn.tolist() == parted.draw(7).tolist(), step
+        whole.observe(drawn, pass_rate(drawn))
+        parted.observe(drawn, pass_rate(drawn))
+        assert whole.record() == parted.record() or step == 0
+        resumed = build(kind)
+        resumed.restore(parted.state())
+        parted = resumed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_draw_larger_than_the_training_set_is_refused(kind: str) -> None:
+    if kind == "retire":
+        pytest.skip("walks the uniform curriculum one problem at a time")
+    with pytest.raises(ConfigError, match="41 distinct problems"):
+        build(kind).draw(41)
+
+
+def test_uniform_draws_every_problem_once_an_epoch() -> None:
+    curriculum = build("uniform")
+    epoch = np.concatenate([curriculum.draw(8) for _ in range(5)])
+    assert sorted(epoch.tolist()) == list(range(40))
+
+
+def test_retired_problems_do_not_come_back_while_others_are_left() -> None:
+    curriculum = retire.build(retire.Config(pass_rate=0.75), 40, 0)
+    for _ in range(30):
+        drawn = curriculum.draw(8)
+        curriculum.observe(drawn, (drawn < 20).astype(float))
+        row = curriculum.record()
+        assert row["curriculum_sampled_problems"].split() == [str(i) for i in drawn]
+    assert all(drawn >= 20)
+    assert row["curriculum_retired"] == 20
+
+
+def test_the_offline_filter_keeps_what_the_initial_policy_cannot_do() -> None:
+    curriculum = offline_filter.build(offline_filter.Config(pass_rate=0.625, min_pass_rate=0.125), 40, 0)
+    rates = pass_rate(np.arange(40))
+    curriculum.calibrate(rates)
+    inside = np.flatnonzero((rates >= 0.125) & (rates <= 0.625))
+    drawn = np.concatenate([curriculum.draw(5) for _ in range(20)])
+    assert set(drawn.tolist()) == set(inside.tolist())
+    assert curriculum.record() == {"curriculum_kept": len(inside), "curriculum_filtered": 40 - len(inside)}
+
+
+def test_a_filter_that_keeps_nothing_says_so() -> None:
+    curriculum = offline_filter.build(offline_filter.Config(pass_rate=0.2), 4, 0)
+    with pytest.raises(ConfigError, match=r"keeps no problem \(lowest pass rate 0.500\)"):
+        curriculum.calibrate(np.array([0.5, 0.6, 0.7, 1.0]))
+
+
+def bands(**settings: object) -> success_bands.SuccessBands:
+    return success_bands.build(success_bands.Config(**settings), 40, 1)  # type: ignore[arg-type]
+
+
+def test_a_problem_is_paused_and_returns() -> None:
+    curriculum = bands(pause_draws=3)
+    curriculum.draw(4)
+    curriculum.observe(np.array([7]), np.array([0.0]))
+    row = curriculum.record()
+    assert row["curriculum_paused"] == 1
+    assert row["curriculum_paused_problems"] == "7"
+    for _ in range(3):
+        assert 7 not in curriculum.draw(39)
+    assert 7 in curriculum.draw(40)
+
+
+def test_a_problem_retires_for_good() -> None:
+    curriculum = bands()
+    curriculum.draw(4)
+    curriculum.observe(np.array([5]), np.array([1.0]))
+    assert curriculum.record()["curriculum_retired_problems"] == "5"
+    for _ in range(60):
+        assert 5 not in curriculum.draw(39)
+    assert 5 in curriculum.draw(40)  # unless nothing else is left
+
+
+def test_the_window_rolls() -> None:
+    curriculum = bands(window_groups=2, min_groups=2)
+    for accuracy in (0.0, 0.5, 0.7):
+        curriculum.observe(np.array([3]), np.array([accuracy]))
+    assert curriculum.rates()[3] == pytest.approx(0.6)  # the newest two of three
+
+
+def test_weights_favour_the_middle_band() -> None:
+    # One group seen each: smoothed p = (accuracy + 1/2) / 2, weight p(1 - p): 0.1875 at 0 or 1, 0.25 at 1/2
+    curriculum = bands(pause_below=0.0, retire_from=2.0)
+    curriculum.observe(np.array([0, 1, 2]), np.array([0.0, 0.5, 1.0]))
+    assert curriculum.weights()[:4].tolist() == pytest.approx([0.1875, 0.25, 0.1875, 0.25])
+
+
+def test_every_step_says_which_bands_were_sampled() -> None:
+    curriculum = bands()
+    drawn = curriculum.draw(10)
+    curriculum.observe(drawn, np.full(10, 0.5))
+    row = curriculum.record()
+    assert row["curriculum_sampled_band_2"] == 10  # unseen problems count as 1/2
+    assert row["curriculum_band_2"] == 10
+    assert row["curriculum_unseen"] == 30
+    assert row["curriculum_sampled_problems"].split() == [str(i) for i in drawn]
+    assert curriculum.record()["curriculum_sampled_problems"] == ""
