@@ -6,6 +6,9 @@ sample, position), so a smaller cap only cuts.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.benchmark import Benchmark, load_benchmark
-from harness.config import RunConfig
+from harness.benchmark import Benchmark, Problem, load_benchmark
+from harness.config import EvaluationConfig, RunConfig
 from harness.grading import Grader
 from harness.rollout.noise import key, sample_seeds
+from harness.rollout.prompts import prompt_tokens
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.store import RunDir
 from harness.store.atomic import publish_file
@@ -44,8 +48,7 @@ class Evaluator:
         self.tokenizer, self.grader, self.shared = tokenizer, grader, shared
         self.benchmarks = {name: load_benchmark(item) for name, item in self.protocol.benchmarks.items()}
         self.prompts = {
-            name: [tokenizer(problem.prompt)["input_ids"] for problem in benchmark.problems]
-            for name, benchmark in self.benchmarks.items()
+            name: prompt_tokens(tokenizer, benchmark) for name, benchmark in self.benchmarks.items()
         }
 
     def evaluate(self, step: int) -> None:
@@ -60,56 +63,78 @@ class Evaluator:
                 table = self._sample(name, benchmark)
                 if made is not None:
                     made.parent.mkdir(parents=True, exist_ok=True)
-                    publish_file(made, lambda path, table=table: pq.write_table(table, path, compression="zstd"))
+                    publish_file(made, functools.partial(_write_parquet, table))
             self.run.write_samples(name, benchmark.version, step, table)
 
     def _sample(self, name: str, benchmark: Benchmark) -> pa.Table:
         """Sample and grade one benchmark with the current weights: one row per sample and cap."""
         seeds = evaluation_seeds(self.protocol.seed, name, benchmark, self.protocol.samples_per_problem)
-        completions = self.engine.generate(
-            self.prompts[name],
-            seeds,
-            SamplingParams(
-                max_response_tokens=max(self.protocol.caps),
-                temperature=self.protocol.temperature,
-                top_p=self.protocol.top_p,
-                stop_token_ids=(int(self.tokenizer.eos_token_id),),
-            ),
-        )
-        caps = sorted(set(self.protocol.caps))
-        return pa.concat_tables(self._table(benchmark, seeds, completions.prefix(cap), cap) for cap in caps)
+        stop = (int(self.tokenizer.eos_token_id),)
+        completions = self.engine.generate(self.prompts[name], seeds, sampling_params(self.protocol, stop))
+        rows = SampleRows(benchmark.problems, np.arange(seeds.shape[1]), seeds)
+        return graded_table(rows, completions, self.protocol.caps, self.tokenizer, self.grader)
 
-    def _table(self, benchmark: Benchmark, seeds: np.ndarray, completions: Completions, cap: int) -> pa.Table:
-        """One row per sample under one cap, with the store's columns."""
-        samples = seeds.shape[1]
-        texts = self.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
-        golds = [problem.gold for problem in benchmark.problems for _ in range(samples)]
-        verdicts = self.grader.grade(texts, golds).verdicts
-        rows = len(texts)
-        return pa.table(
-            {
-                "problem_id": [problem.id for problem in benchmark.problems for _ in range(samples)],
-                "sample_index": np.tile(np.arange(samples, dtype=np.int32), len(benchmark.problems)),
-                "sampling_seed": seeds.reshape(-1),
-                "max_response_tokens": np.full(rows, cap, dtype=np.int32),
-                "response_tokens": completions.lengths_R.numpy().astype(np.int32),
-                "finish_reason": ["stop" if done else "length" for done in completions.finished_R.tolist()],
-                "answer": [verdict.answer for verdict in verdicts],
-                "correct": [verdict.correct for verdict in verdicts],
-                "verdict": [verdict.verdict for verdict in verdicts],
-                "method": [verdict.method for verdict in verdicts],
-                "entropy_sum_nats": _per_response(completions.entropy_N, completions),
-                "log_prob_sum": _per_response(completions.log_probs_N, completions),
-                "response": texts,
-            },
-            schema=SAMPLES,
-        )
+
+def sampling_params(protocol: EvaluationConfig, stop_token_ids: tuple[int, ...]) -> SamplingParams:
+    """The request that a protocol makes of an engine: one at its largest cap."""
+    return SamplingParams(
+        max_response_tokens=max(protocol.caps),
+        temperature=protocol.temperature,
+        top_p=protocol.top_p,
+        stop_token_ids=stop_token_ids,
+    )
+
+
+@dataclass(frozen=True)
+class SampleRows:
+    """Which samples a batch of completions holds: problems, the sample numbers of each, and their seeds [P, G]."""
+
+    problems: Sequence[Problem]
+    index_G: np.ndarray
+    seeds_PG: np.ndarray
+
+
+def graded_table(
+    rows: SampleRows, completions: Completions, caps: Sequence[int], tokenizer: Any, grader: Grader
+) -> pa.Table:
+    """Grade completions under every cap: one row per cap and sample, with the store's columns."""
+    tables = (_table(rows, completions.prefix(cap), cap, tokenizer, grader) for cap in sorted(set(caps)))
+    return pa.concat_tables(tables)
+
+
+def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any, grader: Grader) -> pa.Table:
+    samples = len(rows.index_G)
+    texts = tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
+    golds = [problem.gold for problem in rows.problems for _ in range(samples)]
+    verdicts = grader.grade(texts, golds).verdicts
+    return pa.table(
+        {
+            "problem_id": [problem.id for problem in rows.problems for _ in range(samples)],
+            "sample_index": np.tile(rows.index_G.astype(np.int32), len(rows.problems)),
+            "sampling_seed": rows.seeds_PG.reshape(-1),
+            "max_response_tokens": np.full(len(texts), cap, dtype=np.int32),
+            "response_tokens": completions.lengths_R.numpy().astype(np.int32),
+            "finish_reason": ["stop" if done else "length" for done in completions.finished_R.tolist()],
+            "answer": [verdict.answer for verdict in verdicts],
+            "correct": [verdict.correct for verdict in verdicts],
+            "verdict": [verdict.verdict for verdict in verdicts],
+            "method": [verdict.method for verdict in verdicts],
+            "entropy_sum_nats": _per_response(completions.entropy_N, completions),
+            "log_prob_sum": _per_response(completions.log_probs_N, completions),
+            "response": texts,
+        },
+        schema=SAMPLES,
+    )
 
 
 def evaluation_seeds(seed: int, name: str, benchmark: Benchmark, samples: int) -> np.ndarray:
     """One 64-bit seed a (problem, sample): the same for every run and step, so that arms are evaluated with the same noise."""
     keys = [int(key("problem", problem.id)) for problem in benchmark.problems]
     return sample_seeds(key("evaluation", seed, name), np.array(keys, dtype=np.uint64), samples)
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path, compression="zstd")
 
 
 def _per_response(values_N: torch.Tensor, completions: Completions) -> np.ndarray:

@@ -1,0 +1,219 @@
+"""Evaluating generations made elsewhere: lines `{"id", "problem", "answer", "samples": [...]}` in, a folder of results out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.config_error import ConfigError
+from harness.evaluation.result import arrays, result_of
+from harness.store.atomic import publish_file, write_file
+from harness.verify import MathVerifier
+
+SAMPLES_FILE, SUMMARY_FILE = "samples.parquet", "summary.json"
+LENGTH = "response_characters"
+LOST = "lost"
+_CHUNK = 512
+_SHOWN = 20
+SCHEMA = pa.schema(
+    [
+        pa.field("problem_id", pa.string(), nullable=False),
+        pa.field("sample_index", pa.int32(), nullable=False),
+        pa.field("correct", pa.bool_(), nullable=False),
+        pa.field("answer", pa.string()),
+        pa.field("verdict", pa.string(), nullable=False),
+        pa.field("method", pa.string(), nullable=False),
+        pa.field("seconds", pa.float64(), nullable=False),
+        pa.field("finish_reason", pa.string(), nullable=False),
+        pa.field("gold", pa.string(), nullable=False),
+        pa.field(LENGTH, pa.int64(), nullable=False),
+        pa.field("label", pa.bool_()),
+        pa.field("response", pa.string()),
+    ]
+)
+
+
+@dataclass
+class Recorded:
+    """Recorded generations, one entry per sample; `response` is None where a sample was lost, `label` where there is none."""
+
+    problem_id: list[str] = field(default_factory=list)
+    sample_index: list[int] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list)
+    response: list[str | None] = field(default_factory=list)
+    finish_reason: list[str] = field(default_factory=list)
+    label: list[bool | None] = field(default_factory=list)
+
+
+def read_recorded(path: Path) -> Recorded:
+    """Read a file of recorded generations.
+
+    A sample is a text, or null for one that was lost (it counts, as wrong). Optional keys, one entry a sample: `labels` (somebody
+    else's verdict) and `finish_reasons` ("stop", or "length" for a truncated response).
+
+    Raises:
+        ConfigError: the file or a line is malformed, an id repeats, or problems have different numbers of samples; with the line.
+    """
+    recorded, seen, first = Recorded(), set[str](), None
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise ConfigError(f"cannot read samples={path}: {error.strerror}") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path} line {number}"
+        row = _parse(line, where)
+        if str(row["id"]) in seen:
+            raise ConfigError(f"{where} repeats the id {row['id']!r}; ids must be distinct")
+        seen.add(str(row["id"]))
+        count = len(row["samples"])
+        first = first or (number, count)
+        if count != first[1]:
+            raise ConfigError(
+                f"{where} has {count} samples, line {first[0]} has {first[1]}: an average over n samples needs n of every problem; "
+                "write null for each sample that was lost"
+            )
+        _append(recorded, row)
+    if not recorded.problem_id:
+        raise ConfigError(f"samples={path} holds no samples")
+    return recorded
+
+
+def _parse(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{where} is not JSON: {error}") from error
+    missing = [key for key in ("id", "answer", "samples") if not isinstance(row, dict) or key not in row]
+    if missing:
+        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs id, problem, answer, samples")
+    samples = row["samples"]
+    if not isinstance(samples, list) or not all(item is None or isinstance(item, str) for item in samples):
+        raise ConfigError(f"{where}: samples must be a list of texts (null for a lost one)")
+    for key in ("labels", "finish_reasons"):
+        if len(row.get(key, samples)) != len(samples):
+            raise ConfigError(f"{where}: {key} has {len(row[key])} entries for {len(samples)} samples")
+    return dict(row)
+
+
+def _append(recorded: Recorded, row: dict[str, Any]) -> None:
+    samples = row["samples"]
+    reasons = row.get("finish_reasons", ["stop"] * len(samples))
+    labels = row.get("labels", [None] * len(samples))
+    recorded.problem_id += [str(row["id"])] * len(samples)
+    recorded.sample_index += range(len(samples))
+    recorded.gold += [str(row["answer"])] * len(samples)
+    recorded.response += samples
+    recorded.finish_reason += [LOST if s is None else str(r) for s, r in zip(samples, reasons, strict=True)]
+    recorded.label += [None if label is None else bool(label) for label in labels]
+
+
+def grade_recorded(
+    recorded: Recorded, verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
+) -> pa.Table:
+    """Every sample with its verdict, in order; columns of `SCHEMA`."""
+    verdicts = []
+    texts = ["" if response is None else response for response in recorded.response]
+    for start in range(0, len(texts), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        verdicts += verifier.verify_many(list(zip(texts[part], recorded.gold[part], strict=True)))
+        if progress is not None:
+            progress(len(verdicts), len(texts))
+    lost = [response is None for response in recorded.response]
+    return pa.table(
+        {
+            "problem_id": recorded.problem_id,
+            "sample_index": recorded.sample_index,
+            "correct": [v.correct and not gone for v, gone in zip(verdicts, lost, strict=True)],
+            "answer": [verdict.answer for verdict in verdicts],
+            "verdict": ["no_answer" if gone else v.verdict for v, gone in zip(verdicts, lost, strict=True)],
+            "method": [verdict.method for verdict in verdicts],
+            "seconds": [verdict.seconds for verdict in verdicts],
+            "finish_reason": recorded.finish_reason,
+            "gold": recorded.gold,
+            LENGTH: [len(text) for text in texts],
+            "label": recorded.label,
+            "response": recorded.response,
+        },
+        schema=SCHEMA,
+    )
+
+
+def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int] | None) -> dict[str, Any]:
+    """The summary of graded samples: `result_of`, the verifier's settings and, where there are labels, how they compare."""
+    frame = table.to_pandas()
+    result = result_of(arrays(frame, LENGTH, verifier.equivalent), ks, LENGTH)
+    result["verifier"] |= {
+        "extraction": verifier.config.extraction,
+        "answer_must_end": verifier.config.answer_must_end,
+        "fingerprint": verifier.fingerprint(),
+        "seconds": float(frame["seconds"].sum()),
+    }
+    result["unusable_golds"] = frame["problem_id"][frame["verdict"] == "gold_unparsable"].unique().tolist()
+    if frame["label"].notna().all():
+        result["labels"] = compare_labels(frame, ks)
+    return result
+
+
+def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, Any]:
+    """Scores of the labels (avg and Pass@k), and the samples on which verdict and label differ."""
+    labelled = frame.assign(correct=frame["label"].astype(bool))
+    lost = labelled["finish_reason"] == LOST
+    theirs = result_of(arrays(labelled.assign(correct=labelled["correct"] & ~lost), LENGTH, None), ks, LENGTH)
+    differing = frame[frame["correct"] != labelled["correct"]]
+    return {
+        "avg": theirs["avg"],
+        "pass_at": theirs["pass_at"],
+        "agreement": 1 - len(differing) / len(frame),
+        "differing": differing[["problem_id", "sample_index", "label", "verdict", "answer", "gold"]].to_dict(
+            "records"
+        ),
+    }
+
+
+def write_results(out: Path, table: pa.Table, summary: dict[str, Any]) -> None:
+    """Publish `samples.parquet` and `summary.json` in a folder; the summary last, as the mark of completeness."""
+    publish_file(out / SAMPLES_FILE, lambda path: pq.write_table(table, path, compression="zstd"))
+    write_file(out / SUMMARY_FILE, json.dumps(summary, indent=1, allow_nan=False).encode() + b"\n")
+
+
+def describe(summary: dict[str, Any]) -> list[str]:
+    """The summary in a few lines for the terminal."""
+    low_high = summary["intervals"]["avg"]
+    interval = f" [{100 * low_high[0]:.1f}, {100 * low_high[1]:.1f}] over problems" if low_high else ""
+    lines = [
+        f"{summary['n_problems']} problems × {summary['samples_per_problem']} samples: "
+        f"avg {100 * summary['avg']:.2f} %{interval}",
+        "Pass@k  " + _by_k(summary["pass_at"]),
+        "Maj@k   " + _by_k(summary["maj_at"]),
+        "verdicts: "
+        + ", ".join(f"{count} {name}" for name, count in summary["verifier"]["verdicts"].items()),
+    ]
+    if summary["unusable_golds"]:
+        lines.append(f"golds that no answer can match: {', '.join(summary['unusable_golds'][:_SHOWN])}")
+    if summary["lost_samples"]:
+        lines.append(f"{summary['lost_samples']} samples were lost; they count as wrong")
+    if "labels" in summary:
+        labels = summary["labels"]
+        lines.append(
+            f"labels: avg {100 * labels['avg']:.2f} %, agreement {100 * labels['agreement']:.2f} % "
+            f"({len(labels['differing'])} differ)"
+        )
+        lines += [
+            f"  {item['problem_id']} sample {item['sample_index']}: label {item['label']}, verdict {item['verdict']} "
+            f"(answer {item['answer']!r}, gold {item['gold']!r})"
+            for item in labels["differing"][:_SHOWN]
+        ]
+    return lines
+
+
+def _by_k(values: dict[str, float]) -> str:
+    return "  ".join(f"{k}: {100 * value:.2f} %" for k, value in values.items())

@@ -1,0 +1,91 @@
+"""The summary of graded samples as written to disk: one shape for recorded samples and for models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.config_error import ConfigError
+from harness.evaluation.intervals import METHOD, problems_interval
+from harness.evaluation.metrics import UnevenSamples
+from harness.evaluation.summary import Samples, default_ks, problem_scores, samples_from_columns, summarise
+
+SCHEMA_VERSION = 1
+TROUBLE = ("timeout", "killed", "error", "over_limit", "gold_unparsable")
+
+
+def arrays(
+    frame: pd.DataFrame, length: str, equivalent: Callable[[str, str], bool] | None, n: int | None = None
+) -> Samples:
+    """Arrays of graded samples; columns problem_id, correct, answer, verdict, finish_reason and `length`.
+
+    Raises:
+        ConfigError: problems have different numbers of samples.
+    """
+    try:
+        return samples_from_columns(
+            frame["problem_id"].tolist(),
+            frame["correct"].to_numpy(),
+            [answer if isinstance(answer, str) else None for answer in frame["answer"]],
+            frame[length].to_numpy(),
+            frame["finish_reason"].tolist(),
+            frame["verdict"].tolist(),
+            n=n,
+            equivalent=equivalent,
+        )
+    except UnevenSamples as error:
+        raise ConfigError(str(error)) from error
+
+
+def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[str, Any]:
+    """Scores, intervals and health as a JSON-ready mapping.
+
+    Keys: `n_problems`, `samples_per_problem`, `n_samples` (all of them), `avg`, `pass_at` and `maj_at` by k (as text), `intervals`
+    for the same three, `scores` (every metric by name), `verifier` (counts by verdict and how many ended in trouble), `lost_samples`,
+    `truncated_fraction`, `no_answer_fraction`, the distribution of `length` by outcome, `rules`.
+    """
+    wanted = default_ks(samples.n) if ks is None else sorted(set(ks))
+    if wanted and (wanted[0] < 1 or wanted[-1] > samples.n):
+        raise ConfigError(f"k={wanted} must lie between 1 and the {samples.n} samples of a problem")
+    summary = summarise(samples, wanted)
+    per_problem = problem_scores(samples, wanted)
+    average = f"avg@{samples.n}"
+    verdicts = summary["verdicts"]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "n_problems": samples.problems,
+        "samples_per_problem": samples.n,
+        "n_samples": samples.problems * samples.n,
+        "avg": summary["scores"][average],
+        "pass_at": {str(k): summary["scores"][f"pass@{k}"] for k in wanted},
+        "maj_at": {str(k): summary["scores"][f"maj@{k}"] for k in wanted},
+        "intervals": {
+            "method": METHOD,
+            "avg": _interval(per_problem[average]),
+            "pass_at": {str(k): _interval(per_problem[f"pass@{k}"]) for k in wanted},
+            "maj_at": {str(k): _interval(per_problem[f"maj@{k}"]) for k in wanted},
+        },
+        "scores": summary["scores"],
+        "coarse_ks": summary["coarse_ks"],
+        "lost_samples": summary["lost_samples"],
+        "truncated_fraction": summary["truncated_fraction"],
+        "truncated_right_fraction": summary["truncated_right_fraction"],
+        "accuracy_finished": summary["accuracy_finished"],
+        "no_answer_fraction": summary["no_answer_fraction"],
+        length: summary["response_tokens"],
+        "verifier": {
+            "verdicts": verdicts,
+            "trouble": sum(verdicts.get(name, 0) for name in TROUBLE),
+            "vote_conflicts": summary["vote_conflicts"],
+            "one_way_equivalences": summary["one_way_equivalences"],
+        },
+        "rules": summary["rules"],
+    }
+
+
+def _interval(score_P: np.ndarray) -> list[float] | None:
+    found = problems_interval(score_P)
+    return None if found is None else list(found)
