@@ -1,0 +1,27 @@
+"""Sampling with the model's own `transformers` forward: any architecture, several times slower than the native engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.config_error import require_range
+
+
+@dataclass
+class Config:
+    """`rows`: responses decoded together at most (memory); the kind of cache bounds it, not the results."""
+
+    kind: str = "transformers"
+    rows: int = 64
+
+    def __post_init__(self) -> None:
+        require_range("engine.rows", self.rows, 1)
+
+
+def build(config: Config, policy: Any, runtime: Any) -> Any:
+    """See the family's contract: samples from a copy of the policy's checkpoint that follows the policy's weights."""
+    from harness.rollout.transformers_engine import TransformersEngine
+
+    embed = policy.decoder.embed
+    return TransformersEngine.load(policy.folder, config.rows, str(embed.device), embed.dtype, policy)

@@ -1,0 +1,121 @@
+"""The transformers engine: any causal language model that `transformers` can load, for architectures the native decoder has not.
+
+It decodes with the model's own forward and its `DynamicCache`, with the native engine's noise, one uniform number for each
+(sample, position): a sample does not depend on the other samples beyond the rounding of batched kernels. Prompts of a batch are
+padded on the left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.rollout.choice import choose
+from harness.rollout.noise import uniforms
+from harness.rollout.types import Completions, SamplingParams
+
+
+class TransformersEngine:
+    """Samples from a `transformers` model. `rows` bounds the responses decoded together.
+
+    `follows`: a policy in training whose tensors are copied before every request, so that samples come from its newest weights.
+    """
+
+    def __init__(self, model: Any, rows: int = 64, follows: Any = None) -> None:
+        self.model, self.rows, self.follows = model.eval(), max(1, rows), follows
+
+    @classmethod
+    def load(
+        cls, folder: Any, rows: int, device: str, dtype: torch.dtype, follows: Any = None
+    ) -> TransformersEngine:
+        """Read a checkpoint folder."""
+        from transformers import AutoModelForCausalLM
+
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).to(device)
+        return cls(model, rows, follows)
+
+    def load_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Copy tensors under `transformers` names into the model. Raises KeyError for a name it does not have."""
+        own = self.model.state_dict(keep_vars=True)
+        with torch.no_grad():
+            for name, tensor in weights.items():
+                own[name].copy_(tensor)
+
+    @torch.no_grad()
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """See `RolloutEngine`. Raises ValueError for an empty prompt."""
+        if seeds_PG.shape[0] != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts but seeds for {seeds_PG.shape[0]}")
+        if not all(map(len, prompts)):
+            raise ValueError("a prompt has no tokens; every request needs at least one")
+        if self.follows is not None:
+            self.load_weights(self.follows.decoder.named())
+        samples = seeds_PG.shape[1]
+        per_pass = max(1, self.rows // samples)
+        parts = []
+        for start in range(0, len(prompts), per_pass):
+            chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
+            for first in range(0, samples, self.rows):
+                parts.append(self._pass(chunk, seeds[:, first : first + self.rows], params))
+        return Completions.concatenate(parts)
+
+    def _pass(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """One batch: prefill each prompt once, repeat its cache for its samples, decode until every row has ended."""
+        device, cap = self.model.device, params.max_response_tokens
+        count, samples = seeds_PG.size, seeds_PG.shape[1]
+        width = max(map(len, prompts))
+        pads = torch.tensor([width - len(prompt) for prompt in prompts], device=device)
+        ids = torch.tensor([[0] * (width - len(p)) + list(p) for p in prompts], device=device)
+        mask = (torch.arange(width, device=device)[None] >= pads[:, None]).long()
+        place = (mask.cumsum(-1) - 1).clamp(min=0)
+        output = self.model(
+            input_ids=ids, attention_mask=mask, position_ids=place, use_cache=True, logits_to_keep=1
+        )
+        cache = output.past_key_values
+        cache.batch_repeat_interleave(samples)
+        logits = output.logits[:, -1].repeat_interleave(samples, 0)
+        mask, place = mask.repeat_interleave(samples, 0), place[:, -1:].repeat_interleave(samples, 0)
+        uniform_TR = torch.from_numpy(uniforms(seeds_PG.reshape(-1), cap).T.copy()).to(device)
+        stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
+        tokens = torch.zeros(cap, count, dtype=torch.long, device=device)
+        log_probs, entropy = torch.zeros(cap, count, device=device), torch.zeros(cap, count, device=device)
+        lengths = torch.full((count,), cap, device=device)
+        finished = torch.zeros(count, dtype=torch.bool, device=device)
+        rows = torch.arange(count, device=device)
+        for position in range(cap):
+            chosen, chosen_log_probs, chosen_entropy = choose(logits, uniform_TR[position, rows], params)
+            tokens[position, rows], log_probs[position, rows] = chosen, chosen_log_probs
+            entropy[position, rows] = chosen_entropy
+            ended = torch.isin(chosen, stops)
+            lengths[rows[ended]], finished[rows[ended]] = position + 1, True
+            keep = (~ended).nonzero()[:, 0]
+            if not len(keep) or position + 1 == cap:
+                break
+            if len(keep) < len(rows):
+                cache.batch_select_indices(keep)
+                rows, chosen, mask, place = rows[keep], chosen[keep], mask[keep], place[keep]
+            mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=-1)
+            place = place + 1
+            output = self.model(
+                input_ids=chosen[:, None],
+                attention_mask=mask,
+                position_ids=place,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            cache, logits = output.past_key_values, output.logits[:, -1]
+        inside_RT = torch.arange(cap, device=device)[None] < lengths[:, None]
+        return Completions(
+            tokens_N=tokens.t()[inside_RT].cpu(),
+            log_probs_N=log_probs.t()[inside_RT].cpu(),
+            entropy_N=entropy.t()[inside_RT].cpu(),
+            lengths_R=lengths.cpu(),
+            finished_R=finished.cpu(),
+        )

@@ -1,0 +1,106 @@
+"""The transformers engine: the native engine's responses where both can answer, and architectures that only it knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from harness.benchmarks import arithmetic
+from harness.model.checkpoint import load_tokenizer
+from harness.model.decoder import Shape, UnsupportedArchitectureError
+from harness.model.policy import NativePolicy
+from harness.rollout.engine import transformers as member
+from harness.rollout.native import NativeEngine
+from harness.rollout.noise import key, sample_seeds
+from harness.rollout.transformers_engine import TransformersEngine
+from harness.rollout.types import SamplingParams
+
+EOS = 1
+
+
+@pytest.fixture(scope="module")
+def policy(base_policy: Path) -> NativePolicy:
+    return NativePolicy.load(base_policy, "torch")
+
+
+@pytest.fixture(scope="module")
+def prompts(base_policy: Path) -> list[list[int]]:
+    tokenizer = load_tokenizer(base_policy)
+    problems = arithmetic.load(arithmetic.Config(split="heldout", problems=6)).problems
+    return [tokenizer(problem.prompt)["input_ids"] for problem in problems]
+
+
+def seeds_for(prompts: list[list[int]], samples: int) -> np.ndarray:
+    return sample_seeds(key("test"), np.arange(len(prompts), dtype=np.uint64), samples)
+
+
+@pytest.mark.parametrize("shorten", [False, True], ids=["equal prompts", "unequal prompts"])
+@pytest.mark.parametrize(("temperature", "top_p"), [(0.0, 1.0), (1.0, 1.0), (0.7, 0.8)])
+def test_responses_equal_the_native_engines(
+    policy: NativePolicy, prompts: list[list[int]], shorten: bool, temperature: float, top_p: float
+) -> None:
+    if shorten:
+        prompts = [prompt[: 5 + i] for i, prompt in enumerate(prompts)]
+    params = SamplingParams(24, temperature=temperature, top_p=top_p, stop_token_ids=(EOS,))
+    seeds = seeds_for(prompts, 4)
+    ours = NativeEngine(policy.decoder).generate(prompts, seeds, params)
+    theirs = member.build(member.Config(rows=10), policy, None).generate(prompts, seeds, params)
+    assert theirs.token_lists() == ours.token_lists()
+    assert torch.equal(theirs.finished_R, ours.finished_R)
+    assert torch.allclose(theirs.log_probs_N, ours.log_probs_N, atol=1e-4)
+    assert torch.allclose(theirs.entropy_N, ours.entropy_N, atol=1e-4)
+
+
+def test_a_request_gives_the_same_responses_in_any_batch(
+    policy: NativePolicy, prompts: list[list[int]]
+) -> None:
+    params, seeds = SamplingParams(16, stop_token_ids=(EOS,)), seeds_for(prompts, 4)
+    one, many = (member.build(member.Config(rows=rows), policy, None) for rows in (3, 64))
+    assert (
+        one.generate(prompts, seeds, params).token_lists()
+        == many.generate(prompts, seeds, params).token_lists()
+    )
+
+
+def test_it_follows_the_policys_weights(base_policy: Path, prompts: list[list[int]]) -> None:
+    trained = NativePolicy.load(base_policy, "torch")
+    engine = member.build(member.Config(), trained, None)
+    params, seeds = SamplingParams(8, temperature=0.0, stop_token_ids=(EOS,)), seeds_for(prompts, 1)
+    before = engine.generate(prompts, seeds, params).token_lists()
+    with torch.no_grad():
+        trained.decoder.head.copy_(trained.decoder.head.flip(0))
+    after = engine.generate(prompts, seeds, params).token_lists()
+    assert after != before
+    assert after == NativeEngine(trained.decoder).generate(prompts, seeds, params).token_lists()
+
+
+def test_an_architecture_that_the_native_decoder_lacks_is_sampled_with_its_own_log_probs() -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=40, n_positions=64, n_embd=32, n_layer=2, n_head=4)
+    with pytest.raises(UnsupportedArchitectureError):
+        Shape.of(config)
+    model = GPT2LMHeadModel(config)
+    prompts = [[3, 4, 5, 6], [7, 8]]
+    made = TransformersEngine(model).generate(
+        prompts, seeds_for(prompts, 3), SamplingParams(10, stop_token_ids=(2,))
+    )
+    repeated = [prompt for prompt in prompts for _ in range(3)]
+    scores = []
+    for prompt, response in zip(repeated, made.token_lists(), strict=True):
+        logits = model(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
+        scores.append(logits.log_softmax(-1).gather(-1, torch.tensor(response)[:, None])[:, 0])
+    assert torch.allclose(torch.cat(scores).detach(), made.log_probs_N, atol=1e-4)
+
+
+def test_mismatched_seeds_and_empty_prompts_are_refused() -> None:
+    engine = TransformersEngine(SimpleNamespace(eval=lambda: None))
+    with pytest.raises(ValueError, match="seeds for 2"):
+        engine.generate([[1]], np.zeros((2, 1), dtype=np.uint64), SamplingParams(4))
+    with pytest.raises(ValueError, match="no tokens"):
+        engine.generate([[]], np.zeros((1, 1), dtype=np.uint64), SamplingParams(4))
