@@ -18,6 +18,7 @@ from analysis.figures.evaluation import (
     profile_figure,
     waterfall_figure,
 )
+from analysis.figures.multiples import accuracy_multiples
 from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
@@ -100,6 +101,7 @@ def _figures(results: Results, style: str) -> Iterator[tuple[str, Callable[[], F
     experiment = results.experiment
     yield "ladder", partial(waterfall_figure, results, style)
     yield "accuracy", partial(accuracy_figure, experiment, style)
+    yield "accuracy-by-arm", partial(accuracy_multiples, experiment, style)
     yield "k-curves", partial(k_figure, results, style)
     yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
     yield "profile", partial(profile_figure, results, style)
