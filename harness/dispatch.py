@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.config import RuntimeConfig
-from harness.launch._work import Work
+from harness.config_error import ConfigError
+from harness.launch._work import Work, supervise_here
 from harness.plan import Plan
 from harness.progress import Progress
 from harness.provenance import data_hashes, provenance
 from harness.registry import implementation
 from harness.store import ResultStore
-from harness.supervise import Runnable, Summary
+from harness.supervise import Feed, Runnable, Summary
 
 
 def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
@@ -51,3 +52,26 @@ def dispatch_runs(
         experiment=experiment,
     )
     return implementation("harness.launch", runtime.launcher).launch(runtime.launcher, work, progress)
+
+
+def search_runs(
+    feed: Feed,
+    store: ResultStore,
+    runtime: RuntimeConfig,
+    progress: Progress,
+    *,
+    command: str,
+    experiment: str,
+) -> Summary:
+    """Run what `feed` asks for, as places get free.
+
+    Raises:
+        ConfigError: the launcher is not local. (Start the search in several jobs instead: they share the study and the runs.)
+    """
+    if runtime.launcher.kind != "local":
+        raise ConfigError(
+            f"a search runs where it is started, not through launcher={runtime.launcher.kind}; start the same `harness sweep` in "
+            "several jobs instead: they share the study and the store"
+        )
+    work = Work(store.root.resolve(), [], runtime, provenance(command), experiment)
+    return supervise_here(work, progress, feed=feed)

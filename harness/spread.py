@@ -95,12 +95,12 @@ def _arm_scores(plan: Plan, store: ResultStore, planned: PlannedArm) -> dict[int
     return {seed: value for seed, value in found.items() if value is not None}
 
 
-def score(store: ResultStore, run_id: str, benchmark: str, cap: int) -> float | None:
-    """avg@n of a run's last evaluation at a response cap; None where it has none."""
+def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int | None = None) -> float | None:
+    """avg@n of a run's evaluation at `step` (None: the last) and a response cap; None where it has none."""
     steps = store.run(run_id).sample_steps(benchmark) if benchmark else []
-    if not steps:
+    if not steps or (step is not None and step not in steps):
         return None
-    samples = store.run(run_id).samples(benchmark, steps[-1], columns=_COLUMNS)
+    samples = store.run(run_id).samples(benchmark, steps[-1] if step is None else step, columns=_COLUMNS)
     at_cap = samples[samples["max_response_tokens"] == cap]
     return float(at_cap["correct"].mean()) if len(at_cap) else None
 

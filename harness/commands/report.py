@@ -1,4 +1,11 @@
-"""Write the tables and figures of an experiment again, from the store alone: harness report experiment=NAME."""
+"""Write the tables, figures and page of an experiment again, from the store alone.
+
+harness report experiment=NAME                    everything
+harness report experiment=NAME only=table         print the tables and write nothing
+harness report experiment=NAME figures=paper      redraw DAPO's Figures 1-7, DeepSeekMath's and Dr.GRPO's from these runs
+
+only: all, table, tables, figures, page. figures: all, paper. style: paper, screen. formats: pdf,svg,png. out: a folder.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +17,19 @@ from harness.config_error import ConfigError
 from harness.registry import nearest
 from harness.store import ResultStore
 
+# What the analysis is asked for; an empty tuple takes any value.
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "only": ("all", "table", "tables", "figures", "page"),
+    "figures": ("all", "paper"),
+    "style": ("paper", "screen"),
+    "formats": (),
+    "out": (),
+}
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    parser.add_argument("overrides", nargs="+", help="experiment=NAME [runtime.results=DIR]")
+    parser.add_argument("overrides", nargs="+", help="experiment=NAME [only=] [figures=] [runtime.results=DIR]")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -21,9 +37,14 @@ def run(options: argparse.Namespace) -> int:
     names = [item.partition("=")[2] for item in options.overrides if item.startswith("experiment=")]
     if len(names) != 1:
         raise ConfigError("name one experiment: harness report experiment=NAME")
-    rest = [item for item in options.overrides if not item.startswith("experiment=")]
+    own = {key: value for item in options.overrides for key, _, value in [item.partition("=")] if key in _CHOICES}
+    for key, value in own.items():
+        choices = _CHOICES[key]
+        if choices and value not in choices:
+            raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")
+    rest = [item for item in options.overrides if item.partition("=")[0] not in ("experiment", *_CHOICES)]
     store = ResultStore(compose_run(rest).runtime.results)
     if names[0] not in store.plans():
         raise ConfigError(f"{store.root} holds no experiment {names[0]!r}{nearest(names[0], store.plans())}")
-    write_answer(store, names[0])
+    write_answer(store, names[0], *(f"--{key}={value}" for key, value in own.items()))
     return 0

@@ -16,7 +16,7 @@ from harness.identity import IDENTITY_VERSION
 from harness.progress import Progress
 from harness.provenance import hardware
 from harness.store import ResultStore
-from harness.supervise import GpuLeases, Runnable, Summary, run_all
+from harness.supervise import Feed, GpuLeases, Runnable, Summary, run_all
 from harness.tracking._tracker import tracked
 
 
@@ -46,8 +46,17 @@ class Work:
         return [spec for spec in distinct if self.store.run(spec.run_id).status != "finished"]
 
 
-def supervise_here(work: Work, progress: Progress, *, leases: Path | None = None) -> Summary:
-    """Run the work on this machine. `leases`: where GPU locks lie; jobs whose GPUs are theirs alone use a folder of their own."""
+def supervise_here(
+    work: Work, progress: Progress, *, leases: Path | None = None, feed: Feed | None = None
+) -> Summary:
+    """Run the work on this machine.
+
+    Args:
+        work: what.
+        progress: who is told.
+        leases: where GPU locks lie; jobs whose GPUs are theirs alone use a folder of their own.
+        feed: where further runs come from.
+    """
     runtime = work.runtime
     gpus = visible_gpus() if runtime.device != "cpu" else []
     held = None
@@ -74,6 +83,7 @@ def supervise_here(work: Work, progress: Progress, *, leases: Path | None = None
             identity_version=IDENTITY_VERSION,
             threads=runtime.threads,
             gpus=held,
+            feed=feed,
         )
 
 

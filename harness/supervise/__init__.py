@@ -6,7 +6,7 @@
 from harness.supervise.attempt import Runnable
 from harness.supervise.devices import GpuLeases
 from harness.supervise.outcome import EXIT_INTERRUPTED
-from harness.supervise.pool import Summary, run_all
+from harness.supervise.pool import Feed, Summary, run_all
 from harness.supervise.stop import stop_supervisors
 
-__all__ = ["EXIT_INTERRUPTED", "GpuLeases", "Runnable", "Summary", "run_all", "stop_supervisors"]
+__all__ = ["EXIT_INTERRUPTED", "Feed", "GpuLeases", "Runnable", "Summary", "run_all", "stop_supervisors"]

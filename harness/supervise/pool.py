@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +45,24 @@ class Summary:
         return not (self.failed or self.interrupted or self.elsewhere or self.not_started or self.submitted)
 
 
+class Feed:
+    """Runs that are decided on while others run, and runs that are ended early. This one has none; it is the base of those that do."""
+
+    def more(self, free: int) -> Sequence[Runnable]:
+        """Further runs, asked for when `free` places are; none means: not now, and not ever if nothing runs."""
+        return ()
+
+    def observe(self, run_id: str, row: Mapping[str, Any]) -> None:
+        """The newest metrics row of a running run; called often."""
+
+    def ended(self, run_id: str, outcome: str) -> None:
+        """A run ended, or was finished before ("finished"), or is another supervisor's ("elsewhere")."""
+
+    def to_stop(self) -> Iterable[str]:
+        """Runs to be stopped with a checkpoint, of those that were handed out."""
+        return ()
+
+
 @dataclass
 class _Running:
     attempt: Attempt
@@ -64,6 +82,7 @@ def run_all(
     poll_seconds: float = 0.2,
     threads: int = 1,
     gpus: GpuLeases | None = None,
+    feed: Feed | None = None,
 ) -> Summary:
     """Bring every run to its end, at most `workers` at a time, each in a fresh process.
 
@@ -85,13 +104,14 @@ def run_all(
         poll_seconds: how often running runs are looked at.
         threads: OMP_NUM_THREADS of a worker.
         gpus: GPUs to lease, one lease per run; None for CPU runs.
+        feed: where further runs come from when places are free.
 
     Raises:
         StoreFull, StoreReadOnly: nothing can be recorded; the workers are killed, their checkpoints stay.
     """
     if workers < 1:
         raise ValueError(f"workers={workers} must be at least 1")
-    pool = _Pool(store, workers, Workers(entry, threads), progress or Progress(), gpus)
+    pool = _Pool(store, workers, Workers(entry, threads), progress or Progress(), gpus, feed or Feed())
     pool.record = {"identity_version": identity_version, "provenance": dict(provenance or {})}
     return pool.run({spec.run_id: spec for spec in specs}, poll_seconds)
 
@@ -104,7 +124,10 @@ class _Pool:
         processes: Workers,
         progress: Progress,
         gpus: GpuLeases | None,
+        feed: Feed,
     ) -> None:
+        self._feed = feed
+        self._stopped_early: set[str] = set()
         self.record: dict[str, Any] = {}
         self._store, self._slots, self._processes = store, slots, processes
         self._progress, self._gpus = progress, gpus
@@ -185,7 +208,21 @@ class _Pool:
             self._fail(spec, str(error))
             return False
 
+    def _fill(self) -> None:
+        """Ask for further runs as long as places are free."""
+        while (free := self._slots - len(self._running) - len(self._queue)) > 0:
+            specs = self._feed.more(free)
+            if not specs:
+                return
+            self._total += len(specs)
+            self._queue.extend(specs)
+            while self._queue and self._is_finished(self._queue[0]):
+                done = self._queue.popleft()
+                self._summary.skipped.append(done.run_id)
+                self._feed.ended(done.run_id, "finished")
+
     def _start_some(self) -> None:
+        self._fill()
         while self._queue and len(self._running) < self._slots and time.monotonic() >= self._devices_at:
             gpus = None
             if self._gpus is not None:
@@ -208,12 +245,14 @@ class _Pool:
             raise
         except RunClaimed:
             self._elsewhere[spec.run_id] = spec
+            self._feed.ended(spec.run_id, "elsewhere")
             return False
         except StoreError as error:
             self._fail(spec, str(error))
             return False
         if attempt is None:
             self._summary.skipped.append(spec.run_id)
+            self._feed.ended(spec.run_id, "finished")
             return False
         name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
         self._running[spec.run_id] = _Running(attempt, gpus, RunProgress(name, total_steps(spec.labels)))
@@ -226,13 +265,15 @@ class _Pool:
         if isinstance(event, Started):
             running.attempt.started(event.pid)
             return
-        outcome = running.attempt.end(event.code, stopping=self._stops > 0, note=event.note)
+        stopping = self._stops > 0 or event.run_id in self._stopped_early
+        outcome = running.attempt.end(event.code, stopping=stopping, note=event.note)
         del self._running[event.run_id]
         self._release(running.gpus)
         getattr(self._summary, outcome).append(event.run_id)
         if outcome == "failed":
             self._summary.errors[event.run_id] = running.attempt.error
         self._progress.ended(running.progress.name, event.run_id, outcome, running.attempt.error)
+        self._feed.ended(event.run_id, outcome)
 
     def _release(self, gpus: GpuLease | None) -> None:
         if gpus is not None:
@@ -244,11 +285,19 @@ class _Pool:
         self._summary.errors[spec.run_id] = reason
         name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
         self._progress.ended(name, spec.run_id, "failed", reason)
+        self._feed.ended(spec.run_id, "failed")
 
     def _report(self) -> None:
         now = time.monotonic()
-        for running in self._running.values():
-            running.progress.observe(running.attempt.run.last_step(), now)
+        for run_id, running in self._running.items():
+            row = running.attempt.run.last_step()
+            running.progress.observe(row, now)
+            if row is not None:
+                self._feed.observe(run_id, row)
+        for run_id in self._feed.to_stop():
+            if run_id in self._running and run_id not in self._stopped_early:
+                self._stopped_early.add(run_id)
+                self._processes.signal(run_id, signal.SIGTERM)
         self._progress.update(
             Snapshot(
                 total=self._total,

@@ -1,0 +1,66 @@
+"""Read runs that another trainer logged into the store, so that tables, intervals and figures serve them.
+
+harness import_runs format=trl path=outputs/run7 experiment=mine arm=grpo seed=0
+harness import_runs format=verl path=metrics.jsonl experiment=mine arm=dapo seed=1 score=aime24/avg@32
+harness import_runs format=wandb path=export.csv run=grpo-7b experiment=mine arm=grpo seed=0 score=reward_mean unit=reward
+
+The first arm is what the others are compared with (else parent=). Scores are fractions of 1 unless unit=percent or unit=reward.
+Then: harness report experiment=mine. Further keys: label, title, cap (tokens), responses_per_step, paired, results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from harness.commands._key_values import key_values
+from harness.config_error import ConfigError
+from harness.importers._log import ForeignLogError
+from harness.importers._store import Import, import_run
+from harness.registry import UnknownMemberError
+from harness.store import ResultStore
+
+_REQUIRED = ("format", "path", "experiment", "arm", "seed")
+_KEYS = tuple(item.name for item in dataclasses.fields(Import))
+_KINDS: dict[str, type] = {"seed": int, "responses_per_step": int, "cap": int, "paired": bool}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("values", nargs="+", metavar="key=value", help=", ".join(_REQUIRED) + " and options")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    values = key_values(options.values, (*_KEYS, "results"), "import_runs")
+    store = ResultStore(str(values.pop("results", "results")))
+    try:
+        found = import_run(store, request_of(values))
+    except (ForeignLogError, UnknownMemberError) as error:
+        raise ConfigError(str(error)) from error
+    print(
+        f"run {found.run_id}: {found.steps} steps, score {found.score}{'' if found.new else ' (already in the store)'}"
+    )
+    if len(found.scores) > 1:
+        print(f"evaluation scores in the log: {', '.join(found.scores)}")
+    return 0
+
+
+def request_of(values: dict[str, Any]) -> Import:
+    """The typed request. Raises `ConfigError` naming the key."""
+    missing = [key for key in _REQUIRED if values.get(key) is None]
+    if missing:
+        raise ConfigError(f"import_runs needs {', '.join(f'{key}=' for key in missing)}")
+    for key, value in values.items():
+        kind = _KINDS.get(key)
+        if kind is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise ConfigError(
+                f"import_runs: {key}={value} is not a{'n integer' if kind is int else ' truth value'}"
+            )
+    texts: dict[str, Any] = {
+        key: value if key in _KINDS or value is None else str(value) for key, value in values.items()
+    }
+    texts["path"] = Path(texts["path"])
+    return Import(**texts)

@@ -1,0 +1,126 @@
+"""Search configuration keys with Optuna, or run an experiment's grid. Repeat it to go on, with more trials to go further.
+
+harness sweep experiment=clip_lr_grid
+harness sweep experiment=clip_lr_search experiment.search.trials=40
+harness sweep 'optimizer.learning_rate=tag(log,interval(5e-5,1e-3))' 'algorithm=choice(grpo,dapo)' --trials 12 --seeds 0,1
+harness sweep 'sampling.temperature=interval(0.6,1.4)' --objective avg --objective=-generated_tokens_total
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from typing import Any
+
+from harness.commands.run import run as run_grid
+from harness.compose import compose_run
+from harness.config_error import ConfigError
+from harness.dispatch import search_runs
+from harness.identity import content_hash
+from harness.plan import Experiment, common_overrides, declared_experiment
+from harness.progress import progress_on
+from harness.store import ResultStore
+from harness.supervise import Summary
+from harness.sweep_space import is_varied
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("--trials", type=int, help="how many trials the study is to have in total")
+    parser.add_argument("--sampler", help="tpe, random, grid, cmaes or nsga2")
+    parser.add_argument("--pruner", help="none, median or halving")
+    parser.add_argument(
+        "--objective",
+        action="append",
+        help="avg, seconds or a metrics column; a leading minus: less is better",
+    )
+    parser.add_argument("--seeds", help="training seeds of each trial, for example 0,1,2")
+    parser.add_argument(
+        "overrides", nargs="*", help="experiment=NAME, overrides with intervals or choices, fixed overrides"
+    )
+    parser.set_defaults(multirun=False, no_answer=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb. 0: the study has its trials; 1: some failed; 75: stopped, repeat the command."""
+    named = any(item.startswith("experiment=") for item in options.overrides)
+    if named and declared_experiment(options.overrides).search is None:
+        return run_grid(options)
+    try:
+        from harness.sweep import Sweep, best_lines, search_of, study_figures
+    except ModuleNotFoundError as error:
+        raise ConfigError("a search needs Optuna; install it with: pip install 'rlvr-harness[sweep]'") from error
+
+    experiment, fixed = _declared(options) if named else _from_command_line(options)
+    search = search_of(experiment)
+    assert search is not None
+    runtime = compose_run(fixed).runtime
+    store = ResultStore(runtime.results)
+    command = f"harness sweep {' '.join(sys.argv[2:])}"
+    sweep = Sweep(experiment, search, fixed, store, command)
+    summary = search_runs(
+        sweep, store, runtime, progress_on(sys.stderr), command=command, experiment=experiment.name
+    )
+    sweep.settle_rest()
+    if sweep.plan().arms:
+        store.write_plan(experiment.name, sweep.plan().record())
+    folder = store.root / "experiments" / experiment.name / "figures"
+    figures = study_figures(sweep, folder)
+    for line in (*best_lines(sweep), *([f"importance and contours: {folder}"] if figures else [])):
+        print(line)
+    return _exit_code(summary, sweep.unsettled == 0 and sweep.asked >= sweep.total)
+
+
+def _exit_code(summary: Summary, enough: bool) -> int:
+    if summary.failed:
+        return 1
+    return 75 if summary.stopped_by is not None or not enough else 0
+
+
+def _declared(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
+    experiment = declared_experiment(options.overrides)
+    search = {**(experiment.search or {}), **_flags(options)}
+    seeds = _seeds(options) or experiment.seeds
+    fixed = [*experiment.base, *experiment.overrides, *common_overrides(options.overrides)]
+    return dataclasses.replace(experiment, search=search, seeds=seeds), fixed
+
+
+def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
+    space = [item for item in options.overrides if is_varied(item)]
+    fixed = [item for item in options.overrides if item not in space]
+    if not space:
+        raise ConfigError(
+            "nothing to search: name an experiment, or give 'KEY=interval(low,high)' or 'KEY=choice(a,b)'"
+        )
+    flags = _flags(options)
+    seeds = _seeds(options) or [0]
+    objectives = flags.get("objectives", ["avg"])
+    base = compose_run(fixed)
+    identity = [item for item in fixed if not item.startswith(("runtime.", "launcher=", "tracker="))]
+    name = f"search_{content_hash(sorted(space), sorted(identity), seeds, objectives)[:8]}"
+    experiment = Experiment(
+        name=name,
+        title=" ".join([*space, *identity]),
+        seeds=seeds,
+        benchmark=next(iter(base.evaluation.benchmarks), ""),
+        search={"space": space, **flags},
+    )
+    return experiment, fixed
+
+
+def _flags(options: argparse.Namespace) -> dict[str, Any]:
+    given = {
+        "trials": options.trials,
+        "sampler": options.sampler,
+        "pruner": options.pruner,
+        "objectives": options.objective,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _seeds(options: argparse.Namespace) -> list[int]:
+    try:
+        return [int(part) for part in (options.seeds or "").split(",") if part.strip()]
+    except ValueError as error:
+        raise ConfigError(f"--seeds {options.seeds!r}: give whole numbers, for example 0,1,2") from error
