@@ -1,0 +1,189 @@
+r"""avg@n, Pass@k and Maj@k of models, of runs, or of recorded generations.
+
+harness evaluate model=Qwen/Qwen2.5-Math-1.5B benchmark=aime24,math500 [evaluation=dapo] [template=r1] [data.path=DIR]
+harness evaluate model=RUN_ID@0,RUN_ID                a run before and after RL, under the run's own protocol
+harness evaluate samples=FILE.jsonl out=DIR [extraction=any] [ks=[1,4,16]]
+harness evaluate regrade=RESULT verifier=any          grade stored samples again and print what changed
+harness evaluate check benchmark=aime24 task=gsm8k_train     golds, duplicates and overlap
+
+Models are Hugging Face ids (ORG/NAME[@REVISION]), folders, or runs (RUN_ID, RUN_ID@0). Presets of the protocol: evaluation=dapo (default),
+dr_grpo, olmo3, sober_reasoning, deepseekmath, open_r1; any key can be overridden (evaluation.samples_per_problem=8
+evaluation.caps=[3000] verifier.extraction=boxed engine=transformers runtime.results=DIR). Repeat an interrupted command to go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+
+from harness.commands._counter import Counter
+from harness.commands._key_values import key_values
+from harness.commands.verify import verifier_config
+from harness.compose import compose_run, config_directory, options
+from harness.config_error import ConfigError, require
+from harness.store import ResultStore
+from harness.verify import MathVerifier, VerifierConfig
+
+_SETTINGS = tuple(item.name for item in dataclasses.fields(VerifierConfig))
+_OWN = ("model", "benchmark", "data.path", "template", "ks", "out", "figures")
+INTERRUPTED = 75
+_LOG_WIDTH = 200
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("values", nargs="+", metavar="key=value", help="see above")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    items = list(options.values)
+    keys = {item.partition("=")[0] for item in items}
+    try:
+        if "check" in items:
+            items.remove("check")
+            return check(items)
+        if "samples" in keys:
+            return evaluate_recorded(items)
+        if "regrade" in keys:
+            return evaluate_again(items)
+        if "model" in keys:
+            return evaluate_models(items)
+    except KeyboardInterrupt:
+        print("stopped; repeat the command to go on from here", file=sys.stderr)
+        return INTERRUPTED
+    raise ConfigError("evaluate needs model=, samples=, regrade= or check")
+
+
+def evaluate_recorded(items: Sequence[str]) -> int:
+    """`samples=FILE.jsonl out=DIR`."""
+    from harness.evaluation import recorded
+
+    values = key_values(items, ("samples", "out", "ks", "figures", *_SETTINGS), "evaluate samples=")
+    if "out" not in values:
+        raise ConfigError("evaluate samples= needs out=DIR")
+    source, out = Path(str(values.pop("samples"))), Path(str(values.pop("out")))
+    ks, figures = _ks(values.pop("ks", None)), values.pop("figures", True)
+    config = verifier_config({"extraction": "any", **values})
+    samples = recorded.read_recorded(source)
+    with MathVerifier(config) as verifier:
+        table = recorded.grade_recorded(samples, verifier, Counter("verify"))
+        summary = recorded.summarise_recorded(table, verifier, ks)
+    recorded.write_results(out, table, {"source": source.name, **summary})
+    print("\n".join([*recorded.describe(summary), f"written: {out}"]))
+    return draw(out / recorded.SUMMARY_FILE) if figures else 0
+
+
+def evaluate_again(items: Sequence[str]) -> int:
+    """`regrade=RESULT verifier=NAME`, further verifier settings, `out=DIR` for a table of the changes."""
+    from harness.evaluation.regrade import regrade
+    from harness.store.atomic import publish_file
+
+    values = key_values(
+        items, ("regrade", "verifier", "out", "runtime.results", *_SETTINGS), "evaluate regrade="
+    )
+    result, name, out = str(values.pop("regrade")), values.pop("verifier", None), values.pop("out", None)
+    store = ResultStore(str(values.pop("runtime.results", compose_run([]).runtime.results)))
+    rules: dict[str, Any] = {}
+    if name is not None:
+        require("verifier", name, options("verifier"))
+        rules = yaml.safe_load((config_directory() / "verifier" / f"{name}.yaml").read_text())
+    if not rules and not values:
+        raise ConfigError(f"evaluate regrade= needs new rules: verifier={' | '.join(options('verifier'))}")
+    with MathVerifier(verifier_config({**rules, **values})) as verifier:
+        regraded = regrade(result, store, verifier)
+    print("\n".join(regraded.lines()))
+    if out is not None:
+        changed = regraded.changed.drop(columns="response")
+        publish_file(Path(str(out)), lambda path: changed.to_csv(path, index=False))
+        print(f"changed verdicts: {out}")
+    return 0
+
+
+def evaluate_models(items: Sequence[str]) -> int:
+    """`model=A,B [benchmark=x,y] [overrides]`."""
+    import torch
+
+    from harness.evaluation import compare, tables
+    from harness.evaluation.models import resolve
+    from harness.evaluation.protocol import protocol_config
+    from harness.model.linear import resolve_kernel
+    from harness.store.atomic import write_file
+
+    own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, "evaluate model=")
+    request = _request(own, [item for item in items if item.partition("=")[0] not in _OWN])
+    runtime = compose_run(request.machine).runtime
+    torch.set_num_threads(runtime.threads)
+    store = ResultStore(runtime.results)
+    kernel = resolve_kernel(runtime.linear_kernel, store.root / "cache")
+    models = [resolve(name, store, kernel) for name in _names(own["model"])]
+    config = protocol_config(request, [model.run for model in models if model.run is not None])
+    result = compare.evaluate_models(models, config, store, kernel, _ks(own.get("ks")), Counter)
+    out = Path(str(own["out"])) if "out" in own else store.root / "evaluations" / result["id"]
+    cells = result["cells"]
+    write_file(out / "table.csv", tables.cell_frame(cells).to_csv(index=False).encode())
+    write_file(out / "table.md", tables.markdown(cells).encode())
+    write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
+    Console(width=None if sys.stdout.isatty() else _LOG_WIDTH).print(tables.terminal(cells))
+    print(f"written: {out}")
+    return draw(out / "evaluation.json") if own.get("figures", True) else 0
+
+
+def check(items: Sequence[str]) -> int:
+    """`check [benchmark=x,y] [task=NAME] [data.path=DIR]`: exit code 1 where something was found."""
+    from harness.data.hygiene import report
+    from harness.evaluation.protocol import protocol_config
+
+    own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, "evaluate check")
+    request = _request(own, [item for item in items if item.partition("=")[0] not in _OWN])
+    config = protocol_config(request, [])
+    trains = any(item.startswith("task") for item in request.overrides)
+    findings = report(config.evaluation.benchmarks, config.task if trains else None)
+    for finding in findings:
+        print(finding)
+    print(f"{len(findings)} findings in {', '.join(config.evaluation.benchmarks)}")
+    return 1 if findings else 0
+
+
+def draw(result: Path) -> int:
+    """Draw the k-curves, in a process of its own: the harness imports no analysis."""
+    sys.stdout.flush()
+    code = subprocess.run([sys.executable, "-m", "analysis.evaluations", str(result)], check=False).returncode
+    if code:
+        print(f"the figures failed (see above); the numbers are complete: {result}", file=sys.stderr)
+    return 0 if not code else 1
+
+
+def _request(own: dict[str, Any], overrides: list[str]) -> Any:
+    from harness.evaluation.protocol import Request
+
+    return Request(
+        benchmarks=_names(own.get("benchmark")),
+        data=Path(str(own["data.path"])) if "data.path" in own else None,
+        template=own.get("template"),
+        overrides=overrides,
+    )
+
+
+def _names(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [str(item) for item in (value if isinstance(value, list) else str(value).split(","))]
+
+
+def _ks(value: Any) -> list[int] | None:
+    if value is None:
+        return None
+    ks = value if isinstance(value, list) else [value]
+    if not ks or not all(isinstance(k, int) and k > 0 for k in ks):
+        raise ConfigError(f"ks={value} must be a list of positive integers such as [1,4,16]")
+    return sorted(set(ks))

@@ -1,0 +1,145 @@
+"""The configuration of `harness evaluate model=`: a run's own protocol, or a preset with benchmarks by name and local data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from harness.compose import compose_values, options
+from harness.config import RunConfig, load
+from harness.config_error import ConfigError
+from harness.registry import nearest
+from harness.store import RunDir
+
+PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
+_DEFAULTS = ("verifier.extraction=answer_line", "verifier.answer_must_end=false")
+_MACHINE = ("runtime", "engine", "launcher", "tracker")
+
+
+@dataclass
+class Request:
+    """What the command line asks for.
+
+    Attributes:
+        benchmarks: names under `conf/benchmark/`; empty: the preset's or the run's own.
+        data: `data.path=`: a JSONL file, or a folder of files `<benchmark>.jsonl`.
+        template: `template=`, for all benchmarks that have one.
+        overrides: Hydra overrides (`evaluation=PRESET`, `evaluation.caps=[3000]`, `verifier.extraction=boxed`, ...).
+    """
+
+    benchmarks: list[str] = field(default_factory=list)
+    data: Path | None = None
+    template: str | None = None
+    overrides: list[str] = field(default_factory=list)
+
+    @property
+    def machine(self) -> list[str]:
+        """The overrides that say where and how it runs."""
+        return [item for item in self.overrides if _key(item).split(".")[0] in _MACHINE]
+
+    @property
+    def names_a_protocol(self) -> bool:
+        """Whether the request says what to evaluate on; else a run's own protocol is taken."""
+        return bool(self.benchmarks or self.data or "evaluation" in map(_key, self.overrides))
+
+
+def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
+    """The configuration whose sections `evaluation`, `verifier`, `engine` and `runtime` an evaluation uses.
+
+    Args:
+        request: the command line.
+        runs: the runs among the models; the first one's protocol is taken where the request names none.
+
+    Raises:
+        ConfigError: neither a protocol nor a run, an unknown benchmark, or a malformed override.
+    """
+    if not request.names_a_protocol and not runs:
+        raise ConfigError(
+            f"name what to evaluate on: benchmark={nearest('', options('benchmark')).removeprefix('; choose one of: ')} "
+            "(several with commas), data.path=FILE.jsonl or evaluation=PRESET"
+        )
+    values = _of_request(request) if request.names_a_protocol else _of_run(request, runs[0])
+    caps = values["evaluation"]["caps"]
+    # Training's cap is no part of an evaluation; it must not stop one with smaller caps.
+    values["sampling"]["max_response_tokens"] = min(
+        values["sampling"]["max_response_tokens"], max(caps, default=1)
+    )
+    return load(values)
+
+
+def _of_run(request: Request, run: RunDir) -> dict[str, Any]:
+    """A run's own protocol with value overrides; machine settings come from here and now."""
+    values: dict[str, Any] = yaml.safe_load(run.config())
+    composed = compose_values(request.machine)
+    values["runtime"] = composed["runtime"]
+    if "engine" in map(_key, request.overrides):
+        values["engine"] = composed["engine"]
+    rest = [item for item in request.overrides if item not in request.machine]
+    try:
+        merged = OmegaConf.merge(OmegaConf.create(values), OmegaConf.from_dotlist(rest))
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"cannot apply {' '.join(rest)}: {str(error).splitlines()[0]}") from error
+    result = OmegaConf.to_container(merged)
+    assert isinstance(result, dict)
+    _set_template(result["evaluation"]["benchmarks"], request.template)
+    return {str(key): value for key, value in result.items()}
+
+
+def _of_request(request: Request) -> dict[str, Any]:
+    """A preset with the benchmarks and data that the request names."""
+    overrides = [*_DEFAULTS, *request.overrides]
+    if "evaluation" not in map(_key, overrides):
+        overrides.insert(0, f"evaluation={PRESET}")
+    preset = compose_values(overrides)["evaluation"]["benchmarks"]
+    names = request.benchmarks
+    added = [name for name in names if name not in preset]
+    for name in added:
+        if name not in options("benchmark"):
+            raise ConfigError(f"benchmark has no option {name!r}{nearest(name, options('benchmark'))}")
+    values = compose_values([*overrides, *(f"+benchmark@evaluation.benchmarks.{n}={n}" for n in added)])
+    values.pop("experiment", None)
+    chosen = values["evaluation"]["benchmarks"]
+    shared = {item.get("template") for item in preset.values()}
+    for name in added:  # a preset's template is part of its protocol: it holds for further benchmarks, too
+        if len(shared) == 1 and None not in shared and "template" in chosen[name]:
+            chosen[name]["template"] = next(iter(shared))
+    if request.data is not None and request.data.is_file() and not names:
+        kept = {request.data.stem: {"kind": "dataset", "name": request.data.stem}}
+    else:
+        kept = {name: chosen[name] for name in names or chosen}
+    _set_paths(kept, request.data)
+    _set_template(kept, request.template)
+    values["evaluation"]["benchmarks"] = kept
+    return values
+
+
+def _set_paths(benchmarks: Mapping[str, dict[str, Any]], data: Path | None) -> None:
+    if data is None:
+        return
+    if data.is_file() and len(benchmarks) != 1:
+        raise ConfigError(
+            f"data.path={data} is one file for {len(benchmarks)} benchmarks; give a folder of NAME.jsonl"
+        )
+    for name, item in benchmarks.items():
+        path = data if data.is_file() else data / f"{name}.jsonl"
+        if not path.is_file():
+            raise ConfigError(f"data.path={data}: there is no {path}")
+        if item.get("kind") != "dataset":
+            raise ConfigError(f"benchmark {name} is procedural; it reads no data.path")
+        item["path"] = str(path)
+
+
+def _set_template(benchmarks: Mapping[str, dict[str, Any]], template: str | None) -> None:
+    for item in benchmarks.values() if template is not None else ():
+        if item.get("kind") != "arithmetic":
+            item["template"] = template
+
+
+def _key(item: str) -> str:
+    return item.partition("=")[0].lstrip("+~")

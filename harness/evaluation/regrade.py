@@ -1,0 +1,135 @@
+"""Grading stored samples again with other rules, and what that changes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from harness.benchmark import load_benchmark
+from harness.config_error import ConfigError
+from harness.evaluation.models import run_config
+from harness.evaluation.recorded import LOST, SAMPLES_FILE
+from harness.store import ResultStore, RunDir
+from harness.store.layout import MANIFEST, RUN_ID
+from harness.store.samples import part_paths, read_parts
+from harness.verify import MathVerifier
+
+_SHOWN = 20
+_ABOUT = "about.json"
+
+
+@dataclass
+class Regraded:
+    """Stored samples with the old and the new verdict side by side.
+
+    `frame` has one row per sample: set, problem_id, sample_index, gold, response, and verdict, answer, correct before (`old_`) and after.
+    """
+
+    frame: pd.DataFrame
+
+    @property
+    def changed(self) -> pd.DataFrame:
+        """The samples whose verdict is another one now."""
+        return self.frame[self.frame["verdict"] != self.frame["old_verdict"]]
+
+    def lines(self) -> list[str]:
+        """What changed, in words: per set the averages, the transitions of verdicts, the first samples that flipped."""
+        lines = []
+        for name, rows in self.frame.groupby("set", sort=False):
+            old, new = 100 * rows["old_correct"].mean(), 100 * rows["correct"].mean()
+            moved = int((rows["verdict"] != rows["old_verdict"]).sum())
+            lines.append(f"{name}: {moved} of {len(rows)} verdicts changed; avg {old:.2f} % → {new:.2f} %")
+        moves = Counter(zip(self.changed["old_verdict"], self.changed["verdict"], strict=True))
+        lines += [f"  {old} → {new}: {count}" for (old, new), count in moves.most_common()]
+        flipped = self.frame[self.frame["correct"] != self.frame["old_correct"]]
+        for row in flipped.head(_SHOWN).to_dict("records"):
+            lines.append(
+                f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({row['old_answer']!r}) → "
+                f"{row['verdict']} ({row['answer']!r}), gold {row['gold']!r}"
+            )
+        if len(flipped) > _SHOWN:
+            lines.append(f"  ... and {len(flipped) - _SHOWN} more that count differently now")
+        return lines
+
+
+def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regraded:
+    """Grade the samples of a result again.
+
+    Args:
+        result: a folder written by `harness evaluate` (recorded samples, or the samples of a model), or a run's id or directory (the
+            samples of its last evaluation).
+        store: where runs are looked up.
+        verifier: the rules to grade by.
+
+    Raises:
+        ConfigError: no samples there.
+    """
+    frame = stored_samples(result, store)
+    lost = frame["finish_reason"] == LOST
+    texts = ["" if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
+    verdicts = verifier.verify_many(list(zip(texts, frame["gold"], strict=True)))
+    renamed = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
+    return Regraded(
+        renamed.assign(
+            verdict=["no_answer" if gone else v.verdict for v, gone in zip(verdicts, lost, strict=True)],
+            answer=pd.Series([verdict.answer for verdict in verdicts], dtype=object),
+            correct=[v.correct and not gone for v, gone in zip(verdicts, lost, strict=True)],
+        )
+    )
+
+
+def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
+    """The stored samples of a result with their golds: see `Regraded`, before the new verdicts."""
+    path = Path(result)
+    if (path / SAMPLES_FILE).exists():
+        return pq.read_table(path / SAMPLES_FILE).to_pandas().assign(set=path.name)
+    if (path / _ABOUT).exists() and part_paths(path):
+        return _of_model(path)
+    if (path / "evaluation.json").exists():
+        cells = json.loads((path / "evaluation.json").read_bytes())["cells"]
+        # One folder holds all caps of a model on a benchmark.
+        folders = dict.fromkeys(path.resolve().parent.parent / cell["samples"] for cell in cells)
+        return pd.concat([_of_model(folder) for folder in folders], ignore_index=True)
+    run = RunDir(path.resolve()) if (path / MANIFEST).exists() else None
+    if run is None and RUN_ID.fullmatch(result):
+        run = store.run(result)
+    if run is None or not run.benchmarks():
+        raise ConfigError(f"regrade={result}: no stored samples there; name a result folder or a run")
+    return pd.concat([_of_run(run, name) for name in run.benchmarks()], ignore_index=True)
+
+
+def _of_model(folder: Path) -> pd.DataFrame:
+    from harness.config import BENCHMARK
+    from harness.config_loader import load_dataclass
+    from harness.registry import member
+
+    about = json.loads((folder / _ABOUT).read_bytes())
+    values: dict[str, Any] = about["benchmark_config"]
+    config = load_dataclass(member(BENCHMARK, values["kind"]).Config, values, "benchmark")
+    golds = {problem.id: problem.gold for problem in load_benchmark(config).problems}
+    name = f"{about['names'][0]} on {about['benchmark']['name']}"
+    return _with_golds(read_parts(folder).to_pandas(), golds, name)
+
+
+def _of_run(run: RunDir, benchmark: str) -> pd.DataFrame:
+    config = run_config(run).evaluation.benchmarks[benchmark]
+    golds = {problem.id: problem.gold for problem in load_benchmark(config).problems}
+    step = run.sample_steps(benchmark)[-1]
+    return _with_golds(run.samples(benchmark, step), golds, f"{run.run_id} on {benchmark} at step {step}")
+
+
+def _with_golds(frame: pd.DataFrame, golds: dict[str, str], name: str) -> pd.DataFrame:
+    unknown = sorted(set(frame["problem_id"]) - set(golds))
+    if unknown:
+        raise ConfigError(
+            f"{name}: the benchmark no longer has the problem {unknown[0]!r}; its data has changed"
+        )
+    caps = frame["max_response_tokens"]
+    sets = [f"{name}, cap {cap}" for cap in caps] if caps.nunique() > 1 else name
+    return frame.assign(gold=frame["problem_id"].map(golds), set=sets)

@@ -1,0 +1,119 @@
+"""The sampler of a checkpoint that is evaluated by itself: which engine, device, number type, and how many rows fit."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from harness.config import RunConfig
+from harness.config_error import ConfigError
+from harness.evaluation.models import Model
+from harness.model.checkpoint import load_decoder, load_tokenizer
+from harness.model.decoder import Shape, UnsupportedArchitectureError
+from harness.model.policy import NativePolicy
+from harness.registry import implementation
+from harness.rollout.prompts import stop_tokens
+from harness.rollout.transformers_engine import TransformersEngine
+from harness.rollout.types import RolloutEngine
+
+_TRANSFORMERS_ROWS = 64
+_MEMORY_SHARE = 0.5  # of what is free, for keys and values: the rest is for activations and logits
+
+
+@dataclass
+class Sampler:
+    """How a checkpoint is sampled. The weights are read when `engine` is first used: a finished evaluation needs none.
+
+    Attributes:
+        open: loads the engine.
+        tokenizer: of the checkpoint.
+        stop_token_ids: tokens that end a response.
+        positions: longest prompt and response together, in tokens.
+        settings: what the samples depend on besides weights and protocol.
+    """
+
+    open: Callable[[], RolloutEngine]
+    tokenizer: Any
+    stop_token_ids: tuple[int, ...]
+    positions: int
+    settings: dict[str, Any]
+
+    @functools.cached_property
+    def engine(self) -> RolloutEngine:
+        """The engine, loaded once."""
+        return self.open()
+
+
+def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wanted: int) -> Sampler:
+    """The configured engine for a checkpoint; the transformers engine where the native one lacks its architecture.
+
+    Args:
+        model: the checkpoint.
+        config: `engine` and `runtime` are used.
+        linear_kernel: of the native engine on CPU.
+        positions_wanted: longest prompt and response together, in tokens; bounds the rows that fit into memory.
+    """
+    from transformers import AutoConfig
+
+    device = _device(config.runtime.device)
+    # A GPU computes in bfloat16 what a CPU computes in float32: the usual types of inference on each.
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    architecture = AutoConfig.from_pretrained(model.folder)
+    tokenizer = load_tokenizer(model.folder)
+    kind, shape = config.engine.kind, _native_shape(architecture)
+    settings = {"engine": kind, "device": device, "dtype": str(dtype).removeprefix("torch.")}
+
+    def transformers_engine() -> RolloutEngine:
+        rows = getattr(config.engine, "rows", _TRANSFORMERS_ROWS)
+        return TransformersEngine.load(model.folder, rows, device, dtype)
+
+    def shared_engine() -> RolloutEngine:
+        assert shape is not None
+        rows = min(config.runtime.rollout_rows, _rows_that_fit(shape, positions_wanted, dtype, device))
+        decoder = load_decoder(model.folder, linear_kernel, dtype).to(device).requires_grad_(False)
+        policy = NativePolicy(decoder, model.folder)
+        runtime = dataclasses.replace(config.runtime, rollout_rows=rows)
+        built: RolloutEngine = implementation("harness.rollout.engine", config.engine).build(
+            config.engine, policy, runtime
+        )
+        return built
+
+    opening = shared_engine
+    if kind == "transformers" or (kind == "native" and shape is None):
+        opening = transformers_engine
+        settings["engine"] = "transformers"
+    elif shape is None:
+        raise ConfigError(
+            f"engine={kind} cannot be opened for {architecture.model_type!r}; use engine=transformers"
+        )
+    else:
+        settings["linear_kernel"] = linear_kernel
+    positions = int(getattr(architecture, "max_position_embeddings", 0) or positions_wanted)
+    return Sampler(opening, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
+
+
+def _native_shape(architecture: Any) -> Shape | None:
+    try:
+        return Shape.of(architecture)
+    except UnsupportedArchitectureError:
+        return None
+
+
+def _device(wanted: str) -> str:
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return wanted
+
+
+def _rows_that_fit(shape: Shape, positions: int, dtype: torch.dtype, device: str) -> int:
+    """Responses whose keys and values fit into the free memory."""
+    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = torch.cuda.mem_get_info()[0] if device == "cuda" else pages
+    row = 2 * shape.layers * shape.kv_heads * shape.head_size * positions * dtype.itemsize
+    return max(1, int(_MEMORY_SHARE * free) // row)
