@@ -22,6 +22,7 @@ _AGGREGATION = {
 _KL = {"k1": "kl", "k2": "mse", "k3": "low_var_kl", "k3_k2": "low_var_kl+"}
 _NO_DUAL_CLIP = 1e9
 _EPSILON = 1e-6
+_WHITEN_EPSILON = 1e-8  # under the square root
 _METRIC = {"accuracy": "acc", "reward": "seq_final_reward"}
 
 
@@ -95,6 +96,12 @@ def _group_estimator(advantage: Any, out: Translation) -> str:
                 "algorithm.advantage.whiten_over",
                 advantage.whiten_over,
                 "verl whitens over tokens, which moves dead groups",
+            )
+        if (advantage.ddof, advantage.epsilon) != (1, _WHITEN_EPSILON):
+            out.cannot(
+                "algorithm.advantage",
+                f"ddof {advantage.ddof}, epsilon {advantage.epsilon:g}",
+                "verl whitens with ddof 1 and 1e-8",
             )
         return "reinforce_plus_plus_baseline"
     out.cannot("algorithm.advantage", f"{pair[0]}, {pair[1]}", "verl has no such baseline and scale together")
@@ -263,6 +270,7 @@ _ESTIMATORS: dict[str, dict[str, Any]] = {
     "reinforce_plus_plus_baseline": {
         "algorithm.advantage.scale": "batch_whiten",
         "algorithm.advantage.whiten_over": "tokens",
+        "algorithm.advantage.epsilon": 1e-8,
     },
     "reinforce_plus_plus": {"algorithm/advantage": "return_to_go"},
     "gdpo": {"algorithm/advantage": "decoupled"},

@@ -13,7 +13,10 @@ import tempfile
 import venv
 from pathlib import Path
 
-REQUIREMENTS = {"trl": ["torch==2.13.0", "trl==1.16.0"], "verl": ["torch==2.13.0", "verl==0.9.0"]}
+REQUIREMENTS = {
+    "trl": ["torch==2.13.0", "trl==1.16.0"],
+    "verl": ["torch==2.13.0", "transformers<5.11", "accelerate", "verl==0.9.1", "orjson"],
+}
 
 
 def interpreter(peer: str) -> Path:

@@ -123,7 +123,7 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
         ),
     )
     (slope,) = torch.autograd.grad(loss, log_probs)
-    return {"loss": float(loss), "gradient": slope.tolist()}
+    return {"loss": loss.item(), "gradient": slope.tolist()}
 
 
 def relative(mine: Any, theirs: Any) -> float:

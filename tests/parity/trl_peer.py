@@ -92,7 +92,7 @@ def solve(case):
     trainer = stand_in(settings, config, log_probs)
     loss = GRPOTrainer._compute_loss(trainer, trainer.model, inputs)
     (slope,) = torch.autograd.grad(loss, log_probs)
-    return {"loss": float(loss), "gradient": slope.tolist(), "advantages": advantage.tolist()}
+    return {"loss": loss.item(), "gradient": slope.tolist(), "advantages": advantage.tolist()}
 
 
 json.dump([solve(case) for case in json.load(sys.stdin)], sys.stdout)
