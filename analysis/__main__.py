@@ -1,4 +1,4 @@
-"""``python -m analysis ROOT EXPERIMENT``: print the table, write tables, figures and a page."""
+"""``python -m analysis ROOT EXPERIMENT``: print the tables, write tables, figures and a page."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 
 from analysis.answer import answer_sentences
-from analysis.figures.style import FORMATS, STYLES
 from analysis.load import load_experiment
 from analysis.plan import PlanError
-from analysis.report import write_results
-from analysis.results import results_of
+from analysis.results import Results, results_of
 from analysis.table import to_terminal
-from analysis.tables import main_table
+from analysis.tables import main_table, summary_table
 from harness.store import StoreError
+
+PARTS = ("all", "table", "tables", "figures", "page")
+STYLES = ("paper", "screen")
+FORMATS = "pdf,svg,png"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -23,22 +25,45 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m analysis", description=__doc__)
     parser.add_argument("root", type=Path, help="results root")
     parser.add_argument("experiment", help="name of the experiment")
-    parser.add_argument("--out", type=Path, help="folder for tables/ and figures/")
+    parser.add_argument("--out", type=Path, help="folder for tables/, figures/ and report.html")
+    parser.add_argument("--only", choices=PARTS, default="all", help="table: print it and write nothing")
+    parser.add_argument(
+        "--figures", choices=("all", "paper"), default="all", help="paper: redraw published figures"
+    )
     parser.add_argument("--style", choices=STYLES, default="paper")
-    parser.add_argument("--formats", default=",".join(FORMATS), help="comma-separated: pdf,svg,png")
+    parser.add_argument("--formats", default=FORMATS, help="comma-separated: pdf,svg,png; empty for none")
     options = parser.parse_args(arguments)
     try:
         results = results_of(load_experiment(options.root, options.experiment))
     except (StoreError, PlanError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    out = options.out or options.root / "experiments" / options.experiment
-    write_results(results, options.root, out, style=options.style, formats=options.formats.split(","))
-    width = shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 160
-    sys.stdout.write(to_terminal(main_table(results), width) + "\n")
-    sys.stdout.write("\n".join(answer_sentences(results)[:1]) + "\n")
-    sys.stdout.write(f"tables, figures and report.html: {out}\n")
+    _print(results)
+    if options.only != "table":
+        out = options.out or options.root / "experiments" / options.experiment
+        _write(results, options, out)
+        sys.stdout.write(f"written: {out}\n")
     return 0
+
+
+def _print(results: Results) -> None:
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size((160, 40)).columns if terminal else 160
+    sys.stdout.write(to_terminal(main_table(results), width) + "\n")
+    sys.stdout.write(to_terminal(summary_table(results), width) + "\n")
+    sys.stdout.write("\n".join(answer_sentences(results)[:1]) + "\n")
+    sys.stdout.flush()
+
+
+def _write(results: Results, options: argparse.Namespace, out: Path) -> None:
+    """The chosen parts; matplotlib is imported here, since a table needs none."""
+    from analysis.report import write_parts
+
+    formats = [name for name in options.formats.split(",") if name]
+    only = "figures" if options.figures == "paper" else options.only
+    write_parts(
+        results, options.root, out, only=only, figures=options.figures, style=options.style, formats=formats
+    )
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from analysis.plan import Arm
+from analysis.plan import Arm, Plan
 from analysis.results import Results
 from analysis.statistics import Estimate
 from analysis.tables import REFERENCE, differences_to_reference
@@ -20,19 +20,19 @@ def answer_sentences(results: Results) -> list[str]:
         delta = known.get(arm.name)
         if delta is not None:
             reference = plan.arm(arm.parent) if arm.parent else plan.base
-            sentences.append(f"- {_name(arm)} against {_name(reference)}: {describe(delta)}.")
+            sentences.append(f"- {_name(arm)} against {_name(reference)}: {describe(delta, plan)}.")
         elif arm.name in deltas:
             sentences.append(f"- {_name(arm)}: no comparison, a finished run is missing.")
     return sentences
 
 
-def describe(delta: Estimate) -> str:
+def describe(delta: Estimate, plan: Plan) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), resolved``."""
-    value = _points(delta.value)
+    value = f"{_shown(delta.value, plan)} {plan.unit}"
     if math.isnan(delta.low):
-        return f"{value} points ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {delta.word}"
-    interval = f"{_points(delta.low)} to {_points(delta.high)}"
-    return f"{value} points (95 % interval {interval}, {delta.seeds} seeds), {delta.word}"
+        return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {delta.word}"
+    interval = f"{_shown(delta.low, plan)} to {_shown(delta.high, plan)}"
+    return f"{value} (95 % interval {interval}, {delta.seeds} seeds), {delta.word}"
 
 
 def _headline(results: Results, known: dict[str, Estimate]) -> str:
@@ -45,7 +45,7 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
         last = plan.arms[-1]
         total = results.difference(last, plan.base)
         if not math.isnan(total.value):
-            return f"Up to {_name(last)}, over {_name(plan.base)}: {describe(total)}; {text}."
+            return f"Up to {_name(last)}, over {_name(plan.base)}: {describe(total, plan)}; {text}."
     return f"{text}."
 
 
@@ -54,5 +54,5 @@ def _name(arm: Arm) -> str:
     return arm.label.removeprefix("+ ")
 
 
-def _points(value: float) -> str:
-    return f"{100 * value:+.1f}".replace("-", "−")
+def _shown(value: float, plan: Plan) -> str:
+    return f"{plan.scale * value:+.{plan.digits}f}".replace("-", "−")

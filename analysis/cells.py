@@ -25,6 +25,7 @@ SAMPLE_COLUMNS = (
     "correct",
     "verdict",
     "entropy_sum_nats",
+    "log_prob_sum",
 )
 
 
@@ -59,6 +60,7 @@ def run_cells(samples: pd.DataFrame, ks_by_step: dict[int, Sequence[int]] | None
         "truncated": (samples["finish_reason"] == "length").to_numpy(dtype=bool),
         "lost": (~samples["finish_reason"].isin(["stop", "length"])).to_numpy(dtype=bool),
         "entropy": samples["entropy_sum_nats"].to_numpy(dtype=np.float64),
+        "log_prob": samples["log_prob_sum"].to_numpy(dtype=np.float64),
     }
     step = samples["step"].to_numpy(dtype=np.int64)
     cap = samples["max_response_tokens"].to_numpy(dtype=np.int64)
@@ -77,7 +79,7 @@ def run_cells(samples: pd.DataFrame, ks_by_step: dict[int, Sequence[int]] | None
         ks = [k for k in (ks_by_step or {}).get(key[0], ()) if k <= cell.n] or [cell.n]
         scores = problem_scores(cell, ks)
         averages[key] = scores[f"avg@{cell.n}"]
-        rows.append({"step": key[0], "cap": key[1], **_row(cell, scores, part["entropy"])})
+        rows.append({"step": key[0], "cap": key[1], **_row(cell, scores, part["entropy"], part["log_prob"])})
     return RunCells(
         pd.DataFrame.from_records(rows), averages, tuple(str(p) for p in problems), tuple(refused)
     )
@@ -104,7 +106,7 @@ def _samples(part: dict[str, NDArray[Any]], problems: int, verdict_names: tuple[
     )
 
 
-def _row(cell: Samples, scores: dict[str, Floats], entropy_R: Floats) -> dict[str, Any]:
+def _row(cell: Samples, scores: dict[str, Floats], entropy_R: Floats, log_prob_R: Floats) -> dict[str, Any]:
     finished = ~cell.truncated_R & ~cell.lost_R
     tokens = int(cell.tokens_R.sum())
     row: dict[str, Any] = {
@@ -118,6 +120,7 @@ def _row(cell: Samples, scores: dict[str, Floats], entropy_R: Floats) -> dict[st
         "no_answer_fraction": float((cell.class_R == NO_ANSWER).mean()),
         "lost_samples": int(cell.lost_R.sum()),
         "entropy_nats": float(entropy_R.sum()) / tokens if tokens else np.nan,
+        "token_probability": float(np.exp(log_prob_R.sum() / tokens)) if tokens else np.nan,
     }
     for outcome, length in length_by_outcome(cell).items():
         for statistic in ("mean", "p50", "p95"):

@@ -7,13 +7,12 @@ by 1.9 sd over 20 evaluations; it is offered only as an extra column that says s
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-
-BEST_ON_TEST = "best on test (biased)"
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,14 @@ def chosen_steps(run_cells: pd.DataFrame, rule: CheckpointRule, dev_cells: pd.Da
     return [int(shared["step"].iloc[int(np.argmax(shared["avg"].to_numpy()))])]
 
 
-def best_on_test(run_cells: pd.DataFrame) -> float:
-    """The largest score over the evaluated steps: an inflated number, for the labelled extra column only."""
-    return float(run_cells.loc[run_cells["step"] > 0, "avg"].max())
+def rule_scores(run_cells: pd.DataFrame) -> dict[str, float]:
+    """A run's score by the other rules: ``last_score``, ``mean_last_3_score`` and ``best_on_test``.
+
+    The largest score over the evaluated steps is an inflated number, for the labelled extra column only.
+    """
+    trained = run_cells[run_cells["step"] > 0].sort_values("step")["avg"]
+    return {
+        "last_score": float(trained.iloc[-1]) if len(trained) else math.nan,
+        "mean_last_3_score": float(trained.iloc[-3:].mean()),
+        "best_on_test": float(trained.max()),
+    }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 from analysis.plan import Arm, Plan
+from analysis.results import Results
+from analysis.statistics import holm
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -36,6 +39,22 @@ def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
     if key in overrides:
         return overrides[key]
     return next((other.changes[key][0] for other in plan.arms if key in other.changes), None)
+
+
+def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
+    """The arm with the highest score, and the arms whose difference to it is not resolved (Holm over all of them).
+
+    None without scores. With one seed nothing is resolved, so every arm is near the best.
+    """
+    plan = results.experiment.plan
+    scored = [arm for arm in plan.arms if not math.isnan(results.mean(arm, "avg").value)]
+    if not scored:
+        return None
+    best = max(scored, key=lambda arm: results.mean(arm, "avg").value)
+    others = [arm for arm in scored if arm.name != best.name]
+    tested = holm([results.difference(best, arm) for arm in others])
+    near = (arm.name for arm, estimate in zip(others, tested, strict=True) if not estimate.resolved)
+    return best.name, frozenset(near)
 
 
 def _overrides(arm: Arm) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from analysis.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells
 from analysis.checkpoint import CheckpointRule, parse_rule
+from analysis.logged import logged_cells
 from analysis.plan import Arm, Plan, parse_plan
 from harness.store import ResultStore, StoreError
 
@@ -58,7 +59,7 @@ class Experiment:
     def finished_seeds(self, arm: Arm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
         done = self.states[(self.states["arm"] == arm.name) & (self.states["status"] == "finished")]
-        return [seed for seed in self.plan.seeds if seed in set(done["seed"])]
+        return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
 
 
 def load_experiment(root: Path | str, name: str) -> Experiment:
@@ -79,8 +80,9 @@ def load_experiment(root: Path | str, name: str) -> Experiment:
         run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
         labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run_id}
         try:
-            steps.append(store.run(run_id).steps().assign(**labels))
-            reduced = _cells(store, run_id, plan)
+            logged = store.run(run_id).steps()
+            steps.append(logged.assign(**labels))
+            reduced = _cells(store, run_id, plan) or logged_cells(logged, plan)
         except StoreError as error:
             notes.append(f"{where}: {error}")
             continue
@@ -89,7 +91,7 @@ def load_experiment(root: Path | str, name: str) -> Experiment:
             cells.append(found.frame.assign(**labels, benchmark=benchmark))
             if benchmark == plan.benchmark:
                 problem_ids = problem_ids or found.problem_ids
-                if found.problem_ids != problem_ids:
+                if found.problem_ids not in ((), problem_ids):
                     notes.append(f"{where}: evaluated on other problems than the first run")
                 problem_avg.update({(run_id, *key): value for key, value in found.problem_avg.items()})
     return Experiment(plan, states, _concat(steps), _concat(cells), problem_avg, problem_ids, tuple(notes))
@@ -98,7 +100,7 @@ def load_experiment(root: Path | str, name: str) -> Experiment:
 def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     rows, notes = [], []
     for arm in plan.arms:
-        for seed in plan.seeds:
+        for seed in plan.seeds_of(arm):
             run_id = arm.runs.get(seed, "")
             try:
                 manifest = store.run(run_id).manifest() if run_id else None

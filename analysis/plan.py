@@ -36,11 +36,18 @@ class Arm:
     changes: Mapping[str, Any] = field(default_factory=dict)
     group: str | None = None
     overrides: tuple[str, ...] = ()
+    arm_id: str = ""
+    foreign: str | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was to be run and how it is judged (see the store's ``plan.json``)."""
+    """What was to be run and how it is judged (see the store's ``plan.json``).
+
+    ``metric`` is ``avg`` (over samples graded here) or, for foreign runs, the score as their trainer logged it.
+    ``score_unit`` is ``fraction`` (shown in %) or ``reward`` (shown as it is). An arm with seeds of its own has
+    just those, the others have ``seeds``.
+    """
 
     name: str
     title: str
@@ -58,6 +65,38 @@ class Plan:
     target_accuracy: float | None = None
     orders: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    metric: str = "avg"
+    score_unit: str = "fraction"
+    reference: str | None = None
+
+    @property
+    def scale(self) -> float:
+        """What a score is multiplied by to be shown."""
+        return 1.0 if self.score_unit == "reward" else 100.0
+
+    @property
+    def digits(self) -> int:
+        """Digits after the point of a shown score."""
+        return 3 if self.score_unit == "reward" else 1
+
+    @property
+    def percent(self) -> str:
+        """`` %`` behind the name of a score that is shown as one, else nothing."""
+        return "" if self.score_unit == "reward" else " %"
+
+    @property
+    def unit(self) -> str:
+        """The unit of a difference of scores."""
+        return "reward" if self.score_unit == "reward" else "points"
+
+    @property
+    def cap_text(self) -> str:
+        """``, cap 32 tokens``, or nothing where nobody recorded it."""
+        return f", cap {self.primary_cap} tokens" if self.primary_cap else ""
+
+    def seeds_of(self, arm: Arm) -> tuple[int, ...]:
+        """The planned seeds of an arm; all of the plan's where its runs are not known yet."""
+        return tuple(seed for seed in self.seeds if seed in arm.runs) or self.seeds
 
     def arm(self, name: str) -> Arm:
         """The arm of that name. Raises PlanError listing the names there are."""
@@ -93,6 +132,9 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
             target_accuracy=raw.get("target_accuracy"),
             orders=tuple(tuple(order) for order in raw.get("orders") or ()),
             notes=tuple(str(note) for note in raw.get("notes") or ()),
+            metric=str(raw.get("metric") or "avg"),
+            score_unit=str(raw.get("score_unit") or "fraction"),
+            reference=raw.get("reference"),
         )
     except KeyError as error:
         raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error
@@ -121,4 +163,6 @@ def _parse_arm(raw: Mapping[str, Any]) -> Arm:
         changes=dict(raw.get("changes") or {}),
         group=raw.get("group"),
         overrides=tuple(raw.get("overrides") or ()),
+        arm_id=str(raw.get("arm_id") or ""),
+        foreign=raw.get("foreign"),
     )

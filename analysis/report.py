@@ -19,6 +19,7 @@ from analysis.figures.evaluation import (
     waterfall_figure,
 )
 from analysis.figures.multiples import accuracy_multiples
+from analysis.figures.paper import write_paper_figures
 from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
@@ -58,9 +59,30 @@ def write_results(
     results: Results, store_root: Path | str, out: Path, *, style: str, formats: Sequence[str]
 ) -> list[Path]:
     """The writing half of :func:`write_answer`, for results that are loaded already."""
-    paths = write_tables(results, all_tables(results), out / "tables")
-    paths += write_figures(results, out / "figures", style, formats)
-    return [*paths, write_page(results, store_root, out / "report.html")]
+    return write_parts(results, store_root, out, style=style, formats=formats)
+
+
+def write_parts(
+    results: Results,
+    store_root: Path | str,
+    out: Path,
+    *,
+    only: str = "all",
+    figures: str = "all",
+    style: str = "paper",
+    formats: Sequence[str] = FORMATS,
+) -> list[Path]:
+    """Tables, figures and page, or ``only`` one of them; ``figures="paper"`` redraws published figures instead."""
+    paths: list[Path] = []
+    if only in ("all", "tables"):
+        paths += write_tables(results, all_tables(results), out / "tables")
+    if only in ("all", "figures") and figures == "paper":
+        paths += write_paper_figures(results, out / "figures" / "paper", style, formats)
+    elif only in ("all", "figures"):
+        paths += write_figures(results, out / "figures", style, formats)
+    if only in ("all", "page"):
+        paths.append(write_page(results, store_root, out / "report.html"))
+    return paths
 
 
 def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> list[Path]:

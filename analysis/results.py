@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.checkpoint import best_on_test, chosen_steps
+from analysis.checkpoint import chosen_steps, rule_scores
 from analysis.load import Experiment, Floats, records
 from analysis.plan import Arm
 from analysis.statistics import (
@@ -70,7 +70,10 @@ class Results:
         return two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
 
     def problem_scores(self, arm: Arm) -> dict[int, Floats]:
-        """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap."""
+        """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
+
+        Runs without samples (foreign ones) are left out.
+        """
         plan = self.experiment.plan
         frame = self.per_seed
         rows = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]
@@ -80,6 +83,7 @@ class Results:
                 axis=0,
             )
             for row in records(rows)
+            if (row["run_id"], row["steps"][-1], plan.primary_cap) in self.experiment.problem_avg
         }
 
     def spread(self, metric: str = "avg") -> float:
@@ -166,7 +170,7 @@ def _checkpoint_row(
     first = chosen.iloc[0]
     numbers = chosen.select_dtypes("number").drop(columns=["step", "cap", "seed"])
     row: dict[str, Any] = {"arm": first["arm"], "seed": int(first["seed"]), "run_id": first["run_id"]}
-    row |= {"cap": cap, "steps": steps, "best_on_test": best_on_test(cells)}
+    row |= {"cap": cap, "steps": steps, **rule_scores(cells)}
     row |= {str(name): float(value) for name, value in numbers.mean().items()}
     if len(training):
         last = training[training["step"] <= steps[-1]].iloc[-1]

@@ -7,17 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from analysis.attribution import (
-    Attribution,
-    IncompleteDesign,
-    interactions,
-    main_effects,
-    shapley,
-)
 from analysis.bootstrap import seed_bootstrap
-from analysis.grid import grid_axes, grid_value
+from analysis.designs import attribution_tables, grid_table, null_table
+from analysis.logged import TRAINING
 from analysis.plan import Arm, Plan
-from analysis.power import minimum_detectable_difference, seeds_needed
+from analysis.published import published_table
 from analysis.results import Results
 from analysis.statistics import (
     Estimate,
@@ -28,6 +22,7 @@ from analysis.statistics import (
     probability_of_improvement,
 )
 from analysis.table import Cell, Column, Table, cell_text
+from harness.evaluation.power import minimum_detectable_difference, seeds_needed
 
 REFERENCE = {
     "cumulative": "rung below",
@@ -42,10 +37,10 @@ REFERENCE = {
 def all_tables(results: Results) -> list[Table]:
     """Every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
     tables = [main_table(results), answers_table(results), behaviour_table(results)]
-    tables.append(second_reading_table(results))
-    tables += attribution_tables(results)
-    grid = grid_table(results)
-    return [*tables, *([grid] if grid else []), cost_table(results)]
+    tables += [second_reading_table(results), checkpoints_table(results)]
+    tables += attribution_tables(results, metric_name(results))
+    others = (grid_table(results, metric_name(results)), null_table(results), published_table(results))
+    return [*tables, *(table for table in others if table), cost_table(results)]
 
 
 def main_table(results: Results) -> Table:
@@ -73,11 +68,11 @@ def main_table(results: Results) -> Table:
     reference = REFERENCE[plan.design]
     columns = [
         Column("arm", "arm"),
-        Column("score", f"{_metric(results)} % (95 % interval)", scale=100),
-        Column("delta", f"Δ to {reference} (95 % interval)", scale=100, signed=True, words=True),
+        _score_column(plan, "score", f"{metric_name(results)}{plan.percent} (95 % interval)"),
+        _delta_column(plan, "delta", f"Δ to {reference} (95 % interval)"),
     ]
     if plan.design in ("cumulative", "leave_one_out") and len(plan.arms) > 2:
-        columns.append(Column("delta_base", "Δ to base (95 % interval)", scale=100, signed=True, words=True))
+        columns.append(_delta_column(plan, "delta_base", "Δ to base (95 % interval)"))
     if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
         columns.insert(2, Column("reference", "reference"))
     columns.append(Column("seeds", "seeds"))
@@ -100,18 +95,16 @@ def answers_table(results: Results) -> Table:
     metrics = [Column(f"{name}@{k}", f"{name}@{k} %", scale=100) for name in ("pass", "maj") for k in _ks(n)]
     caps = [cap for cap in plan.caps if cap != plan.primary_cap]
     metrics += [Column(f"avg:{cap}", f"avg@{n} %, cap {cap}", scale=100) for cap in caps]
-    metrics.append(Column("best_on_test", "best on test (biased) %", scale=100))
     notes = (
         "Means over seeds. Pass@k is unbiased; Maj@k is the expectation over k-subsets with uniform ties; "
         "missing answers take a place and cannot win.",
-        "Best on test picks the checkpoint on the test problems: inflated, and no result.",
     )
     return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, notes)
 
 
 def behaviour_table(results: Results) -> Table:
     """Response length by outcome, truncation, entropy and generated tokens at the checkpoint."""
-    plan, n = results.experiment.plan, _samples(results)
+    plan = results.experiment.plan
     metrics = [
         Column("tokens_all_mean", "length, tokens"),
         Column("tokens_right_mean", "length right"),
@@ -123,12 +116,12 @@ def behaviour_table(results: Results) -> Table:
         Column("train_generated_tokens_total", "generated tokens, k", digits=0, scale=1e-3),
         Column("tokens_to_target", "tokens to target, k", digits=0, scale=1e-3),
     ]
-    declared = plan.target_accuracy is not None
+    target = f"{plan.scale * results.target:.{plan.digits}f}{plan.percent}"
+    origin = "declared" if plan.target_accuracy is not None else f"the final score of {plan.base.label}"
     notes = (
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
-        f"Tokens to target: generated tokens until avg@{n} first reaches {100 * results.target:.1f} % "
-        f"({'declared' if declared else 'the final score of ' + plan.base.label}), linear between "
-        "evaluations, mean of the seeds that reach it.",
+        f"Tokens to target: generated tokens until {metric_name(results)} first reaches {target} ({origin}), linear "
+        "between evaluations, mean of the seeds that reach it.",
     )
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
 
@@ -147,6 +140,52 @@ def _means_table(
         rows.append(cells)
     columns = (Column("arm", "arm"), *metrics)
     return Table(f"{plan.name}-{name}", f"{plan.title} ({title})", columns, tuple(rows), notes)
+
+
+def checkpoints_table(results: Results) -> Table:
+    """The score by the last checkpoint, the mean of the last three and the best on test, as published ladders mix them."""
+    plan, name = results.experiment.plan, metric_name(results)
+    rows: list[Mapping[str, Cell]] = [
+        {
+            "arm": arm.label,
+            **{key: results.mean(arm, key) for key in ("last_score", "mean_last_3_score", "best_on_test")},
+        }
+        for arm in plan.arms
+    ]
+    columns = (
+        Column("arm", "arm"),
+        _score_column(plan, "last_score", f"{name}{plan.percent}, last"),
+        _score_column(plan, "mean_last_3_score", f"{name}{plan.percent}, mean of last 3"),
+        _score_column(plan, "best_on_test", f"{name}{plan.percent}, best on test (biased)"),
+    )
+    notes = (
+        f"The result is by the declared rule, {plan.checkpoint_rule}; the other columns stand beside it since published "
+        "ladders differ in this. Best on test picks the evaluation by the test problems: inflated, and no result.",
+    )
+    return Table(f"{plan.name}-checkpoints", f"{plan.title} (checkpoint rules)", columns, tuple(rows), notes)
+
+
+def summary_table(results: Results) -> Table:
+    """What a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
+    plan, n = results.experiment.plan, _samples(results)
+    behaviour, costs = behaviour_table(results), cost_table(results)
+    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
+    means = [Column(f"{kind}@{n}", f"{kind.capitalize()}@{n} %", scale=100) for kind in ("pass", "maj") if n]
+    means += [Column(f"avg:{cap}", f"avg@{n} %, cap {cap}", scale=100) for cap in caps]
+    answers = _means_table(results, "summary", "summary", means, ())
+    taken = {"truncated_fraction", "entropy_nats", "train_generated_tokens_total", "tokens_to_target"}
+    columns = (
+        *answers.columns,
+        *(column for column in behaviour.columns if column.key in taken),
+        Column("total", "wall, s", digits=0),
+    )
+    cost_rows = {row["arm"]: row for row in costs.rows}
+    behaviour_rows = {row["arm"]: row for row in behaviour.rows}
+    rows = tuple(
+        {**behaviour_rows.get(row["arm"], {}), **row, "total": cost_rows.get(row["arm"], {}).get("total")}
+        for row in answers.rows
+    )
+    return Table("summary", "Means over seeds at the checkpoint; tokens and wall time per run", columns, rows)
 
 
 def second_reading_table(results: Results) -> Table:
@@ -168,7 +207,7 @@ def second_reading_table(results: Results) -> Table:
         )
     columns = (
         Column("arm", "arm"),
-        Column("iqm", "interquartile mean % (95 % interval)", scale=100),
+        _score_column(plan, "iqm", f"interquartile mean{plan.percent} (95 % interval)"),
         Column("improvement", f"P(seed beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
         Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
     )
@@ -206,66 +245,6 @@ def cost_table(results: Results) -> Table:
     return Table("cost", f"{plan.title} (cost)", columns, tuple(rows), (note,))
 
 
-def attribution_tables(results: Results) -> list[Table]:
-    """Main effects and interactions of a factorial, Shapley values; a note where arms are missing."""
-    plan = results.experiment.plan
-    if plan.design not in ("factorial", "shapley"):
-        return []
-    patches = list(dict.fromkeys(name for arm in plan.arms for name in arm.patches))
-    scores = {frozenset(arm.patches): results.scores(arm, "avg") for arm in plan.arms}
-    wanted = [("shapley", "Shapley value")]
-    if plan.design == "factorial":
-        wanted = [("main-effects", "main effect"), ("interactions", "interaction"), *wanted]
-    tables = []
-    for key, header in wanted:
-        try:
-            if key == "shapley":
-                found = shapley(patches, scores, plan.orders or None)
-            else:
-                found = (main_effects if key == "main-effects" else interactions)(patches, scores)
-        except IncompleteDesign as error:
-            found = Attribution((), ())
-            notes = [f"Not computed: {error}."]
-        else:
-            notes = [
-                "Per seed first, then Student's t. The words are after Holm's correction over the rows; the "
-                "intervals are not corrected."
-            ]
-            notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
-        columns = (
-            Column("patch", "patch"),
-            Column("effect", f"{header}, points (95 % interval)", scale=100, signed=True, words=True),
-        )
-        rows: list[Mapping[str, Cell]] = [
-            {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
-        ]
-        tables.append(
-            Table(f"{plan.name}-{key}", f"{plan.title} ({header}s)", columns, tuple(rows), tuple(notes))
-        )
-    return tables
-
-
-def grid_table(results: Results) -> Table | None:
-    """Score by the two settings that vary over the arms, or None where the arms are no grid."""
-    plan = results.experiment.plan
-    axes = grid_axes(plan)
-    if axes is None or len(axes) != 2:
-        return None
-    (row_key, row_values), (column_key, column_values) = axes.items()
-    columns = [Column("setting", f"{row_key} \\ {column_key}")]
-    columns += [Column(f"c{i}", str(value), scale=100) for i, value in enumerate(column_values)]
-    cells = {
-        (grid_value(plan, arm, row_key), grid_value(plan, arm, column_key)): results.mean(arm, "avg")
-        for arm in plan.arms
-    }
-    rows = [
-        {"setting": str(r), **{f"c{i}": cells.get((r, c)) for i, c in enumerate(column_values)}}
-        for r in row_values
-    ]
-    note = f"{_metric(results)} in %, mean over seeds with its 95 % interval."
-    return Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), (note,))
-
-
 def arm_label(arm: Arm | None) -> str | None:
     """The label of an arm that may not be there."""
     return None if arm is None else arm.label
@@ -290,7 +269,7 @@ def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, .
     plan = results.experiment.plan
     design = "paired by seed" if plan.paired else "independent seeds, Welch"
     notes = [
-        f"{_metric(results)} on {plan.benchmark}, cap {plan.primary_cap} tokens, checkpoint rule "
+        f"{metric_name(results)} on {plan.benchmark}{plan.cap_text}, checkpoint rule "
         f"{plan.checkpoint_rule}. Intervals: Student's t over training seeds ({design}), problems fixed.",
         "The words resolved / not resolved are after Holm's correction over the differences of a column; the "
         "intervals are not corrected.",
@@ -299,20 +278,38 @@ def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, .
     if plan.design == "cumulative" and last.name != plan.base.name:
         wider = results.population_difference(last, plan.base)
         if not math.isnan(wider.low):
-            shown = cell_text(wider, Column("", "", scale=100, signed=True, words=True))
+            shown = cell_text(wider, _delta_column(plan, "", ""))
             notes.append(
                 f"For new problems as well as new seeds (two-way t), {last.label} over base: {shown}."
             )
     single = [arm for arm in plan.arms if len(results.scores(arm, "avg")) == 1]
     if single:
         notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
-    notes += _power_notes(below, plan.paired)
+    notes += _foreign_notes(plan)
+    notes += _power_notes(below, plan)
     notes += plan.notes
     notes += [f"Missing: {line}." for line in (*results.experiment.notes, *results.notes)]
     return tuple(notes)
 
 
-def _power_notes(below: Mapping[str, Estimate], paired: bool) -> list[str]:
+def _foreign_notes(plan: Plan) -> list[str]:
+    """Says which numbers were not made here, and what that means for the columns."""
+    by_format: dict[str, list[str]] = {}
+    for arm in plan.arms:
+        if arm.foreign:
+            by_format.setdefault(arm.foreign, []).append(arm.label)
+    if not by_format:
+        return []
+    arms = "; ".join(f"{name}: {', '.join(labels)}" for name, labels in by_format.items())
+    about = "a training metric" if plan.benchmark == TRAINING else "as their trainer logged them"
+    return [
+        f"Foreign runs ({arms}): scores are {about}, graded by other code and without samples here, so no Pass@k, "
+        "Maj@k or problem-level statistics of ours."
+    ]
+
+
+def _power_notes(below: Mapping[str, Estimate], plan: Plan) -> list[str]:
+    paired = plan.paired
     known = [e for e in below.values() if e.seeds > 1 and not math.isnan(e.standard_error)]
     if not known:
         return []
@@ -321,7 +318,8 @@ def _power_notes(below: Mapping[str, Estimate], paired: bool) -> list[str]:
     sd = float(np.sqrt(np.mean(np.square(per_seed))))
     found = minimum_detectable_difference(sd, seeds, paired=paired)
     enough = seeds_needed(found / 2, sd, paired=paired) if found > 0 else None
-    note = f"With {seeds} seeds a single difference of {100 * found:.1f} points is found with 80 % power"
+    size = f"{plan.scale * found:.{plan.digits}f}{' points' if plan.percent else ''}"
+    note = f"With {seeds} seeds a single difference of {size} is found with 80 % power"
     return [f"{note}; half of it needs {enough} seeds." if enough else f"{note}."]
 
 
@@ -360,16 +358,29 @@ def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell]
 
 
 def _seeds(results: Results, arm: Arm) -> str:
-    return f"{len(results.scores(arm, 'avg'))}/{len(results.experiment.plan.seeds)}"
+    return f"{len(results.scores(arm, 'avg'))}/{len(results.experiment.plan.seeds_of(arm))}"
 
 
 def _samples(results: Results) -> int:
     frame = results.per_seed
-    return int(frame["samples"].max()) if len(frame) else 0
+    known = frame["samples"].dropna() if "samples" in frame else frame["avg"].iloc[:0]
+    return int(known.max()) if len(known) else 0
 
 
-def _metric(results: Results) -> str:
+def metric_name(results: Results) -> str:
+    """``avg@32``, or the score of foreign runs under the name their trainer gave it."""
+    plan = results.experiment.plan
+    if plan.metric != "avg":
+        return plan.metric
     return f"avg@{_samples(results)}" if _samples(results) else "avg@n"
+
+
+def _score_column(plan: Plan, key: str, header: str) -> Column:
+    return Column(key, header, digits=plan.digits, scale=plan.scale)
+
+
+def _delta_column(plan: Plan, key: str, header: str) -> Column:
+    return Column(key, header, digits=plan.digits, scale=plan.scale, signed=True, words=True)
 
 
 def _ks(n: int) -> list[int]:

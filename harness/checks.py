@@ -251,11 +251,13 @@ def _inert(key: str, config: RunConfig) -> bool:
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
-    seen: dict[str, str] = {}
+    seen: dict[str, PlannedArm] = {}
     for planned in plan.arms:
         for spec in planned.runs.values():
-            other = seen.setdefault(spec.arm_id, planned.arm.name)
-            if other != planned.arm.name:
+            first = seen.setdefault(spec.arm_id, planned)
+            other = first.arm.name
+            # with seeds of its own it is an A/A comparison, and meant
+            if other != planned.arm.name and not first.runs.keys().isdisjoint(planned.runs):
                 yield Finding(
                     planned.arm.name,
                     "the same arm twice",

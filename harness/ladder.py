@@ -22,7 +22,10 @@ DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial", "sh
 
 @dataclass(frozen=True)
 class Arm:
-    """One configuration of an experiment: overrides on the base configuration, and how it relates to the others."""
+    """One configuration of an experiment: overrides on the base configuration, and how it relates to the others.
+
+    `seeds` are training seeds of its own, where it must not share those of the experiment (an A/A comparison).
+    """
 
     name: str
     overrides: tuple[str, ...]
@@ -31,6 +34,7 @@ class Arm:
     patches: tuple[str, ...] = ()
     published: Mapping[str, Any] | None = None
     group: str | None = field(default=None)
+    seeds: tuple[int, ...] = ()
 
     @property
     def patch(self) -> str | None:

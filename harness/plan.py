@@ -68,7 +68,7 @@ class Experiment:
         base: overrides of the base arm (designs from patches).
         patches: patch names (designs from patches).
         orders: random orders for shapley.
-        arms: listed arms: name, overrides, and optionally label, parent, patch, published, group.
+        arms: listed arms: name, overrides, and optionally label, parent, patch, published, group, seeds (of its own).
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`); every combination is an arm,
             compared with the one that equals the base configuration (else the first).
         search: instead of arms, what `harness sweep` searches (see `harness.sweep.Search`).
@@ -127,9 +127,14 @@ class Experiment:
                     f"experiment.arms: unknown key {unknown[0]!r}{nearest(unknown[0], sorted(known))}"
                 )
             patch = values.get("patch")
-            rest = {key: value for key, value in values.items() if key not in ("patch", "overrides")}
+            rest = {key: value for key, value in values.items() if key not in ("patch", "overrides", "seeds")}
             arms.append(
-                Arm(**rest, overrides=tuple(values.get("overrides", ())), patches=(patch,) if patch else ())
+                Arm(
+                    **rest,
+                    overrides=tuple(values.get("overrides", ())),
+                    patches=(patch,) if patch else (),
+                    seeds=tuple(values.get("seeds", ())),
+                )
             )
         return arms
 
@@ -156,9 +161,16 @@ class Plan:
     waits_for: str | None = None
 
     @property
+    def seeds(self) -> list[int]:
+        """The experiment's seeds, then those that single arms have of their own."""
+        return list(
+            dict.fromkeys([*self.experiment.seeds, *(s for planned in self.arms for s in planned.runs)])
+        )
+
+    @property
     def specs(self) -> list[RunSpec]:
         """Every run once, seed by seed, so that early results cover all arms."""
-        seeds = self.experiment.seeds
+        seeds = self.seeds
         ordered = [planned.runs[seed] for seed in seeds for planned in self.arms if seed in planned.runs]
         return list({spec.run_id: spec for spec in ordered}.values())
 
@@ -173,6 +185,7 @@ class Plan:
                 for k, v in dataclasses.asdict(self.experiment).items()
                 if k not in ("arms", "base", "orders", "grid", "search")
             },
+            "seeds": self.seeds,
             "primary_cap": first.sampling.max_response_tokens,
             "caps": sorted(set(first.evaluation.caps)),
             "arms": [_arm_record(planned, by_name) for planned in self.arms],
@@ -242,7 +255,8 @@ def _match_budgets(
 
     def planned(arm: Arm, config: RunConfig) -> PlannedArm:
         labels = {"experiment": experiment.name, "arm": arm.name}
-        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in experiment.seeds}
+        seeds = arm.seeds or experiment.seeds
+        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
         return PlannedArm(arm, config, runs)
 
     match, budget = experiment.match, experiment.match_budget

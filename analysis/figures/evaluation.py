@@ -8,20 +8,28 @@ import textwrap
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from analysis.figures.series import Series, combine, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
-from analysis.grid import grid_axes, grid_value
+from analysis.grid import grid_axes, grid_value, near_best
 from analysis.load import Experiment
+from analysis.plan import Plan
 from analysis.results import Results, tokens_at
 from analysis.statistics import Estimate, mean_interval, performance_profile
 
 
-def accuracy_series(experiment: Experiment, arm: str, axis: str) -> Series:
-    """Evaluation accuracy in % of one arm at the primary cap against ``step`` or ``tokens``."""
+def accuracy_series(
+    experiment: Experiment, arm: str, axis: str, metric: str = "avg", *, scale: float | None = None
+) -> Series:
+    """Evaluation score as shown (accuracy in %) of one arm at the primary cap against ``step``, ``updates`` or ``tokens``.
+
+    ``metric`` is a column of the cells; ``scale`` is that of scores where not given.
+    """
     plan, curves = experiment.plan, []
     cells = experiment.cells
     own = cells[
@@ -29,14 +37,25 @@ def accuracy_series(experiment: Experiment, arm: str, axis: str) -> Series:
     ]
     for run_id, run in own.groupby("run_id"):
         run = run.sort_values("step")
-        steps = experiment.steps[experiment.steps["run_id"] == run_id]
-        x = (
-            tokens_at(steps, run["step"].tolist())
-            if axis == "tokens"
-            else run["step"].to_numpy(dtype=np.float64)
-        )
-        curves.append((x, 100 * run["avg"].to_numpy(dtype=np.float64)))
-    return combine(curves, exact=axis == "step", points=41)
+        x = _positions(experiment.steps[experiment.steps["run_id"] == run_id], run["step"].tolist(), axis)
+        curves.append((x, (plan.scale if scale is None else scale) * run[metric].to_numpy(dtype=np.float64)))
+    return combine(curves, exact=axis != "tokens", points=41)
+
+
+def _positions(steps: pd.DataFrame, evaluated: list[int], axis: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Where the evaluated steps stand on the axis; step 0 is its origin."""
+    if axis == "tokens":
+        return tokens_at(steps, evaluated)
+    if axis == "updates":
+        updates = dict(zip(steps["step"], steps["updates"], strict=True)) if len(steps) else {}
+        return np.array([0.0 if step == 0 else float(updates.get(step, np.nan)) for step in evaluated])
+    return np.array(evaluated, dtype=np.float64)
+
+
+def score_label(plan: Plan) -> str:
+    """The score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
+    name = "accuracy" if plan.metric == "avg" else plan.metric
+    return f"{name}{',' if plan.percent else ''}{plan.percent}{plan.cap_text.removesuffix(' tokens')}"
 
 
 def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
@@ -50,7 +69,7 @@ def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
         by_step = accuracy_series(experiment, arm.name, "step")
         draw_series(axes[0], by_step, look[arm.name], marked=True)
         draw_series(axes[1], accuracy_series(experiment, arm.name, "tokens"), look[arm.name])
-    axes[0].set_ylabel(f"accuracy, %, cap {experiment.plan.primary_cap}")
+    axes[0].set_ylabel(score_label(experiment.plan))
     axes[0].set_xlabel("rollout steps")
     axes[1].set_xlabel("generated tokens")
     axes[1].xaxis.set_major_formatter(COUNTS)
@@ -165,7 +184,7 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
             continue
         delta = deltas.get(arm.name)
         if delta is not None and not math.isnan(delta.value):
-            start = 100 * (estimate.value - delta.value)
+            start = plan.scale * (estimate.value - delta.value)
             kind = {"color": looked[arm.name].colour, "alpha": 0.45} if delta.resolved else _HOLLOW
             axes.barh(y, 100 * delta.value, left=start, height=0.56, zorder=2, **kind)
         _error_bar(axes, 100, y, estimate, looked[arm.name].colour)
@@ -196,22 +215,40 @@ def grid_figure(results: Results, style: str) -> Figure | None:
     values = np.full((len(rows), len(columns)), np.nan)
     for arm in plan.arms:
         place = rows.index(grid_value(plan, arm, row_key)), columns.index(grid_value(plan, arm, column_key))
-        values[place] = 100 * results.mean(arm, "avg").value
+        values[place] = plan.scale * results.mean(arm, "avg").value
     if np.isnan(values).all():
         return None
     figure, axes = new_figure(style, height=max(0.7, 0.25 * len(rows) + 0.35))
     image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (i, j), value in np.ndenumerate(values):
-        shown = "–" if math.isnan(value) else f"{value:.1f}"
+        shown = "–" if math.isnan(value) else f"{value:.{plan.digits}f}"
         axes.text(j, i, shown, ha="center", va="center", color="white" if value < middle else "black")
     axes.set_xticks(range(len(columns)), [str(v) for v in columns])
     axes.set_yticks(range(len(rows)), [str(v) for v in rows])
     axes.set_xlabel(column_key)
     axes.set_ylabel(row_key)
     axes.grid(visible=False)
-    figure.colorbar(image, ax=axes, label="accuracy, %")
+    _mark_best(axes, results, rows, columns, (row_key, column_key))
+    figure.colorbar(image, ax=axes, label=score_label(plan))
     return figure
+
+
+def _mark_best(
+    axes: Any, results: Results, rows: list[Any], columns: list[Any], keys: tuple[str, str]
+) -> None:
+    """A solid frame around the best cell, a dotted one around those that are not distinguishable from it."""
+    found = near_best(results)
+    if found is None:
+        return
+    plan, (best, near) = results.experiment.plan, found
+    for arm in plan.arms:
+        if arm.name not in (best, *near):
+            continue
+        y, x = rows.index(grid_value(plan, arm, keys[0])), columns.index(grid_value(plan, arm, keys[1]))
+        line = {"linewidth": 1.8} if arm.name == best else {"linewidth": 1.2, "linestyle": ":"}
+        axes.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line))
+    axes.set_title("frame: best; dotted: not distinguishable from it", loc="left")
 
 
 def _interval_line(axes: Any, ks: list[int], values: list[Estimate], look: Look) -> None:

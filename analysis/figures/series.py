@@ -71,7 +71,10 @@ def axis_values(run: dict[str, Floats], axis: str) -> Floats:
 
 
 def combine(curves: list[tuple[Floats, Floats]], *, exact: bool, points: int = 101) -> Series:
-    """Curves of several seeds on one grid: the union of their x where ``exact``, else equally spaced."""
+    """Curves of several seeds on one grid: the union of their x where ``exact``, else equally spaced.
+
+    Interpolated curves have a mean and a band only where every seed reaches.
+    """
     curves = [(x[np.isfinite(x)], y[np.isfinite(x)]) for x, y in curves if np.isfinite(x).any()]
     if not curves:
         empty = np.empty(0)
@@ -84,6 +87,9 @@ def combine(curves: list[tuple[Floats, Floats]], *, exact: bool, points: int = 1
     else:
         grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
         seed_y = np.array([_interpolate(grid, x, y) for x, y in curves])
+        # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
+        whole = np.isfinite(seed_y).all(axis=0)
+        return Series(grid, seed_y, *(np.where(whole, part, np.nan) for part in mean_band(seed_y)))
     return Series(grid, seed_y, *mean_band(seed_y))
 
 

@@ -91,16 +91,28 @@ def overview_figure(experiment: Experiment, axis: str, style: str) -> Figure | N
 
 
 def draw_panel(axes: Any, experiment: Experiment, panel: Panel, axis: str) -> None:
-    """Mean, 95 % t band and thin raw seeds of every arm."""
+    """Mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
+    drawn: list[Any] = []
     looked = looks([arm.name for arm in experiment.plan.arms])
     for arm in experiment.plan.arms:
-        draw_series(axes, panel_series(experiment, arm.name, panel, axis), looked[arm.name])
+        series = panel_series(experiment, arm.name, panel, axis)
+        draw_series(axes, series, looked[arm.name])
+        drawn.append(series.seed_y[np.isfinite(series.seed_y)])
     axes.set_ylabel(panel.label)
     axes.margins(x=0.01)
+    _limit_to_seeds(axes, np.concatenate(drawn) if drawn else np.empty(0))
     low, high = axes.get_ylim()
     if panel.zero and low < 0.35 * high:
         axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(COUNTS)
+
+
+def _limit_to_seeds(axes: Any, values: Any) -> None:
+    if not len(values):
+        return
+    low, high = float(values.min()), float(values.max())
+    pad = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
+    axes.set_ylim(low - pad, high + pad)
 
 
 def panel_series(experiment: Experiment, arm: str, panel: Panel, axis: str) -> Series:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.figures.evaluation import accuracy_series, k_curves
+from analysis.figures.evaluation import accuracy_series, k_curves, score_label
 from analysis.figures.series import AXES, Series
 from analysis.figures.style import looks
 from analysis.figures.training import FIGURES, Panel, logged, panel_series
@@ -38,7 +38,7 @@ def _accuracy_chart(results: Results) -> dict[str, Any]:
         for axis in ("step", "tokens"):
             lines = [_line(accuracy_series(experiment, arm.name, axis)) for arm in experiment.plan.arms]
             axes.append({"label": AXES[axis], "lines": lines, "log": False})
-    return {"title": f"evaluation accuracy, %, cap {experiment.plan.primary_cap}", "axes": axes}
+    return {"title": f"evaluation {score_label(experiment.plan)}", "axes": axes}
 
 
 def _k_charts(results: Results) -> list[dict[str, Any]]:

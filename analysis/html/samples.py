@@ -68,7 +68,7 @@ def _rates(results: Results, seed: int) -> dict[str, Any]:
         ]
         if len(rows):
             key = (arm.runs[seed], rows["steps"].iloc[0][-1], plan.primary_cap)
-            found[arm.name] = results.experiment.problem_avg[key]
+            found[arm.name] = results.experiment.problem_avg.get(key)
     return found
 
 
@@ -80,6 +80,8 @@ def _samples(
     if not len(rows):
         return {}
     step = rows["steps"].iloc[0][-1]
+    if (arm.runs[seed], step, plan.primary_cap) not in results.experiment.problem_avg:
+        return {}  # a foreign run: its samples were never here
     table = ResultStore(store_root).run(arm.runs[seed]).samples(plan.benchmark, step, COLUMNS)
     table = table[
         (table["max_response_tokens"] == plan.primary_cap) & (table["sample_index"] < SAMPLES_PER_PROBLEM)

@@ -10,7 +10,7 @@ import pandas as pd
 from harness.store import ResultStore
 
 RUNGS = [
-    ("ladder_0_naive", "naive GRPO", 0.50, 30.0),
+    ("ladder_0_naive_grpo", "naive GRPO", 0.50, 30.0),
     ("ladder_1_overlong_filtering", "+ overlong filtering", 0.47, 36.0),
     ("ladder_2_clip_higher", "+ clip-higher", 0.52, 38.0),
     ("ladder_3_dynamic_sampling", "+ dynamic sampling_& refill", 0.70, 50.0),
@@ -108,7 +108,7 @@ def build_store(
             status = dict(missing).get((index, seed), "finished")
             if status != "not started":
                 write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, evaluate, caps)
-        own = patches[index] if patches is not None else [r[0] for r in rungs[1 : index + 1]]
+        own = patches[index] if patches is not None else [_patch(r[0]) for r in rungs[1 : index + 1]]
         arms.append(
             {
                 "name": arm,
@@ -140,6 +140,11 @@ def build_store(
     }
     store.write_plan(name, plan)
     return store
+
+
+def _patch(arm):
+    """``clip_higher`` of ``ladder_2_clip_higher``."""
+    return arm.split("_", 2)[-1]
 
 
 def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, evaluate, caps):

@@ -10,6 +10,8 @@ import pytest
 from scipy import stats
 
 from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
+from analysis.figures.paper import FIGURES as PAPER
+from analysis.figures.paper import paper_figure, write_paper_figures
 from analysis.figures.series import centred_mean, combine, mean_band
 from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
@@ -42,6 +44,48 @@ def test_curves_on_other_axes_are_interpolated_within_their_own_range():
     assert np.isnan(series.seed_y[1][6:]).all()
 
 
+def test_an_interpolated_mean_ends_where_a_seed_ends():
+    series = combine(
+        [(np.array([0.0, 10.0]), np.array([0.0, 1.0])), (np.array([0.0, 5.0]), np.array([1.0, 1.0]))],
+        exact=False,
+        points=11,
+    )
+    assert np.isfinite(series.mean).tolist() == [x <= 5 for x in series.x]
+
+
+def test_published_figures_are_drawn_from_neighbouring_arms(results, tmp_path):
+    by_name = {entry.name: entry for entry in PAPER}
+    assert len([name for name in by_name if name.startswith("dapo-figure")]) == 8  # Figure 3 has two parts
+    pair = by_name["dapo-figure-2"].arms(results)
+    assert [arm.name for arm in pair] == ["ladder_1_overlong_filtering", "ladder_2_clip_higher"]
+    with styled("paper"):
+        figure = paper_figure(results, by_name["dapo-figure-1"], "paper")
+    assert figure is not None
+    lines = [line.get_ydata() for line in figure.axes[0].lines]
+    arm = results.experiment.plan.arms[-1]
+    assert lines[0][-1] == pytest.approx(100 * results.mean(arm, "avg").value)
+    assert lines[1][-1] == pytest.approx(100 * results.mean(arm, "pass@8").value)
+    paths = write_paper_figures(results, tmp_path, "paper", ("svg",))
+    captions = (tmp_path / "captions.md").read_text()
+    assert {path.stem for path in paths} >= {
+        "dapo-figure-1",
+        "dapo-figure-7",
+        "deepseekmath-maj-pass",
+        "dr-grpo-length",
+    }
+    assert "corresponds to DAPO (arXiv:2503.14476) Figure 6" in captions
+    assert "`dapo-figure-4` (DAPO (arXiv:2503.14476) Figure 4): not drawn" in captions  # no token-level rung
+
+
+def test_few_seeds_do_not_set_the_range_of_a_panel(results):
+    with styled("paper"):
+        figure = training_figure(results.experiment, "accuracy", "step", "paper")
+    assert figure is not None
+    low, high = figure.axes[0].get_ylim()
+    assert low > 0
+    assert high < 100
+
+
 def test_centred_mean_skips_missing_values():
     assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
 
@@ -49,11 +93,11 @@ def test_centred_mean_skips_missing_values():
 def test_panel_data_is_the_logged_column(results):
     experiment = results.experiment
     panel = FIGURES["dead-groups"][0]
-    series = panel_series(experiment, "ladder_0_naive", panel, "step")
-    own = experiment.steps[experiment.steps["arm"] == "ladder_0_naive"]
+    series = panel_series(experiment, "ladder_0_naive_grpo", panel, "step")
+    own = experiment.steps[experiment.steps["arm"] == "ladder_0_naive_grpo"]
     expected = 100 * (own["all_right_groups"] / own["groups"]).groupby(own["step"]).mean()
     assert series.mean == pytest.approx(expected.to_numpy())
-    tokens = panel_series(experiment, "ladder_0_naive", panel, "tokens")
+    tokens = panel_series(experiment, "ladder_0_naive_grpo", panel, "tokens")
     assert tokens.x[-1] == pytest.approx(own["generated_tokens_total"].max())
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis import bootstrap, power
+from analysis import bootstrap
 from analysis import statistics as st
+from harness.evaluation import power
 
 RNG = np.random.default_rng(7)
 A = RNG.normal(0.6, 0.02, 5)

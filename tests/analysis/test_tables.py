@@ -14,12 +14,15 @@ from synthetic_store import build_store
 
 from analysis.answer import answer_sentences
 from analysis.checkpoint import chosen_steps, parse_rule
+from analysis.designs import grid_table, null_table
+from analysis.grid import near_best
 from analysis.load import load_experiment
 from analysis.plan import PlanError, parse_plan
+from analysis.published import published_table
 from analysis.results import results_of, tokens_to_target
 from analysis.statistics import Estimate
 from analysis.table import Column, Table, latex_escape, to_csv, to_frame, to_latex, to_markdown, to_terminal
-from analysis.tables import all_tables, grid_table, main_table
+from analysis.tables import all_tables, checkpoints_table, main_table, summary_table
 from harness.store import ResultStore
 
 
@@ -93,7 +96,7 @@ def test_factorial_and_grid_tables(tmp_path):
     rungs = [(f"arm{i}", "+".join(p) or "base", 0.4 + 0.1 * len(p), 1.0) for i, p in enumerate(patches)]
     store = build_store(tmp_path, rungs=rungs, design="factorial", patches=patches, problems=8)
     results = results_of(load_experiment(tmp_path, "ladder"))
-    assert [t.name for t in all_tables(results)][4:7] == [
+    assert [t.name for t in all_tables(results)][5:8] == [
         "ladder-main-effects",
         "ladder-interactions",
         "ladder-shapley",
@@ -103,7 +106,7 @@ def test_factorial_and_grid_tables(tmp_path):
     for arm, changes in zip(plan["arms"], settings, strict=True):
         arm["changes"] = changes
     store.write_plan("ladder", plan)
-    grid = grid_table(results_of(load_experiment(tmp_path, "ladder")))
+    grid = grid_table(results_of(load_experiment(tmp_path, "ladder")), "avg@8")
     assert grid is not None
     assert [c.header for c in grid.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     assert [row["setting"] for row in grid.rows] == ["0.2", "0.28"]
@@ -112,9 +115,81 @@ def test_factorial_and_grid_tables(tmp_path):
     ):
         arm |= {"changes": {}, "overrides": [f"algorithm.clip={clip}", f"lr={rate}", "seed=0"]}
     store.write_plan("ladder", plan)
-    swept = grid_table(results_of(load_experiment(tmp_path, "ladder")))
+    swept = grid_table(results_of(load_experiment(tmp_path, "ladder")), "avg@8")
     assert swept is not None
     assert [c.header for c in swept.columns] == ["algorithm.clip \\ lr", "0.0001", "0.0003"]
+
+
+def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
+    rungs = [("low", "low", 0.3, 1.0), ("high", "high", 0.8, 1.0), ("close", "close", 0.795, 1.0)]
+    store = build_store(tmp_path, rungs=rungs, design="arms", problems=24, steps=10, evaluate=(0, 10))
+    plan = store.plan("ladder")
+    for arm, clip in zip(plan["arms"], (0.1, 0.2, 0.3), strict=True):
+        arm |= {"changes": {"clip": [0.1, clip]}}
+    store.write_plan("ladder", plan)
+    best, near = near_best(results_of(load_experiment(tmp_path, "ladder")))
+    assert best in ("high", "close")
+    assert near == {"high", "close"} - {best}
+
+
+def test_arms_of_one_configuration_are_tested_against_their_own_null(tmp_path):
+    rungs = [("a", "A", 0.5, 1.0), ("b", "A again", 0.5, 1.0)]
+    store = build_store(
+        tmp_path, rungs=rungs, design="arms", seeds=range(8), problems=6, n=4, steps=2, evaluate=(0, 2)
+    )
+    plan = store.plan("ladder")
+    first, second = plan["arms"]
+    second["arm_id"] = first["arm_id"]
+    runs = {str(seed): run for seed, run in zip(range(8, 16), second["runs"].values(), strict=True)}
+    store.write_plan(
+        "ladder",
+        plan | {"paired": False, "seeds": list(range(16)), "arms": [first, {**second, "runs": runs}]},
+    )
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    assert [row["seeds"] for row in main_table(results).rows[1:]] == ["8/8", "8/8"]
+    table = null_table(results, splits=200)
+    assert [row["seeds"] for row in table.rows] == ["3 against 3", "5 against 5"]
+    assert all(row["rate"] <= 0.15 for row in table.rows)
+    assert [row["pool"] for row in table.rows] == ["16", "16"]
+
+
+def test_different_arms_have_no_null_table(results):
+    assert null_table(results) is None
+
+
+def test_last_mean_and_best_on_test_stand_side_by_side(results):
+    table = checkpoints_table(results)
+    assert table.columns[-1].header == "avg@8 %, best on test (biased)"
+    for row in table.rows:
+        assert row["best_on_test"].value >= row["last_score"].value - 1e-12
+    arm = results.experiment.plan.arms[0]
+    assert table.rows[0]["last_score"].value == results.mean(arm, "avg").value
+
+
+def test_the_second_terminal_table_has_cost_and_k_metrics_per_arm(results):
+    table = summary_table(results)
+    assert [column.key for column in table.columns] == [
+        "arm", "pass@8", "maj@8", "avg:64", "truncated_fraction", "entropy_nats",
+        "train_generated_tokens_total", "tokens_to_target", "total",
+    ]  # fmt: skip
+    last = table.rows[-1]
+    arm = results.experiment.plan.arms[-1]
+    assert last["pass@8"] == results.mean(arm, "pass@8").value
+    assert last["train_generated_tokens_total"] == 62_000
+    assert last["total"] == pytest.approx(0.16 * (20 + 20 + 10) / 3)  # one run failed half way
+
+
+def test_published_numbers_stand_beside_ours_with_their_protocol(tmp_path):
+    store = build_store(tmp_path, problems=8, steps=4, evaluate=(0, 4), seeds=(0, 1))
+    store.write_plan("ladder", store.plan("ladder") | {"reference": "experiments/dapo_ladder/reference.csv"})
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    table = published_table(results)
+    rows = {row["arm"]: row for row in table.rows}
+    assert rows["clip higher"]["ours"].value == results.mean(results.experiment.plan.arms[2], "avg").value
+    assert rows["clip higher"]["published"] == "38 %"
+    assert rows["verl full"]["ours"] is None
+    assert "AIME 2024" in rows["naive grpo"]["protocol"]
+    assert "protocols differ" in table.notes[0]
 
 
 def test_checkpoint_rules():

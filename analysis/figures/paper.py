@@ -1,0 +1,246 @@
+"""Published figures drawn again from our runs: DAPO's Figures 1-7, DeepSeekMath's Maj@K / Pass@K, Dr.GRPO's lengths.
+
+A figure is drawn where the experiment has the arms that it compares: the arm that adds a technique, and the one
+without it. ``captions.md`` says what each corresponds to and what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.figures.evaluation import accuracy_series, k_figure, score_label
+from analysis.figures.series import AXES, Series
+from analysis.figures.style import legend_below, looks, new_figure, save, styled
+from analysis.figures.training import COUNTS, Panel, draw_series, logged, panel_series
+from analysis.plan import Arm
+from analysis.results import Results
+
+ACCURACY = "accuracy"  # a panel of evaluations rather than of a logged column
+ENTROPY = Panel("entropy_nats", "entropy, nats per token", zero=True)
+LENGTH = Panel("response_tokens_mean", "response length, tokens")
+ALL_RIGHT = Panel("all_right_groups", "all-right groups, %", per="groups", scale=100.0, zero=True)
+UP_CLIPPED = Panel("up_clipped_old_probability_mean", "old prob. of up-clipped tokens", zero=True)
+REWARD = Panel("reward_mean", "mean reward")
+PROBABILITY = Panel("token_probability", "mean token probability")
+RIGHT = Panel("response_tokens_mean_right", "tokens, right")
+WRONG = Panel("response_tokens_mean_wrong", "tokens, wrong")
+
+Drawn = str | Panel
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """One published figure: its panels, the arms it compares, and what it is in the paper.
+
+    ``arms`` finds them: the arm with a technique and the one without, the whole recipe, or all.
+    """
+
+    name: str
+    paper: str
+    shows: str
+    panels: tuple[Drawn, ...]
+    arms: Callable[[Results], list[Arm]]
+    axis: str = "updates"
+
+
+def with_and_without(patch: str) -> Callable[[Results], list[Arm]]:
+    """The arm that adds the patch (by the beginning of its name) to its parent, and that parent; parent first."""
+
+    def found(results: Results) -> list[Arm]:
+        plan = results.experiment.plan
+        for arm in plan.arms:
+            if arm.parent is not None and (arm.patch or "").startswith(patch):
+                return [plan.arm(arm.parent), arm]
+        for arm in plan.arms:
+            own = frozenset(name for name in arm.patches if name.startswith(patch))
+            rest = frozenset(arm.patches) - own
+            other = next((b for b in plan.arms if own and frozenset(b.patches) == rest), None)
+            if other is not None:
+                return [other, arm]
+        return []
+
+    return found
+
+
+def without(patch: str) -> Callable[[Results], list[Arm]]:
+    """The arm that the patch is added to."""
+    return lambda results: with_and_without(patch)(results)[:1]
+
+
+def whole_recipe(results: Results) -> list[Arm]:
+    """The last rung of a ladder."""
+    plan = results.experiment.plan
+    return [plan.arms[-1]] if plan.design == "cumulative" else []
+
+
+def every_arm(results: Results) -> list[Arm]:
+    """All arms."""
+    return list(results.experiment.plan.arms)
+
+
+_DAPO, _DR_GRPO = "DAPO (arXiv:2503.14476)", "Dr.GRPO (arXiv:2503.20783)"
+FIGURES = (
+    PaperFigure("dapo-figure-1", f"{_DAPO} Figure 1", "avg@n, Pass@n and Maj@n (their cons@32) of the whole recipe",
+                (ACCURACY,), whole_recipe),
+    PaperFigure("dapo-figure-2", f"{_DAPO} Figure 2", "accuracy and entropy with and without clip-higher",
+                (ACCURACY, ENTROPY), with_and_without("clip_higher")),
+    PaperFigure("dapo-figure-3a", f"{_DAPO} Figure 3a", "mean probability of up-clipped tokens, before clip-higher",
+                (UP_CLIPPED,), without("clip_higher")),
+    PaperFigure("dapo-figure-3b", f"{_DAPO} Figure 3b", "share of prompts whose samples are all right",
+                (ALL_RIGHT,), without("dynamic_sampling")),
+    PaperFigure("dapo-figure-4", f"{_DAPO} Figure 4", "entropy and length with and without token-level loss",
+                (ENTROPY, LENGTH), with_and_without("token_level_loss")),
+    PaperFigure("dapo-figure-5", f"{_DAPO} Figure 5", "accuracy and entropy with and without overlong filtering",
+                (ACCURACY, ENTROPY), with_and_without("overlong_filter")),
+    PaperFigure("dapo-figure-6", f"{_DAPO} Figure 6", "accuracy with and without dynamic sampling",
+                (ACCURACY,), with_and_without("dynamic_sampling"), "step"),
+    PaperFigure("dapo-figure-7", f"{_DAPO} Figure 7", "length, reward, entropy and mean probability of the whole recipe",
+                (LENGTH, REWARD, ENTROPY, PROBABILITY), whole_recipe),
+    PaperFigure("dr-grpo-length", f"{_DR_GRPO} Figure 5", "length over training: all, right and wrong responses",
+                (LENGTH, RIGHT, WRONG), every_arm, "step"),
+)  # fmt: skip
+K_CURVES = "DeepSeekMath (arXiv:2402.03300), the Maj@K / Pass@K figure"
+
+
+def write_paper_figures(results: Results, directory: Path, style: str, formats: Sequence[str]) -> list[Path]:
+    """Every figure the experiment has the arms for, and ``captions.md``, which also names those it has not."""
+    paths: list[Path] = []
+    captions: list[str] = []
+    with styled(style):
+        for entry in FIGURES:
+            arms = entry.arms(results)
+            figure = paper_figure(results, entry, style) if arms else None
+            if figure is None:
+                captions.append(
+                    f"- `{entry.name}` ({entry.paper}): not drawn, no run of this experiment shows {entry.shows}."
+                )
+                continue
+            paths += save(figure, directory, entry.name, formats)
+            captions.append(f"- `{entry.name}`: {caption(results, entry, arms)}")
+        figure = k_figure(results, style)
+        if figure is not None:
+            paths += save(figure, directory, "deepseekmath-maj-pass", formats)
+            captions.append(
+                f"- `deepseekmath-maj-pass`: corresponds to {K_CURVES}: Maj@k and Pass@k before RL (dashed) and after. {_ours(results)}"
+            )
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "captions.md"
+    path.write_text("\n".join(captions) + "\n", encoding="utf-8", newline="\n")
+    return [*paths, path]
+
+
+def caption(results: Results, entry: PaperFigure, arms: Sequence[Arm]) -> str:
+    """What the figure corresponds to, which arms stand in it, and what is different here."""
+    plan = results.experiment.plan
+    labels = ", ".join(arm.label for arm in arms)
+    seeds = min(len(results.experiment.finished_seeds(arm)) for arm in arms)
+    extra = ""
+    if PROBABILITY in entry.panels:
+        extra = " Mean probability is the geometric mean over response tokens at the evaluations (theirs: over training rollouts)."
+    if len(arms) == 2:
+        extra += " The two arms are neighbours of this experiment's design; the paper does not say which other techniques its pair has."
+    return (
+        f"corresponds to {entry.paper}: {entry.shows}. Arms: {labels}; against {AXES[entry.axis]}; mean of {seeds} "
+        f"seed{'s' if seeds != 1 else ''} with 95 % t band, thin lines are seeds (the paper has one run).{extra} {_ours(results)}"
+        if plan.arms
+        else ""
+    )
+
+
+def _ours(results: Results) -> str:
+    plan = results.experiment.plan
+    return f"Ours: {plan.benchmark}{plan.cap_text}, experiment {plan.name}."
+
+
+def paper_figure(results: Results, entry: PaperFigure, style: str) -> Figure | None:
+    """One figure, or None where a panel has no data in any of its arms."""
+    arms = entry.arms(results)
+    panels = [panel for panel in entry.panels if _has_data(results, panel)]
+    if not panels or not arms:
+        return None
+    looked = looks([arm.name for arm in results.experiment.plan.arms])
+    width = {1: 1.0, 2: 1.6, 3: 2.0}.get(len(panels), 1.6)
+    rows, columns = (2, 2) if len(panels) == 4 else (1, len(panels))
+    figure, axes = new_figure(
+        style,
+        width=width,
+        height=1.5 if rows == 2 else 1.0,
+        nrows=rows,
+        ncols=columns,
+        squeeze=False,
+        sharex=True,
+    )
+    for axes_, panel in zip(axes.flat, panels, strict=True):
+        for arm in arms:
+            draw_series(
+                axes_,
+                _series(results, panel, arm, entry.axis),
+                looked[arm.name],
+                marked=panel in (ACCURACY, PROBABILITY),
+            )
+        axes_.set_ylabel(score_label(results.experiment.plan) if panel == ACCURACY else _label(panel))
+        axes_.xaxis.set_major_formatter(COUNTS)
+    for axes_ in axes[-1]:
+        axes_.set_xlabel(AXES[entry.axis])
+    handles: list[Any] = [
+        Line2D([], [], color=looked[a.name].colour, linestyle=looked[a.name].line) for a in arms
+    ]
+    labels = [arm.label for arm in arms]
+    if entry.name == "dapo-figure-1":
+        handles, labels = _draw_k_metrics(results, axes[0][0], arms[0], entry.axis)
+    legend_below(figure, handles, labels)
+    return figure
+
+
+def _draw_k_metrics(results: Results, axes: Any, arm: Arm, axis: str) -> tuple[list[Any], list[str]]:
+    """Pass@n and Maj@n beside avg@n in one panel; the same arm, so the lines differ in colour."""
+    known = [
+        str(name) for kind in ("pass", "maj") for name in results.experiment.cells.columns
+        if str(name).startswith(f"{kind}@") and results.experiment.cells[name].notna().mean() > 0.9
+    ]  # fmt: skip
+    look = looks(["avg", *known])
+    axes.clear()
+    found = ["avg", *known]
+    for name in found:
+        series = accuracy_series(results.experiment, arm.name, axis, name)
+        draw_series(axes, series, look[name], marked=True)
+    axes.set_ylabel(score_label(results.experiment.plan))
+    axes.set_xlabel(AXES[axis])
+    axes.xaxis.set_major_formatter(COUNTS)
+    n = next((name.partition("@")[2] for name in known), "n")
+    titles = {
+        "avg": f"avg@{n}",
+        **{k: f"{k.partition('@')[0].capitalize()}@{k.partition('@')[2]}" for k in known},
+    }
+    handles = [
+        Line2D([], [], color=look[name].colour, linestyle=look[name].line, marker=look[name].marker)
+        for name in found
+    ]
+    return handles, [titles[name] for name in found]
+
+
+def _series(results: Results, panel: Drawn, arm: Arm, axis: str) -> Series:
+    if isinstance(panel, str):
+        return accuracy_series(results.experiment, arm.name, axis)
+    if panel == PROBABILITY:
+        return accuracy_series(results.experiment, arm.name, axis, panel.column, scale=1.0)
+    return panel_series(results.experiment, arm.name, panel, axis)
+
+
+def _has_data(results: Results, panel: Drawn) -> bool:
+    experiment = results.experiment
+    if isinstance(panel, str):
+        return bool(len(experiment.cells))
+    if panel == PROBABILITY:
+        return panel.column in experiment.cells and bool(experiment.cells[panel.column].notna().any())
+    return logged(experiment, panel)
+
+
+def _label(panel: Drawn) -> str:
+    return panel if isinstance(panel, str) else panel.label

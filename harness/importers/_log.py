@@ -1,0 +1,161 @@
+"""What every format is read into, and how a table of metrics turns it into rows of the store."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+EVALUATION = "evaluation"  # columns `evaluation/<benchmark>/<metric>` are scores; values are fractions of 1
+
+
+class ForeignLogError(ValueError):
+    """A log that cannot be read, or that lacks what was asked for; the message names the file and the fix."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """One logged step: the trainer's own step number and its metrics under the trainer's own names."""
+
+    step: int
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Our column for a foreign one; ours = `factor` x theirs, x the steps since the last line of the log where `per_step`."""
+
+    column: str
+    factor: float = 1.0
+    per_step: bool = False
+
+
+@dataclass(frozen=True)
+class Score:
+    """Evaluation scores by the pattern of their names, with groups `benchmark` (optional), `metric` and `n` (optional)."""
+
+    pattern: re.Pattern[str]
+    metrics: Mapping[str, str]
+
+    def column(self, name: str) -> str | None:
+        """`evaluation/aime24/avg@32` for `val-core/aime24/acc/mean@32`; None for what is no score."""
+        match = self.pattern.fullmatch(name)
+        if match is None or match["metric"] not in self.metrics:
+            return None
+        found = match.groupdict()
+        metric = self.metrics[match["metric"]] + (f"@{found['n']}" if found.get("n") else "")
+        return f"{EVALUATION}/{path_safe(found.get('benchmark') or 'eval')}/{metric}"
+
+
+def store_rows(
+    logged: Sequence[Logged],
+    metrics: Mapping[str, Metric],
+    scores: Sequence[Score],
+    *,
+    score_factor: float = 1.0,
+    responses_per_step: int | None = None,
+) -> list[dict[str, float | int | None]]:
+    """Rows of `metrics.jsonl`: known metrics in our units, scores as evaluation columns, the rest under its own name.
+
+    With `responses_per_step` the generated tokens are mean response length x responses x steps since the last line
+    (discarded groups are then not counted, unless the trainer logs them); without it they are unknown.
+    """
+    rows, previous, total = [], 0, 0.0
+    for entry in sorted(logged, key=lambda item: item.step):
+        row: dict[str, float | int | None] = {"step": entry.step, "attempt": 0}
+        steps = max(entry.step - previous, 1)
+        for name, value in entry.values.items():
+            metric = metrics.get(name)
+            column = next((found for score in scores if (found := score.column(name))), None)
+            if metric is not None:
+                row[metric.column] = value * metric.factor * (steps if metric.per_step else 1)
+            elif column is not None:
+                row[column] = value * score_factor
+            else:
+                row.setdefault(name, value)
+        length = row.get("response_tokens_mean")
+        if "generated_tokens" not in row and responses_per_step and length is not None:
+            row["generated_tokens"] = float(length) * responses_per_step * steps
+        if row.get("generated_tokens") is not None:
+            total += float(row["generated_tokens"] or 0.0)
+            row["generated_tokens_total"] = round(total)
+            row["generated_tokens"] = round(float(row["generated_tokens"] or 0.0))
+        if any(name in metrics for name in entry.values):
+            previous = entry.step
+        rows.append(row)
+    return rows
+
+
+def merge(entries: Iterable[Logged]) -> list[Logged]:
+    """One entry per step: trainers log training and evaluation of a step apart; a later value replaces an earlier one."""
+    by_step: dict[int, dict[str, float]] = {}
+    for entry in entries:
+        by_step.setdefault(entry.step, {}).update(entry.values)
+    return [Logged(step, values) for step, values in sorted(by_step.items())]
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numbers of a logged dict, also those written as text (`'0.061'`); booleans, lists and texts are left out."""
+    found = {}
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            continue
+        try:
+            number = float(value)
+        except ValueError:
+            continue
+        if math.isfinite(number):
+            found[str(name)] = number
+    return found
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file: a JSON list, JSON lines, or lines that hold a printed Python dict (a console log).
+
+    Raises:
+        ForeignLogError: the file cannot be read or holds none; a torn last line is left out.
+    """
+    text = read_text(path)
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        whole = None
+    if isinstance(whole, list):
+        return [item for item in whole if isinstance(item, dict)]
+    if isinstance(whole, dict):
+        return [whole]
+    found = [item for line in text.splitlines() if (item := _object(line.strip())) is not None]
+    if not found:
+        raise ForeignLogError(f"{path} holds no JSON objects, neither as a list nor line by line")
+    return found
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises `ForeignLogError` where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ForeignLogError(f"cannot read {path}: {error}") from error
+
+
+def path_safe(name: str) -> str:
+    """A name that can stand in a path and in a column name: `HuggingFaceH4/aime_2024` -> `HuggingFaceH4-aime_2024`."""
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "-", name).strip("-.") or "eval"
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            value = parse(line)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        if isinstance(value, dict):
+            return value
+    return None
