@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from harness.config_error import ConfigError
@@ -16,7 +15,7 @@ from harness.launch._work import Work
 from harness.progress import Progress
 from harness.supervise import Summary
 
-_PENDING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "CONFIGURING")
+_LOOKS = 2
 
 
 def submit(
@@ -54,22 +53,21 @@ def submit(
         raise ConfigError(f"launcher={cluster} refused the jobs: {str(error).strip()}") from error
     if not wait:
         return Summary(skipped=sorted(before), submitted=sorted(left))
-    return watch(work, before, _Jobs(submitted, folder), progress)
+    followed = _SlurmJobs(submitted) if cluster == "slurm" else _LocalJobs(submitted)
+    return watch(work, before, followed, progress)
 
 
-class _Jobs:
-    """Submitted submitit jobs."""
+class _LocalJobs:
+    """Processes that submitit started on this machine."""
 
-    def __init__(self, jobs: list[Any], folder: Path) -> None:
-        self._jobs, self.folder = jobs, folder
+    def __init__(self, jobs: list[Any]) -> None:
+        self._jobs = jobs
 
     def alive(self) -> int:
-        return sum(not _done(job) for job in self._jobs)
+        return sum(not job.done() for job in self._jobs)
 
     def cancel_pending(self) -> None:
-        for job in self._jobs:
-            if job.state in _PENDING:
-                job.cancel(check=False)
+        """None is pending: they all start at once."""
 
     def kill(self) -> None:
         for job in self._jobs:
@@ -77,6 +75,30 @@ class _Jobs:
                 job.cancel(check=False)
 
 
-def _done(job: Any) -> bool:
-    """Whether the scheduler is through with a job (a requeued job has no result file, so its state decides)."""
-    return bool(job.done(force_check=False))
+class _SlurmJobs:
+    """Array tasks by Slurm's queue. submitit would ask `sacct`, which many clusters do not have and which lags behind requeues."""
+
+    def __init__(self, jobs: list[Any]) -> None:
+        self._arrays = sorted({str(job.job_id).partition("_")[0] for job in jobs})
+        self._gone = 0
+
+    def alive(self) -> int:
+        listed = subprocess.run(
+            ["squeue", "--noheader", "--array", "--format=%T", f"--jobs={','.join(self._arrays)}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # A controller that does not answer for a moment is no end; a job id that it no longer knows is.
+        if listed.returncode and "Invalid job id" not in listed.stderr:
+            return 1
+        # A job between its end and its requeue may be missing for one look.
+        count = len(listed.stdout.split())
+        self._gone = 0 if count else self._gone + 1
+        return count if count or self._gone >= _LOOKS else 1
+
+    def cancel_pending(self) -> None:
+        subprocess.run(["scancel", "--state=PENDING", *self._arrays], check=False)
+
+    def kill(self) -> None:
+        subprocess.run(["scancel", *self._arrays], check=False)

@@ -7,6 +7,7 @@ It reads what runs write to the store and never the other way round. One JSON li
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 import traceback
@@ -108,7 +109,9 @@ class _reported:
 
 
 def main(stream: TextIO) -> int:
-    """Follow until the input ends and every run is sent."""
+    """Follow until the input ends and every run is sent. Signals meant for the job are ignored: the input's end is the sign."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     events: list[dict[str, str]] = []
     over = threading.Event()
 
@@ -122,13 +125,7 @@ def main(stream: TextIO) -> int:
     while True:
         last = over.is_set()
         while events:
-            event = events.pop(0)
-            path = event.get("run") or event["ended"]
-            if path not in followed:
-                with _reported(f"{path}: not followed"):
-                    followed[path] = Followed(Path(path))
-            if "ended" in event and path in followed:
-                followed[path].ended = True
+            _take(events.pop(0), followed)
         for path in list(followed):
             with _reported(f"{path}: not read"):
                 if followed[path].ended or last:
@@ -138,6 +135,15 @@ def main(stream: TextIO) -> int:
         if last and not events:
             return 0
         over.wait(_POLL_SECONDS)
+
+
+def _take(event: dict[str, str], followed: dict[str, Followed]) -> None:
+    path = event.get("run") or event["ended"]
+    if path not in followed:
+        with _reported(f"{path}: not followed"):
+            followed[path] = Followed(Path(path))
+    if "ended" in event and path in followed:
+        followed[path].ended = True
 
 
 if __name__ == "__main__":

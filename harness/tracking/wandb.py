@@ -79,14 +79,14 @@ def _identity(config: Config, about: About) -> dict[str, Any]:
     }
 
 
-def _init(config: Config, results: Path, **identity: Any) -> Any:
+def _init(tracker: Config, results: Path, /, **identity: Any) -> Any:
     wandb = importlib.import_module("wandb")
-    directory = Path(config.directory) if config.directory else results
+    directory = Path(tracker.directory) if tracker.directory else results
     directory.mkdir(parents=True, exist_ok=True)
     return wandb.init(
-        mode=config.mode,
-        project=config.project,
-        entity=config.entity,
+        mode=tracker.mode,
+        project=tracker.project,
+        entity=tracker.entity,
         dir=str(directory),
         reinit="create_new",
         settings=wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True),

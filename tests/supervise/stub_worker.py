@@ -22,7 +22,8 @@ def steps(path: Path) -> int:
     run = RunDir(path)
     config = yaml.safe_load(run.config())
     stopping: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
+    for wanted in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # Slurm signals every process of a job
+        signal.signal(wanted, lambda number, _: stopping.append(number))
     value, done = config["seed"], 0
     for done, checkpoint in run.checkpoints()[-1:]:  # noqa: B007
         value = int((checkpoint / "value").read_text())
