@@ -18,7 +18,7 @@ from harness.registry import nearest
 from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
-_DEFAULTS = ("verifier.extraction=answer_line", "verifier.answer_must_end=false")
+_VERIFIER = "answer_line"  # a box, else an answer line: covers what every template asks for
 _MACHINE = ("runtime", "engine", "launcher", "tracker")
 
 
@@ -93,9 +93,10 @@ def _of_run(request: Request, run: RunDir) -> dict[str, Any]:
 
 def _of_request(request: Request) -> dict[str, Any]:
     """A preset with the benchmarks and data that the request names."""
-    overrides = [*_DEFAULTS, *request.overrides]
-    if "evaluation" not in map(_key, overrides):
-        overrides.insert(0, f"evaluation={PRESET}")
+    given = set(map(_key, request.overrides))
+    defaults = {"evaluation": PRESET, "verifier": _VERIFIER}
+    overrides = [f"{group}={name}" for group, name in defaults.items() if group not in given]
+    overrides += request.overrides
     preset = compose_values(overrides)["evaluation"]["benchmarks"]
     names = request.benchmarks
     added = [name for name in names if name not in preset]
@@ -105,14 +106,14 @@ def _of_request(request: Request) -> dict[str, Any]:
     values = compose_values([*overrides, *(f"+benchmark@evaluation.benchmarks.{n}={n}" for n in added)])
     values.pop("experiment", None)
     chosen = values["evaluation"]["benchmarks"]
-    shared = {item.get("template") for item in preset.values()}
-    for name in added:  # a preset's template is part of its protocol: it holds for further benchmarks, too
-        if len(shared) == 1 and None not in shared and "template" in chosen[name]:
-            chosen[name]["template"] = next(iter(shared))
     if request.data is not None and request.data.is_file() and not names:
+        added = [request.data.stem]
         kept = {request.data.stem: {"kind": "dataset", "name": request.data.stem}}
     else:
         kept = {name: chosen[name] for name in names or chosen}
+    shared = {item.get("template") for item in preset.values()}
+    if len(shared) == 1:  # a preset's template is part of its protocol: it holds for further benchmarks, too
+        _set_template({name: kept[name] for name in added}, shared.pop())
     _set_paths(kept, request.data)
     _set_template(kept, request.template)
     values["evaluation"]["benchmarks"] = kept

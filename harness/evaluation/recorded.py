@@ -173,9 +173,12 @@ def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, A
         "avg": theirs["avg"],
         "pass_at": theirs["pass_at"],
         "agreement": 1 - len(differing) / len(frame),
-        "differing": differing[["problem_id", "sample_index", "label", "verdict", "answer", "gold"]].to_dict(
-            "records"
-        ),
+        "differing": [
+            {**row, "answer": row["answer"] if isinstance(row["answer"], str) else None}
+            for row in differing[
+                ["problem_id", "sample_index", "label", "verdict", "answer", "gold"]
+            ].to_dict("records")
+        ],
     }
 
 

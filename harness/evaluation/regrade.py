@@ -50,8 +50,8 @@ class Regraded:
         flipped = self.frame[self.frame["correct"] != self.frame["old_correct"]]
         for row in flipped.head(_SHOWN).to_dict("records"):
             lines.append(
-                f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({row['old_answer']!r}) → "
-                f"{row['verdict']} ({row['answer']!r}), gold {row['gold']!r}"
+                f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({_said(row['old_answer'])}) → "
+                f"{row['verdict']} ({_said(row['answer'])}), gold {row['gold']!r}"
             )
         if len(flipped) > _SHOWN:
             lines.append(f"  ... and {len(flipped) - _SHOWN} more that count differently now")
@@ -102,6 +102,10 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     if run is None or not run.benchmarks():
         raise ConfigError(f"regrade={result}: no stored samples there; name a result folder or a run")
     return pd.concat([_of_run(run, name) for name in run.benchmarks()], ignore_index=True)
+
+
+def _said(answer: object) -> str:
+    return repr(answer) if isinstance(answer, str) else "no answer"
 
 
 def _of_model(folder: Path) -> pd.DataFrame:

@@ -1,0 +1,241 @@
+"""`harness evaluate model=`: the training run's own numbers, resuming, several models, other architectures, clear errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from harness.benchmarks import arithmetic
+from harness.cli import main
+from harness.config import RunConfig, dump
+from harness.evaluation import compare
+from harness.identity import arm_id, run_id
+from harness.model.checkpoint import load_tokenizer
+from harness.store import ResultStore, RunDir
+from harness.store.samples import read_parts
+from harness.worker import train
+
+KEY = ["problem_id", "sample_index", "max_response_tokens"]
+
+
+@pytest.fixture(scope="module")
+def trained(
+    make_config: Callable[..., RunConfig], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunDir, ResultStore]:
+    """A run of four steps, evaluated before, between and after."""
+    root = tmp_path_factory.mktemp("results")
+    config = make_config(runtime__results=str(root))
+    store = ResultStore(root)
+    run = store.run(run_id(config))
+    manifest = {
+        "arm_id": arm_id(config),
+        "seed": config.seed,
+        "status": "finished",
+        "labels": {},
+        "attempts": [],
+    }
+    run.create(yaml.safe_dump(dump(config)), manifest)
+    assert train(config, run, lambda: False) == 0  # type: ignore[arg-type]
+    return run, store
+
+
+@pytest.fixture(scope="module")
+def chains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A local benchmark that the testbed's tokenizer can read."""
+    path = tmp_path_factory.mktemp("data") / "chains.jsonl"
+    problems = arithmetic.load(arithmetic.Config(split="heldout", problems=4)).problems
+    path.write_text(
+        "".join(json.dumps({"id": p.id, "problem": p.prompt, "answer": p.gold}) + "\n" for p in problems)
+    )
+    return path
+
+
+def evaluate(results: Path, *arguments: str) -> dict[str, Any]:
+    """Run the command; the newest evaluation.json."""
+    assert main(["evaluate", *arguments, f"runtime.results={results}", "figures=false"]) == 0
+    written = sorted(results.glob("evaluations/*/evaluation.json"), key=lambda path: path.stat().st_mtime_ns)
+    return dict(json.loads(written[-1].read_text()))
+
+
+def samples_of(results: Path, cell: dict[str, Any]) -> pd.DataFrame:
+    return read_parts(results / cell["samples"]).to_pandas().sort_values(KEY, ignore_index=True)
+
+
+def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(
+    trained: tuple[RunDir, ResultStore],
+) -> None:
+    run, store = trained
+    result = evaluate(store.root, f"model={run.run_id}@0,{run.run_id}", "runtime.linear_kernel=torch")
+    assert [(cell["model"], cell["cap"]) for cell in result["cells"]] == [
+        (f"{run.run_id}@0", 12), (f"{run.run_id}@0", 24), (run.run_id, 12), (run.run_id, 24)
+    ]  # fmt: skip
+    for cell in result["cells"]:
+        step = 0 if "@0" in cell["model"] else 4
+        own = run.samples("arithmetic_heldout", step).sort_values(KEY, ignore_index=True)
+        pd.testing.assert_frame_equal(samples_of(store.root, cell), own)
+        assert cell["avg"] == own[own["max_response_tokens"] == cell["cap"]]["correct"].mean()
+
+
+def test_the_policys_folder_gives_the_same_numbers(trained: tuple[RunDir, ResultStore]) -> None:
+    run, store = trained
+    by_id = evaluate(store.root, f"model={run.run_id}", "runtime.linear_kernel=torch")
+    folder = run.checkpoints()[-1][1] / "policy"
+    for path in (folder, folder.parent, run.path):
+        by_folder = evaluate(store.root, f"model={path}", "runtime.linear_kernel=torch")
+        assert by_folder["id"] == by_id["id"]
+        assert [c["samples"] for c in by_folder["cells"]] == [c["samples"] for c in by_id["cells"]]
+
+
+def test_differences_are_paired_with_the_first_model(trained: tuple[RunDir, ResultStore]) -> None:
+    run, store = trained
+    cells = evaluate(store.root, f"model={run.run_id}@0,{run.run_id}", "runtime.linear_kernel=torch")["cells"]
+    assert "difference" not in cells[0]
+    assert cells[2]["difference"]["avg"] == pytest.approx(cells[2]["avg"] - cells[0]["avg"])
+    assert cells[2]["difference"]["to"] == f"{run.run_id}@0"
+
+
+def test_more_samples_keep_the_ones_that_exist(base_policy: Path, chains: Path, tmp_path: Path) -> None:
+    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
+    few = evaluate(tmp_path, *arguments, "evaluation.samples_per_problem=2")["cells"][0]
+    first = samples_of(tmp_path, few)
+    more = evaluate(tmp_path, *arguments, "evaluation.samples_per_problem=5")["cells"][0]
+    assert more["samples"] == few["samples"]
+    assert (few["n_samples"], more["n_samples"]) == (8, 20)
+    kept = samples_of(tmp_path, more)
+    pd.testing.assert_frame_equal(kept[kept["sample_index"] < 2].reset_index(drop=True), first)
+    again = evaluate(tmp_path, *arguments, "evaluation.samples_per_problem=2")["cells"][0]
+    assert again["avg"] == few["avg"]
+
+
+def test_an_interrupted_evaluation_goes_on_from_its_parts(
+    base_policy: Path, chains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare, "_ROWS_PER_PART", 3)
+    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
+    arguments += ["evaluation.samples_per_problem=3"]
+    whole = samples_of(tmp_path / "whole", evaluate(tmp_path / "whole", *arguments)["cells"][0])
+    write, written = compare.write_part, []
+
+    def dies_after_two(*given: Any) -> None:
+        if len(written) == 2:
+            raise KeyboardInterrupt
+        written.append(given)
+        write(*given)
+
+    monkeypatch.setattr(compare, "write_part", dies_after_two)
+    command = ["evaluate", *arguments, f"runtime.results={tmp_path / 'torn'}", "figures=false"]
+    assert main(command) == 75
+    monkeypatch.setattr(compare, "write_part", write)
+    made: list[int] = []
+    generate = compare.graded_table
+    monkeypatch.setattr(
+        compare, "graded_table", lambda rows, *rest: made.append(len(rows.problems)) or generate(rows, *rest)
+    )
+    cell = evaluate(tmp_path / "torn", *arguments)["cells"][0]
+    assert sum(made) == 2
+    pd.testing.assert_frame_equal(samples_of(tmp_path / "torn", cell), whole)
+
+
+def test_both_engines_give_the_same_samples(base_policy: Path, chains: Path, tmp_path: Path) -> None:
+    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
+    arguments += ["evaluation.samples_per_problem=4"]
+    native, other = (
+        evaluate(tmp_path, *arguments, f"engine={engine}")["cells"][0]
+        for engine in ("native", "transformers")
+    )
+    assert (native["settings"]["engine"], other["settings"]["engine"]) == ("native", "transformers")
+    columns = [*KEY, "response", "correct", "finish_reason"]
+    pd.testing.assert_frame_equal(samples_of(tmp_path, native)[columns], samples_of(tmp_path, other)[columns])
+
+
+def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
+    base_policy: Path, chains: Path, tmp_path: Path
+) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tokenizer = load_tokenizer(base_policy)
+    folder = tmp_path / "gpt2"
+    sizes = {"n_positions": 64, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(tokenizer), eos_token_id=1, bos_token_id=1, **sizes)
+    ).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    arguments = [f"model={base_policy},{folder}", f"data.path={chains}", "template=plain"]
+    result = evaluate(tmp_path, *arguments, "evaluation.caps=[8]", "evaluation.samples_per_problem=2")
+    assert [cell["settings"]["engine"] for cell in result["cells"]] == ["native", "transformers"]
+    table = (tmp_path / "evaluations" / result["id"] / "table.csv").read_text().splitlines()
+    assert len(table) == 3
+    assert table[0].startswith("model,benchmark,cap,n_problems,samples_per_problem,avg,avg_low")
+
+
+def test_stored_samples_of_a_model_and_of_a_run_are_regraded(
+    trained: tuple[RunDir, ResultStore], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, store = trained
+    result = evaluate(store.root, f"model={run.run_id}", "runtime.linear_kernel=torch")
+    for name in (run.run_id, str(store.root / "evaluations" / result["id"])):
+        capsys.readouterr()
+        assert main(["evaluate", f"regrade={name}", "verifier=boxed", f"runtime.results={store.root}"]) == 0
+        said = capsys.readouterr().out
+        assert "arithmetic_heldout" in said
+        assert "cap 24: 0 of 24 verdicts changed" in said
+
+
+def test_a_budget_beyond_the_models_positions_is_refused_with_the_fix(
+    base_policy: Path, chains: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["evaluate", f"model={base_policy}", f"data.path={chains}", "template=plain"]
+    assert main([*command, f"runtime.results={tmp_path}"]) == 2
+    assert "has 256 positions" in (said := capsys.readouterr().err)
+    assert "evaluation.caps=[242] or less" in said
+
+
+def test_a_chat_template_that_does_not_exist_is_named(
+    base_policy: Path, chains: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["evaluate", f"model={base_policy}", f"data.path={chains}", f"runtime.results={tmp_path}"]
+    assert main([*command, "evaluation.caps=[16]"]) == 2
+    assert "has no chat template; choose a template for base models: plain" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["model=./nowhere", "benchmark=aime24"], "model=./nowhere: no such folder"),
+        (["model=0123456789abcdef"], "holds no such run"),
+        (["benchmark=aime24"], "needs model=, samples=, regrade= or check"),
+        (["check"], "name what to evaluate on: benchmark=aime24"),
+        (["check", "benchmark=aime42"], "did you mean 'aime2"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", *arguments, f"runtime.results={tmp_path}"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_unreachable_hub_is_one_line_with_a_fix(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    def unreachable(*_: object, **__: object) -> str:
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
+    assert main(["evaluate", "model=some/model", "benchmark=aime24", f"runtime.results={tmp_path}"]) == 2
+    assert "cannot be fetched from the Hugging Face Hub: Name or service not known" in capsys.readouterr().err
+
+
+def test_evaluation_leaves_run_identity_alone(trained: tuple[RunDir, ResultStore]) -> None:
+    """An `EvaluationConfig` field more would rename every run that exists."""
+    names = [item.name for item in dataclasses.fields(RunConfig().evaluation)]
+    assert names == ["benchmarks", "samples_per_problem", "temperature", "top_p", "caps", "seed"]

@@ -1,0 +1,74 @@
+"""The protocol that `harness evaluate model=` composes: presets of papers, benchmarks by name, local data, templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.compose import options
+from harness.config_error import ConfigError
+from harness.evaluation.protocol import Request, protocol_config
+
+PRESETS = [name for name in options("evaluation") if name != "testbed"]
+
+
+def test_the_default_protocol_is_the_one_of_the_issue() -> None:
+    evaluation = protocol_config(Request(["aime24"]), []).evaluation
+    assert (evaluation.samples_per_problem, evaluation.temperature, evaluation.top_p) == (32, 1.0, 0.7)
+    assert list(evaluation.benchmarks) == ["aime24"]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_lists_its_papers_benchmarks_under_one_template(preset: str) -> None:
+    config = protocol_config(Request(overrides=[f"evaluation={preset}"]), [])
+    assert config.evaluation.benchmarks
+    assert len({item.template for item in config.evaluation.benchmarks.values()}) == 1
+
+
+def test_dr_grpo_is_greedy_with_one_sample() -> None:
+    evaluation = protocol_config(Request(overrides=["evaluation=dr_grpo"]), []).evaluation
+    assert (evaluation.temperature, evaluation.samples_per_problem, evaluation.caps) == (0.0, 1, [3000])
+    assert list(evaluation.benchmarks) == ["aime24", "amc23", "math500", "minerva", "olympiadbench"]
+
+
+def test_benchmarks_by_name_replace_the_presets_and_take_its_template() -> None:
+    request = Request(["gsm8k", "aime24"], overrides=["evaluation=dr_grpo"])
+    benchmarks = protocol_config(request, []).evaluation.benchmarks
+    assert {name: item.template for name, item in benchmarks.items()} == {
+        "gsm8k": "qwen_math",
+        "aime24": "qwen_math",
+    }
+    own = protocol_config(Request(["gsm8k"], template="r1"), []).evaluation.benchmarks
+    assert own["gsm8k"].template == "r1"
+
+
+def test_values_can_be_overridden_and_the_verifier_reads_answer_lines_by_default() -> None:
+    request = Request(["aime24"], overrides=["evaluation.caps=[16]", "evaluation.samples_per_problem=4"])
+    config = protocol_config(request, [])
+    assert (config.evaluation.caps, config.evaluation.samples_per_problem) == ([16], 4)
+    assert (config.verifier.extraction, config.verifier.answer_must_end) == ("answer_line", False)
+    boxed = protocol_config(Request(["aime24"], overrides=["verifier=boxed"]), [])
+    assert boxed.verifier.extraction == "boxed"
+
+
+def test_local_data_is_a_file_or_a_folder_of_files(tmp_path: Path) -> None:
+    for name in ("aime24", "mine"):
+        (tmp_path / f"{name}.jsonl").write_text("")
+    folder = protocol_config(Request(["aime24"], data=tmp_path), []).evaluation.benchmarks
+    assert folder["aime24"].path == str(tmp_path / "aime24.jsonl")
+    alone = protocol_config(Request(data=tmp_path / "mine.jsonl"), []).evaluation.benchmarks
+    assert (list(alone), alone["mine"].path, alone["mine"].template) == (
+        ["mine"],
+        str(tmp_path / "mine.jsonl"),
+        "answer_line",
+    )
+    with pytest.raises(ConfigError, match="one file for 2 benchmarks"):
+        protocol_config(Request(["aime24", "aime25"], data=tmp_path / "mine.jsonl"), [])
+    with pytest.raises(ConfigError, match=r"there is no .*aime25\.jsonl"):
+        protocol_config(Request(["aime25"], data=tmp_path), [])
+
+
+def test_a_mistyped_key_names_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'evaluation\.temperature'"):
+        protocol_config(Request(["aime24"], overrides=["evaluation.temprature=0.5"]), [])

@@ -1,0 +1,192 @@
+"""`harness evaluate samples=`, `regrade=` and `harness verify`: files in, exact numbers out, malformed input named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from harness.cli import main
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data" / "recorded"
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def evaluate(path: Path, out: Path, *more: str) -> dict[str, Any]:
+    assert main(["evaluate", f"samples={path}", f"out={out}", "figures=false", *more]) == 0
+    return dict(json.loads((out / "summary.json").read_text()))
+
+
+TWO = [
+    {
+        "id": "a",
+        "problem": "?",
+        "answer": "1/2",
+        "samples": ["\\boxed{0.5}", "\\boxed{\\frac12}", "\\boxed{3}", "?"],
+    },
+    {
+        "id": "b",
+        "problem": "?",
+        "answer": "7",
+        "samples": ["\\boxed{8}", "\\boxed{8}", "\\boxed{7}", "\\boxed{7}"],
+    },
+]
+
+
+def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
+    summary = evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "extraction=boxed")
+    assert (summary["n_problems"], summary["n_samples"], summary["samples_per_problem"]) == (2, 8, 4)
+    assert summary["avg"] == 0.5
+    # c = 2 of n = 4 in both: Pass@2 = 1 - C(2,2)/C(4,2) = 5/6.
+    assert summary["pass_at"] == pytest.approx({"1": 0.5, "2": 5 / 6, "4": 1.0})
+    # a: 0.5 and 1/2 are one class, which wins with two votes against one; b: two against two is half a win.
+    assert summary["maj_at"]["4"] == pytest.approx(0.75)
+    assert summary["intervals"]["avg"] == [0.5, 0.5]
+    assert "over problems" in summary["intervals"]["method"]
+    assert summary["verifier"]["verdicts"] == {"no_answer": 1, "right": 4, "wrong": 3}
+    assert summary["verifier"]["extraction"] == "boxed"
+
+
+def test_the_samples_table_has_a_row_per_sample_in_order(tmp_path: Path) -> None:
+    evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "extraction=boxed")
+    frame = pq.read_table(tmp_path / "out" / "samples.parquet").to_pandas()
+    assert frame["problem_id"].tolist() == ["a"] * 4 + ["b"] * 4
+    assert frame["sample_index"].tolist() == [0, 1, 2, 3] * 2
+    assert frame["correct"].tolist() == [True, True, False, False, False, False, True, True]
+    assert frame["verdict"].tolist()[3] == "no_answer"
+
+
+def test_ks_choose_the_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "two.jsonl", TWO)
+    assert list(evaluate(path, tmp_path / "out", "ks=[1,3]")["pass_at"]) == ["1", "3"]
+    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'x'}", "ks=[5]"]) == 2
+    assert "must lie between 1 and the 4 samples" in capsys.readouterr().err
+
+
+def test_a_label_that_differs_where_nothing_was_answered_is_written_as_null(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "problem": "?", "answer": "7", "samples": ["?", "\\boxed{7}"], "labels": [True, True]}
+    ]
+    summary = evaluate(write(tmp_path / "null.jsonl", rows), tmp_path / "out", "extraction=boxed")
+    assert summary["labels"]["differing"][0]["answer"] is None
+
+
+def test_a_lost_sample_counts_as_wrong_and_is_shown(tmp_path: Path) -> None:
+    rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["\\boxed{7}", None]}]
+    summary = evaluate(write(tmp_path / "lost.jsonl", rows), tmp_path / "out")
+    assert (summary["avg"], summary["lost_samples"]) == (0.5, 1)
+
+
+def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{**TWO[1], "labels": [False, True, True, True]}]
+    summary = evaluate(write(tmp_path / "labelled.jsonl", rows), tmp_path / "out")
+    assert summary["labels"]["avg"] == 0.75
+    (differing,) = summary["labels"]["differing"]
+    assert (differing["problem_id"], differing["sample_index"], differing["label"]) == ("b", 1, True)
+    assert "b sample 1: label True, verdict wrong (answer '8', gold '7')" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": "b", "answer": "1", "samples": ["x"]}, "line 2 has 1 samples, line 1 has 4"),
+        ({"id": "a", "answer": "1", "samples": [""] * 4}, "line 2 repeats the id 'a'"),
+        ({"id": "b", "samples": []}, "line 2 has no answer"),
+        ({"id": "b", "answer": "1", "samples": [1, 2, 3, 4]}, "line 2: samples must be a list of texts"),
+        ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": [True]}, "labels has 1 entries for 4"),
+    ],
+)
+def test_a_malformed_line_is_one_error_with_its_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: dict[str, Any], said: str
+) -> None:
+    path = write(tmp_path / "bad.jsonl", [TWO[0], row])
+    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_figures_are_drawn_by_a_process_of_their_own(tmp_path: Path) -> None:
+    path = write(tmp_path / "two.jsonl", TWO)
+    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 0
+    drawn = sorted(item.name for item in (tmp_path / "out" / "figures").iterdir())
+    assert drawn == [f"k_curves_samples.{suffix}" for suffix in ("pdf", "png", "svg")]
+
+
+def test_regrading_names_what_changes_and_keeps_the_stored_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["The answer is 7.", "\\boxed{7}"]}]
+    evaluate(write(tmp_path / "one.jsonl", rows), tmp_path / "out", "extraction=boxed")
+    before = (tmp_path / "out" / "samples.parquet").read_bytes()
+    capsys.readouterr()
+    changes = tmp_path / "changes.csv"
+    command = ["evaluate", f"regrade={tmp_path / 'out'}", "verifier=answer_line", f"out={changes}"]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert "1 of 2 verdicts changed; avg 50.00 % → 100.00 %" in said
+    assert "no_answer → right: 1" in said
+    assert "a sample 0: no_answer (no answer) → right ('7'), gold '7'" in said
+    assert (tmp_path / "out" / "samples.parquet").read_bytes() == before
+    assert len(changes.read_text().splitlines()) == 2
+
+
+def test_regrading_needs_rules_and_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", f"regrade={tmp_path}"]) == 2
+    assert "needs new rules: verifier=answer_line | any | boxed" in capsys.readouterr().err
+    assert main(["evaluate", f"regrade={tmp_path}", "verifier=any"]) == 2
+    assert "no stored samples there" in capsys.readouterr().err
+    assert main(["evaluate", f"regrade={tmp_path}", "verifier=anny"]) == 2
+    assert "did you mean 'any'" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no shared/data beside the checkout")
+@pytest.mark.parametrize("name", ["gsm8k_4_samples", "math_8_samples"])
+def test_recorded_generations_evaluate_to_their_labels_scores(tmp_path: Path, name: str) -> None:
+    summary = evaluate(DATA / f"{name}.jsonl", tmp_path / "out")
+    assert summary["labels"]["differing"] == []
+    assert summary["avg"] == summary["labels"]["avg"]
+    assert summary["pass_at"] == summary["labels"]["pass_at"]
+    rows = [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text().split("\n") if line]
+    labels = [label for row in rows for label in row["labels"]]
+    assert summary["avg"] == pytest.approx(sum(labels) / len(labels))
+
+
+def test_verify_grades_a_file_in_order_and_reports_malformed_lines_by_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases, out = tmp_path / "cases.jsonl", tmp_path / "out.jsonl"
+    good = {"id": 1, "gold": "42", "response": "The answer is 42"}
+    cases.write_text(json.dumps(good) + "\n{\n" + json.dumps({**good, "id": 3, "gold": "43"}) + "\n")
+    assert main(["verify", f"cases={cases}", f"out={out}"]) == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["verdict"] for line in lines] == ["right", "malformed", "wrong"]
+    assert set(lines[0]) == {"id", "verdict", "correct", "answer", "method", "seconds"}
+    said = capsys.readouterr()
+    assert "line 2: not JSON" in said.err
+    assert "verify: 3/3" in said.err
+    assert said.out.startswith("1 of 2 right")
+
+
+def test_verify_takes_the_verifiers_settings_and_names_mistakes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = write(tmp_path / "cases.jsonl", [{"id": 1, "gold": "42", "response": "The answer is 42"}])
+    command = ["verify", f"cases={cases}", f"out={tmp_path / 'out.jsonl'}"]
+    assert main([*command, "extraction=boxed"]) == 0
+    assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "no_answer"
+    capsys.readouterr()
+    for argument, said in (
+        ("extraction=box", "verifier.extraction is 'box'"),
+        ("extracton=any", "did you mean 'extraction'"),
+    ):
+        assert main([*command, argument]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["verify", f"cases={cases}", f"out={cases}"]) == 2
+    assert "is the file of cases itself" in capsys.readouterr().err
