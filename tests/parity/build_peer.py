@@ -26,18 +26,24 @@ def interpreter(peer: str) -> Path:
     return root / peer / "bin" / "python"
 
 
+def ready(peer: str) -> bool:
+    """Whether the peer's environment was built to the end."""
+    return (interpreter(peer).parents[1] / "ready").exists()
+
+
 def build(peer: str) -> Path:
-    """Create the environment; a finished one is left alone. Raises `CalledProcessError` when the index has not what it needs."""
+    """Create the environment; a finished one is left alone, a half-built one finished. Raises `CalledProcessError` when the index has not what it needs."""
     python = interpreter(peer)
-    if python.exists():
+    if ready(peer):
         return python
-    python.parent.parent.parent.mkdir(parents=True, exist_ok=True)
-    venv.create(python.parent.parent, with_pip=True)
+    python.parents[2].mkdir(parents=True, exist_ok=True)
+    venv.create(python.parents[1], with_pip=True)
     # One at a time: torch first, so that its processor-only wheel is not replaced by the resolver's choice.
     for requirement in REQUIREMENTS[peer]:
         subprocess.run(
             [str(python), "-m", "pip", "install", "-q", requirement], check=True, cwd=tempfile.gettempdir()
         )
+    (python.parents[1] / "ready").touch()
     return python
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from build_peer import interpreter
+from build_peer import interpreter, ready
 
 from harness.compose import compose_run, options
 from harness.config import RunConfig
@@ -25,9 +25,7 @@ from harness.objective.types import RolloutBatch, TokenBatch
 
 pytestmark = [
     pytest.mark.optional,
-    pytest.mark.skipif(
-        not interpreter("trl").exists(), reason="no TRL environment: python tests/parity/build_peer.py trl"
-    ),
+    pytest.mark.skipif(not ready("trl"), reason="no TRL environment: python tests/parity/build_peer.py trl"),
 ]
 CAP, PROMPTS, SIZE, SEEDS = 12, 4, 4, 3
 # Differences that do not touch the loss of one given batch.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from build_peer import interpreter
+from build_peer import interpreter, ready
 from test_trl_parity import CAP, PROMPTS, SEEDS, SIZE, relative, tensors
 
 from harness.compose import compose_run, options
@@ -25,7 +25,7 @@ from harness.objective.types import RolloutBatch, TokenBatch
 pytestmark = [
     pytest.mark.optional,
     pytest.mark.skipif(
-        not interpreter("verl").exists(), reason="no verl environment: python tests/parity/build_peer.py verl"
+        not ready("verl"), reason="no verl environment: python tests/parity/build_peer.py verl"
     ),
 ]
 # Differences that do not touch the loss of one given batch.
