@@ -32,7 +32,11 @@ def ready(peer: str) -> bool:
 
 
 def build(peer: str) -> Path:
-    """Create the environment; a finished one is left alone, a half-built one finished. Raises `CalledProcessError` when the index has not what it needs."""
+    """Create the environment; a finished one is left alone, a half-built one finished.
+
+    Raises:
+        CalledProcessError: the package index has not what it needs.
+    """
     python = interpreter(peer)
     if ready(peer):
         return python
