@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from harness.config_error import ConfigError
 from harness.evaluation.intervals import METHOD, problems_interval
 from harness.evaluation.metrics import UnevenSamples
 from harness.evaluation.summary import Samples, default_ks, problem_scores, samples_from_columns, summarise
+from harness.evaluation.votes import group_answers
 
 SCHEMA_VERSION = 1
+_INTEGER = re.compile(r"-?[0-9]{1,1000}")
 TROUBLE = ("timeout", "killed", "error", "over_limit", "gold_unparsable")
 
 
@@ -22,6 +25,12 @@ def arrays(
 ) -> Samples:
     """Arrays of graded samples; columns problem_id, correct, answer, verdict, finish_reason and `length`.
 
+    Args:
+        frame: one row per sample.
+        length: the column of response lengths.
+        equivalent: the verifier's equality of two answers, for votes; None: equal texts only.
+        n: samples a problem must have; by default as many as any has.
+
     Raises:
         ConfigError: problems have different numbers of samples.
     """
@@ -29,15 +38,48 @@ def arrays(
         return samples_from_columns(
             frame["problem_id"].tolist(),
             frame["correct"].to_numpy(),
-            [answer if isinstance(answer, str) else None for answer in frame["answer"]],
+            voting_answers(frame, equivalent),
             frame[length].to_numpy(),
             frame["finish_reason"].tolist(),
             frame["verdict"].tolist(),
             n=n,
-            equivalent=equivalent,
         )
     except UnevenSamples as error:
         raise ConfigError(str(error)) from error
+
+
+def voting_answers(frame: pd.DataFrame, equivalent: Callable[[str, str], bool] | None) -> list[str | None]:
+    """The answer each sample votes for: one text for each class of equal answers of a problem, None for no answer.
+
+    Right answers are one class, since all equal the gold; only wrong ones are compared with each other, integers as integers, and an
+    answer that troubled the verifier stands alone.
+    """
+    texts = [answer if isinstance(answer, str) else None for answer in frame["answer"]]
+    if equivalent is None:
+        return texts
+    voted: list[str | None] = list(texts)
+    rights, troubled = frame["correct"].tolist(), frame["verdict"].isin(TROUBLE).tolist()
+    rows_of: dict[str, list[int]] = {}
+    for row, problem in enumerate(frame["problem_id"].tolist()):
+        if texts[row] is not None:
+            rows_of.setdefault(problem, []).append(row)
+    for rows in rows_of.values():
+        right = {texts[row]: row for row in reversed(rows) if rights[row]}
+        first = texts[min(right.values())] if right else None
+        wrong = [row for row in rows if texts[row] not in right and not troubled[row]]
+        grouped = group_answers([texts[row] for row in wrong], lambda a, b: _equal(a, b, equivalent))
+        for row, number in zip(wrong, grouped.class_N.tolist(), strict=True):
+            voted[row] = grouped.representatives[number]
+        for row in rows:
+            if texts[row] in right:
+                voted[row] = first
+    return voted
+
+
+def _equal(a: str, b: str, equivalent: Callable[[str, str], bool]) -> bool:
+    if _INTEGER.fullmatch(a) and _INTEGER.fullmatch(b):
+        return int(a) == int(b)
+    return equivalent(a, b)
 
 
 def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[str, Any]:
@@ -80,7 +122,6 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
             "verdicts": verdicts,
             "trouble": sum(verdicts.get(name, 0) for name in TROUBLE),
             "vote_conflicts": summary["vote_conflicts"],
-            "one_way_equivalences": summary["one_way_equivalences"],
         },
         "rules": summary["rules"],
     }

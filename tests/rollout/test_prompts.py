@@ -1,0 +1,60 @@
+"""Prompts as tokens: as they stand, as chat turns, and what ends a response."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.benchmark import Benchmark, Problem
+from harness.config_error import ConfigError
+from harness.rollout.prompts import prompt_tokens, stop_tokens
+
+
+class Letters:
+    """A tokenizer of characters with a begin token of its own."""
+
+    eos_token_id: int | None = 0
+    chat_template: str | None = "there is one"
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        return {"input_ids": [1] * add_special_tokens + [ord(letter) for letter in text]}
+
+    def apply_chat_template(self, turns: list[dict[str, str]], **how: Any) -> str:
+        assert how == {"add_generation_prompt": True, "tokenize": False}
+        return "".join(f"<{turn['role']}>{turn['content']}" for turn in turns) + "<assistant>"
+
+
+def letters(text: str) -> list[int]:
+    return [ord(letter) for letter in text]
+
+
+def test_a_plain_prompt_gets_the_tokenizers_special_tokens_and_a_chat_turn_only_the_templates() -> None:
+    problems = [Problem("a", "1+1", "2")]
+    assert prompt_tokens(Letters(), Benchmark("b", 1, problems)) == [[1, *letters("1+1")]]
+    assert prompt_tokens(Letters(), Benchmark("b", 1, problems, chat=True)) == [
+        letters("<user>1+1<assistant>")
+    ]
+
+
+def test_a_chat_benchmark_needs_a_chat_template() -> None:
+    tokenizer = Letters()
+    tokenizer.chat_template = None
+    with pytest.raises(ConfigError, match=r"no chat template; choose a template for base models: plain"):
+        prompt_tokens(tokenizer, Benchmark("b", 1, [], chat=True))
+
+
+@pytest.mark.parametrize(("ends", "expected"), [([5, 7], (0, 5, 7)), (5, (0, 5)), (None, (0,))])
+def test_a_response_ends_at_the_tokenizers_or_the_checkpoints_end_tokens(
+    tmp_path: Path, ends: Any, expected: tuple[int, ...]
+) -> None:
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+    assert stop_tokens(Letters(), tmp_path) == expected
+
+
+def test_a_checkpoint_without_any_end_token_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="names no end token"):
+        stop_tokens(SimpleNamespace(eos_token_id=None), tmp_path)
