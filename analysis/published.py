@@ -86,7 +86,7 @@ def _notes(results: Results, reference: list[dict[str, str]]) -> tuple[str, ...]
     marks = ", ".join(f"[{key}] {meaning}" for key, meaning in STANDING.items())
     return (
         f"The protocols differ: ours is {plan.benchmark}{plan.cap_text}, {len(plan.seeds)} seeds, checkpoint rule "
-        f"{plan.checkpoint_rule}; theirs are {protocols} other one{'s' if protocols > 1 else ''}, from {' or '.join(runs)} "
-        "run(s) each. Levels cannot be compared; signs and the order of steps can be, with care.",
+        f"{plan.checkpoint_rule}; theirs {'is another' if protocols == 1 else f'are {protocols} others'}, from {' or '.join(runs)} "
+        f"run{'s' if runs != ['1'] else ''} each. Levels cannot be compared; signs and the order of steps can be, with care.",
         f"Standing of a source: {marks}.",
     )

@@ -20,6 +20,7 @@ from analysis.figures.evaluation import (
 )
 from analysis.figures.multiples import accuracy_multiples
 from analysis.figures.paper import write_paper_figures
+from analysis.figures.shares import share_figure
 from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
@@ -27,6 +28,7 @@ from analysis.load import load_experiment
 from analysis.results import Results, results_of
 from analysis.table import Table, to_csv, to_latex, to_markdown
 from analysis.tables import all_tables
+from harness.store import ResultStore
 
 
 def write_answer(
@@ -79,7 +81,7 @@ def write_parts(
     if only in ("all", "figures") and figures == "paper":
         paths += write_paper_figures(results, out / "figures" / "paper", style, formats)
     elif only in ("all", "figures"):
-        paths += write_figures(results, out / "figures", style, formats)
+        paths += write_figures(results, store_root, out / "figures", style, formats)
     if only in ("all", "page"):
         paths.append(write_page(results, store_root, out / "report.html"))
     return paths
@@ -105,13 +107,15 @@ def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> 
     return paths
 
 
-def write_figures(results: Results, directory: Path, style: str, formats: Sequence[str]) -> list[Path]:
+def write_figures(
+    results: Results, store_root: Path | str, directory: Path, style: str, formats: Sequence[str]
+) -> list[Path]:
     """Every figure the experiment has data for; none without formats."""
     paths: list[Path] = []
     if not formats:
         return paths
     with styled(style):
-        for name, build in _figures(results, style):
+        for name, build in _figures(results, ResultStore(store_root), style):
             figure = build()
             if figure is not None:
                 folder, _, stem = name.rpartition("/")
@@ -119,7 +123,9 @@ def write_figures(results: Results, directory: Path, style: str, formats: Sequen
     return paths
 
 
-def _figures(results: Results, style: str) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
+def _figures(
+    results: Results, store: ResultStore, style: str
+) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
     experiment = results.experiment
     yield "ladder", partial(waterfall_figure, results, style)
     yield "accuracy", partial(accuracy_figure, experiment, style)
@@ -128,6 +134,7 @@ def _figures(results: Results, style: str) -> Iterator[tuple[str, Callable[[], F
     yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
     yield "profile", partial(profile_figure, results, style)
     yield "grid", partial(grid_figure, results, style)
+    yield "gradient-share", partial(share_figure, results, store, style)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name, "step", style)
     for axis in ("updates", "tokens", "seconds"):  # the step has a figure for every quantity above

@@ -92,7 +92,11 @@ def differences_to_reference(results: Results) -> dict[str, Estimate]:
 def answers_table(results: Results) -> Table:
     """Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
     plan, n = results.experiment.plan, _samples(results)
-    metrics = [Column(f"{name}@{k}", f"{name}@{k} %", scale=100) for name in ("pass", "maj") for k in _ks(n)]
+    metrics = [
+        Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100)
+        for name in ("pass", "maj")
+        for k in _ks(n)
+    ]
     caps = [cap for cap in plan.caps if cap != plan.primary_cap]
     metrics += [Column(f"avg:{cap}", f"avg@{n} %, cap {cap}", scale=100) for cap in caps]
     notes = (

@@ -140,7 +140,7 @@ def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(column.header)}</th>' for column in table.columns)
     body = []
     for row in table.text():
-        cells = "".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])
+        cells = "".join(f"<td{_long(cell)}>{_cell(cell)}</td>" for cell in row[1:])
         body.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
@@ -148,6 +148,11 @@ def _table(table: Table) -> str:
         f"<caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
         f'<tbody>{"".join(body)}</tbody></table></div><ul class="notes">{notes}</ul>'
     )
+
+
+def _long(text: str) -> str:
+    """Sentences (protocols, sources) wrap; numbers do not."""
+    return ' class="long"' if len(text) > 45 else ""
 
 
 def _cell(text: str) -> str:

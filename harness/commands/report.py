@@ -29,7 +29,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    parser.add_argument("overrides", nargs="+", help="experiment=NAME [only=] [figures=] [runtime.results=DIR]")
+    parser.add_argument(
+        "overrides", nargs="+", help="experiment=NAME [only=] [figures=] [runtime.results=DIR]"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +39,9 @@ def run(options: argparse.Namespace) -> int:
     names = [item.partition("=")[2] for item in options.overrides if item.startswith("experiment=")]
     if len(names) != 1:
         raise ConfigError("name one experiment: harness report experiment=NAME")
-    own = {key: value for item in options.overrides for key, _, value in [item.partition("=")] if key in _CHOICES}
+    own = {
+        key: value for item in options.overrides for key, _, value in [item.partition("=")] if key in _CHOICES
+    }
     for key, value in own.items():
         choices = _CHOICES[key]
         if choices and value not in choices:

@@ -1,0 +1,89 @@
+"""Gradient share by response length and by the group's success rate, before RL and at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.figures.series import Series, mean_band
+from analysis.figures.style import looks, new_figure
+from analysis.figures.training import arm_legend, draw_series
+from analysis.gradient_share import Floats, NotCovered, Responses, run_shares
+from analysis.plan import Arm
+from analysis.results import Results
+from harness.store import ResultStore, StoreError
+
+LENGTH_BINS = 8
+
+
+def share_figure(results: Results, store: ResultStore, style: str) -> Figure | None:
+    """Two rows (before RL: one policy, so only the algorithms differ; at the end) of two panels; None without data.
+
+    Arms whose algorithm is not covered have neither a line nor an entry in the legend.
+    """
+    plan = results.experiment.plan
+    looked = looks([arm.name for arm in plan.arms])
+    lines = {
+        (when, arm.name): found
+        for when in (0, -1)
+        for arm in plan.arms
+        if (found := arm_shares(results, store, arm, when))
+    }
+    if not lines:
+        return None
+    figure, axes = new_figure(style, width=1.6, height=1.7, nrows=2, ncols=2, sharex="col")
+    for row, when, title in ((0, 0, "before RL"), (1, -1, "end of training")):
+        for arm in plan.arms:
+            own = lines.get((when, arm.name), [])
+            if own:
+                draw_series(axes[row][0], by_length(own, plan.primary_cap), looked[arm.name], marked=True)
+                draw_series(axes[row][1], by_success(own), looked[arm.name], marked=True)
+        axes[row][0].set_ylabel("share of gradient, %")
+        axes[row][0].set_title(title, loc="left")
+        for axes_ in axes[row]:
+            axes_.set_ylim(bottom=0)
+    axes[1][0].set_xlabel("response length, tokens")
+    axes[1][1].set_xlabel("right responses in the group, %")
+    arm_legend(figure, results.experiment, list(dict.fromkeys(name for _, name in lines)))
+    return figure
+
+
+def arm_shares(results: Results, store: ResultStore, arm: Arm, when: int) -> list[Responses]:
+    """One entry per finished seed at its first (0) or last (-1) evaluation; none where it cannot be computed."""
+    plan, found = results.experiment.plan, []
+    for seed in results.experiment.finished_seeds(arm):
+        steps = store.run(arm.runs[seed]).sample_steps(plan.benchmark)
+        if not steps or (when == 0 and steps[0] != 0):
+            continue
+        try:
+            found.append(run_shares(store, results, arm, seed, steps[when]))
+        except (NotCovered, StoreError):
+            return []
+    return found
+
+
+def by_length(found: list[Responses], cap: int) -> Series:
+    """Share in % per bin of lengths up to the cap, at the bins' middles."""
+    edges = np.linspace(0, cap, LENGTH_BINS + 1)
+    seeds: list[Any] = [
+        np.histogram(r.lengths_PG.ravel(), edges, weights=r.share_PG.ravel())[0] for r in found
+    ]
+    return _series((edges[:-1] + edges[1:]) / 2, seeds)
+
+
+def by_success(found: list[Responses]) -> Series:
+    """Share in % per number of right responses in the group."""
+    size = found[0].share_PG.shape[1]
+    right = [np.rint(r.accuracy_P * size).astype(int) for r in found]
+    seeds: list[Any] = [
+        np.bincount(k, weights=r.share_PG.sum(axis=1), minlength=size + 1)
+        for k, r in zip(right, found, strict=True)
+    ]
+    return _series(100 * np.arange(size + 1) / size, seeds)
+
+
+def _series(x: Floats, seeds: list[Any]) -> Series:
+    seed_y = 100 * np.array(seeds, dtype=np.float64)
+    return Series(x, seed_y, *mean_band(seed_y))

@@ -1,0 +1,171 @@
+"""The page in headless Chromium: hostile text stays text, and everything works by mouse, by keyboard, in light and dark."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from synthetic_store import build_store
+
+from analysis.html.page import write_page
+from analysis.load import load_experiment
+from analysis.results import results_of
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [pytest.mark.optional, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
+
+SCRIPT = "</script><script>window.stolen=1;alert(1)</script><img src=x onerror='window.stolen=2'><svg onload=alert(3)>"
+BOMB = r"\def\x{\x\x}\x \input{/etc/passwd} $\frac{1}{0}$ \write18{rm -rf /}"
+CONTROL = "bell\x07 escape\x1b[31m delete\x7f override\u202etxt.exe line\u2028separator zero\u200bwidth"
+ATTACK = f"{SCRIPT}\n{BOMB}\n{CONTROL}"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("hostile")
+    rungs = [("a", f"first {SCRIPT}", 0.4, 1.0), ("b", f"second {BOMB}", 0.8, 1.0)]
+    store = build_store(root, rungs=rungs, seeds=(0, 1), problems=6, n=4, steps=6, evaluate=(0, 6))
+    for arm in store.plan("ladder")["arms"]:
+        run = store.run(arm["runs"]["0"])
+        samples = run.samples("arithmetic_heldout", 6)
+        samples["response"] = ATTACK
+        samples["answer"] = SCRIPT
+        run.write_samples("arithmetic_heldout", 1, 6, samples)
+    store.write_plan("ladder", store.plan("ladder") | {"title": f"Title {SCRIPT}", "question": ATTACK})
+    return write_page(results_of(load_experiment(root, "ladder")), root, root / "report.html")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser, path):
+    """The open page; the test fails on any script error, dialog or request that leaves the file."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+    page.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: trouble.append(request.url) if _leaves(request.url, path) else None)
+    page.goto(path.as_uri())
+    yield page
+    assert page.evaluate("window.stolen") is None
+    context.close()
+    assert trouble == []
+
+
+def _leaves(url: str, path: Path) -> bool:
+    return not (url == path.as_uri() or url.startswith((f"{path.as_uri()}#", "data:")))
+
+
+def shoot(page, name: str, tmp_path: Path) -> None:
+    """A screenshot; kept where REPORT_SCREENSHOTS names a folder."""
+    file = Path(os.environ.get("REPORT_SCREENSHOTS") or tmp_path) / f"{name}.png"
+    page.screenshot(path=str(file), full_page=True)
+    assert file.stat().st_size > 10_000
+
+
+def test_hostile_text_is_shown_as_text(page, tmp_path):
+    assert SCRIPT in page.inner_text("h1")
+    assert page.locator("img[src='x'], svg[onload]").count() == 0
+    shown = page.locator(".sample-arm pre").first.text_content()
+    assert shown == ATTACK
+    assert BOMB in page.locator("#tables").inner_text()
+    shoot(page, "hostile", tmp_path)
+
+
+def test_chart_and_samples_work_with_the_mouse(page, tmp_path):
+    page.select_option("#chart-quantity", label="mean reward")
+    page.select_option("#chart-axis", label="generated tokens (discarded included)")
+    assert page.locator("#chart-plot polyline").count() == 2
+    page.locator("#chart-arms input").first.uncheck()
+    assert page.locator("#chart-plot polyline").count() == 1
+    box = page.locator("#chart-plot").bounding_box()
+    x, y = box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.5
+    page.mouse.move(x, y)
+    assert "second" in page.inner_text("#chart-tip")
+    before = page.locator("#chart-plot polyline").get_attribute("points")
+    page.mouse.down()
+    page.mouse.move(x + 200, y)
+    page.mouse.up()
+    assert page.locator("#chart-plot polyline").get_attribute("points") != before
+    page.click("#chart-reset")
+    assert page.locator("#chart-plot polyline").get_attribute("points") == before
+    first = page.inner_text("#sample-position")
+    page.click("#sample-next")
+    assert page.inner_text("#sample-position") != first
+    page.click("#sample-previous")
+    assert page.inner_text("#sample-position") == first
+    options = page.locator("#sample-filter option").count()
+    for index in range(options):
+        page.select_option("#sample-filter", index=index)
+        assert page.inner_text("#sample-position")
+    shoot(page, "used", tmp_path)
+
+
+def test_everything_is_reached_and_used_by_keyboard(page):
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert {"chart-quantity", "chart-axis", "chart-plot", "sample-filter", "sample-next"} <= reached
+    page.focus("#chart-plot")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    told = page.inner_text("#chart-tip")
+    assert "rollout steps" in told
+    page.keyboard.press("+")
+    page.keyboard.press("Escape")
+    assert page.inner_text("#chart-tip") == ""
+    page.focus("#sample-next")
+    page.keyboard.press("Enter")
+    assert "Problem 2" in page.inner_text("#sample-position")
+
+
+def test_what_a_screen_reader_needs_is_there(page):
+    problems = page.evaluate(
+        """() => {
+          const named = (e) => e.labels?.length || e.textContent.trim()
+            || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby');
+          return [
+            ...[...document.querySelectorAll('button, select, input, [role], section')].filter((e) => !named(e) && e.id !== 'chart-tip')
+              .map((e) => e.outerHTML.slice(0, 90)),
+            ...[...document.querySelectorAll('img')].filter((e) => !e.alt).map(() => 'img without alt'),
+            ...[...document.querySelectorAll('table')].filter((e) => e.querySelector('th') && !e.querySelector('th[scope]'))
+              .map(() => 'table without scope'),
+          ];
+        }"""
+    )
+    assert problems == []
+    assert page.locator("[aria-live]").count() >= 2
+    assert page.evaluate("document.documentElement.lang") == "en"
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((e) => +e.tagName[1])")
+    assert levels[0] == 1
+    assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
+
+
+def test_dark_and_narrow_screens_are_readable(page, tmp_path):
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 390, "height": 800})
+    colours = page.evaluate(
+        "(() => { const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]; })()"
+    )
+    light, dark = (sum(int(part) for part in c[4:-1].split(",")) for c in colours)
+    assert light - dark > 500
+    assert page.evaluate(
+        "document.documentElement.scrollWidth <= innerWidth"
+    )  # tables scroll in their own box
+    shoot(page, "dark", tmp_path)
