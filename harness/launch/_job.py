@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from harness.launch._work import Work, supervise_here
 from harness.progress import PlainProgress
 from harness.supervise import Summary
 
-# What Slurm sends ahead of the time limit (`--signal`); SIGTERM is a cancellation or a pre-emption that requeues by itself.
+# What Slurm sends ahead of the time limit (`--signal`). SIGTERM is a cancellation, or a pre-emption with a time of grace.
 _TIME_IS_UP = (signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -29,7 +30,8 @@ class Job:
         """Returns the supervisor's summary as plain data."""
         with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
             summary = supervise_here(self.work, PlainProgress(sys.stdout), leases=Path(leases))
-        if summary.stopped_by in _TIME_IS_UP and not summary.complete:
+        leaving = summary.stopped_by in _TIME_IS_UP or (summary.stopped_by == signal.SIGTERM and pre_empted())
+        if leaving and not summary.complete:
             requeue()
         return asdict(summary)
 
@@ -42,6 +44,18 @@ def requeue() -> bool:
     return subprocess.run(["scontrol", "requeue", job], check=False).returncode == 0
 
 
+def pre_empted() -> bool:
+    """Whether this Slurm job is making way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if job is None:
+        return False
+    shown = subprocess.run(
+        ["scontrol", "show", "job", job], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.search(r"PreemptTime=(\S+)", shown)
+    return found is not None and found[1] not in ("None", "Unknown")
+
+
 def chunks(work: Work, runs_per_job: int) -> list[Job]:
     """The unfinished runs as jobs, `runs_per_job` each."""
     left = work.unfinished()
@@ -49,7 +63,7 @@ def chunks(work: Work, runs_per_job: int) -> list[Job]:
     return [Job(work.only(left[start : start + size])) for start in range(0, len(left), size)]
 
 
-def summary_of(work: Work, before: set[str], claimed_lost: bool = True) -> Summary:
+def summary_of(work: Work, before: set[str]) -> Summary:
     """What the store says of the work's runs now; `before` were finished when it began."""
     summary = Summary(skipped=sorted(before))
     for spec in {spec.run_id: spec for spec in work.specs}.values():

@@ -16,8 +16,11 @@ from pathlib import Path
 from harness.store.errors import write_errors
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Publish `data` as `path` (parents are made). Raises `StoreFull`, `StoreReadOnly`."""
+def write_file(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Publish `data` as `path` (parents are made). Raises `StoreFull`, `StoreReadOnly`.
+
+    `durable=False` leaves out the flushes: for what is written anew by the next attempt if a power cut takes it.
+    """
 
     def write(temporary: Path) -> None:
         with open(temporary, "wb", buffering=0) as file:
@@ -25,22 +28,24 @@ def write_file(path: Path, data: bytes) -> None:
             while view:
                 view = view[file.write(view) :]
 
-    publish_file(path, write)
+    publish_file(path, write, durable=durable)
 
 
-def publish_file(path: Path, write: Callable[[Path], None]) -> None:
+def publish_file(path: Path, write: Callable[[Path], None], *, durable: bool = True) -> None:
     """Let `write` make a temporary file, then publish it as `path`. Nothing is left behind if it raises."""
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _temporary(path)
         try:
             write(temporary)
-            _sync(temporary)
+            if durable:
+                _sync(temporary)
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
+        if durable:
+            _sync(path.parent)
 
 
 def publish_directory(path: Path, write: Callable[[Path], None]) -> None:

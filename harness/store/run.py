@@ -45,7 +45,7 @@ class RunDir:
         """Publish `config.yaml`, unless it says the same already."""
         path = self.path / layout.CONFIG
         if not path.exists() or path.read_text() != config_yaml:
-            atomic.write_file(path, config_yaml.encode())
+            atomic.write_file(path, config_yaml.encode(), durable=False)  # every attempt compares it
 
     def config(self) -> str:
         """The text of `config.yaml`."""

@@ -79,7 +79,8 @@ class Attempt:
             }
             manifest["attempts"].append(_new_record(int(path.name), environment))
             run.write_config(spec.config_yaml)
-            write_file(path / layout.ENVIRONMENT, _environment_record(provenance, environment))
+            record = _environment_record(provenance, environment)
+            write_file(path / layout.ENVIRONMENT, record, durable=False)
             run.write_manifest(manifest)
         except BaseException:
             lease.release()

@@ -93,7 +93,10 @@ def test_a_job_that_has_to_leave_checkpoints_requeues_and_resumes(tmp_path, spec
     if how == "time limit":  # Slurm sends this signal `grace_seconds` before the limit
         subprocess.run(["scancel", "--signal=USR2", *jobs()], check=True)
     else:
-        subprocess.run(["sbatch", "--partition=high", "--exclusive", "--wrap", "sleep 1"], check=True)
+        subprocess.run(
+            ["sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"],
+            check=True,
+        )
     wait_until(lambda: statuses(store, specs[:1]) == ["interrupted"], 60)
     step = store.run(specs[0].run_id).checkpoints()[-1][0]
     wait_until(lambda: statuses(store, specs[:1]) == ["finished"], REQUEUE_SECONDS)

@@ -1,0 +1,312 @@
+"""The verbs over a store of finished, failed and running runs: what they show, what they change, how they refuse."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.cli import main
+from harness.commands.plan import power_lines
+from harness.compose import compose_run
+from harness.cost import History
+from harness.identity import arm_id
+from harness.match import STEP_LIMIT_FACTOR
+from harness.plan import Plan, RunSpec, plan_experiment
+from harness.store import ResultStore
+
+EXPERIMENT = "experiment=clip_lr_grid"
+GRID = 12
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    return ResultStore(tmp_path / "results")
+
+
+def overrides(store: ResultStore, *more: str) -> list[str]:
+    return [EXPERIMENT, "experiment.seeds=[0,1,2]", f"runtime.results={store.root}", *more]
+
+
+def finish(
+    store: ResultStore, spec: RunSpec, accuracy: float = 0.5, status: str = "finished", tokens: int = 1000
+) -> None:
+    """A run as a supervisor leaves it: 100 seconds, 60 steps."""
+    run = store.run(spec.run_id)
+    times = {"started_at": "2026-01-01T00:00:00+00:00", "ended_at": "2026-01-01T00:01:40+00:00"}
+    attempt = {"index": 0, **times, "outcome": status, "exit_code": 0, "host": "h", "pid": 1, "gpus": 0}
+    manifest = {
+        "arm_id": spec.arm_id,
+        "seed": spec.seed,
+        "status": status,
+        "labels": dict(spec.labels),
+        "attempts": [attempt],
+        "provenance": {"git_commit": "abc", "packages": {"torch": "2.13.0"}},
+        "error": "exit code 1; boom" if status == "failed" else None,
+    }
+    run.create(spec.config_yaml, manifest)
+    run.append_step(
+        {"step": 60, "generated_tokens_total": tokens, "seconds_total": 90.0, "seconds_evaluate": 10.0}
+    )
+    run.write_samples("arithmetic_heldout", 1, 60, samples(accuracy))
+    run.publish_checkpoint(60, lambda folder: (folder / "state").write_text("x" * 1000) and None)
+
+
+def samples(accuracy: float) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "problem_id": [f"p{index}" for index in range(100)],
+            "sample_index": 0,
+            "sampling_seed": 1,
+            "max_response_tokens": 32,
+            "response_tokens": 5,
+            "finish_reason": "stop",
+            "answer": "1",
+            "correct": [index < round(100 * accuracy) for index in range(100)],
+            "verdict": "right",
+            "method": "integer",
+            "entropy_sum_nats": 1.5,
+            "log_prob_sum": -2.5,
+            "response": "r",
+        }
+    )
+
+
+def plan(store: ResultStore, *more: str) -> Plan:
+    return plan_experiment(overrides(store, *more))
+
+
+# ---- plan --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_grid_is_every_combination_against_the_base(store):
+    arms = plan(store).arms
+    assert len(arms) == GRID
+    base = [planned.arm for planned in arms if planned.arm.parent is None]
+    assert [arm.name for arm in base] == ["clip_high=0.2_learning_rate=0.0002"]
+    record = plan(store).record()["arms"]
+    assert record[0]["changes"] == {"optimizer.learning_rate": [0.0002, 0.0001]}
+    assert len({arm["arm_id"] for arm in record}) == GRID
+
+
+def test_plan_tells_status_cost_and_power_and_runs_nothing(store, capsys):
+    specs = plan(store).arms[0].runs
+    for seed, accuracy in ((0, 0.50), (1, 0.54)):
+        finish(store, specs[seed], accuracy)
+    before = sorted(store.root.rglob("*"))
+    assert main(["plan", *overrides(store)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "36 runs, 2 finished, 34 to run" in text
+    assert "2 finished, 1 new" in text
+    assert "expected for 34 of them" in text
+    assert "similar runs (2), this arm (2)" in text
+    assert "34.0k generated tokens" in text
+    assert "3 seeds resolve a difference of" in text
+    assert "taken as unpaired" in text
+    assert sorted(store.root.rglob("*")) == before
+
+
+def test_cost_of_other_arms_comes_from_runs_of_the_same_class(store):
+    planned = plan(store).arms
+    finish(store, planned[0].runs[0])
+    history = History(store)
+    cost = history.expect(planned[5].config, arm_id(planned[5].config))
+    assert (cost.seconds, cost.generated_tokens, cost.gpu_hours) == (100.0, 1000.0, 0.0)
+    twice = compose_run(["training.steps=120"])
+    assert history.expect(twice, "other").seconds == 200.0
+    budget = compose_run(["training.generated_tokens=500"])
+    assert history.expect(budget, "other").generated_tokens == 500.0
+    assert history.expect(compose_run(["algorithm.responses_per_prompt=4"]), "other") is None
+
+
+def test_power_prefers_paired_differences_and_says_so(store):
+    planned = {one.arm.name: one for one in plan(store).arms}
+    base = planned["clip_high=0.2_learning_rate=0.0002"]
+    other = planned["clip_high=0.28_learning_rate=0.0002"]
+    for seed, (a, b) in enumerate(((0.50, 0.55), (0.40, 0.46), (0.60, 0.67))):
+        finish(store, base.runs[seed], a)
+        finish(store, other.runs[seed], b)
+    text = "\n".join(power_lines(plan(store), store))
+    assert "seeds differ by 1.0 points (standard deviation, paired differences of 1 comparison" in text
+    assert "3 seeds resolve a difference of 3.3 points or more" in text  # t with 2 degrees of freedom, sd 1.0
+    assert "5 points: 3" in text
+
+
+# ---- match -------------------------------------------------------------------------------------------------------------
+
+
+def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store):
+    waiting = plan(store, "match=tokens")
+    assert waiting.waits_for == waiting.arms[0].arm.name
+    assert [spec.run_id for spec in waiting.specs] == [s.run_id for s in plan(store).arms[0].runs.values()]
+    for seed, tokens in ((0, 900), (1, 1000), (2, 1100)):
+        finish(store, waiting.arms[0].runs[seed], tokens=tokens)
+    matched = plan(store, "match=tokens")
+    assert matched.waits_for is None
+    training = matched.arms[1].config.training
+    assert (training.generated_tokens, training.steps) == (1000, 60 * STEP_LIMIT_FACTOR)
+    assert (
+        matched.arms[0].config.training.generated_tokens is None
+    )  # the reference keeps its steps, and its runs
+    assert len(matched.specs) == 3 * GRID
+
+
+def test_matched_seconds_leave_out_evaluation(store):
+    for spec in plan(store).arms[0].runs.values():
+        finish(store, spec)
+    assert plan(store, "match=seconds").arms[1].config.training.seconds == 80.0
+
+
+def test_an_explicit_budget_holds_for_every_arm(store):
+    matched = plan(store, "match=tokens", "experiment.match_budget=5000")
+    assert {planned.config.training.generated_tokens for planned in matched.arms} == {5000}
+
+
+# ---- show, diff, clean, retry, stop ----------------------------------------------------------------------------------------
+
+
+def test_show_and_diff_name_what_differs(store, capsys):
+    first, second = plan(store).arms[0].runs[0], plan(store).arms[4].runs[0]
+    finish(store, first, 0.5)
+    finish(store, second, 0.6)
+    assert main(["show", first.run_id[:8], f"runtime.results={store.root}"]) == 0
+    text = capsys.readouterr().out
+    assert "optimizer.learning_rate" in text
+    assert "packages.torch" in text
+    assert "avg on arithmetic_heldout, cap 32, step 60" in text
+    assert main(["diff", first.run_id, second.run_id[:6], f"runtime.results={store.root}"]) == 1
+    text = capsys.readouterr().out
+    assert "provenance: the same" in text
+    assert "algorithm.surrogate.clip_high" in text
+    assert main(["diff", first.run_id, first.run_id, f"runtime.results={store.root}"]) == 0
+
+
+def test_an_unknown_run_is_one_line(store, capsys):
+    assert main(["show", "abcd", f"runtime.results={store.root}"]) == 2
+    assert "no run in" in capsys.readouterr().err
+
+
+def test_clean_shows_asks_and_never_touches_finished_results(store, capsys, monkeypatch):
+    done, failed = plan(store).arms[0].runs[0], plan(store).arms[1].runs[0]
+    finish(store, done)
+    finish(store, failed, status="failed")
+    root = f"runtime.results={store.root}"
+    kept = [store.run(done.run_id).path / name for name in ("metrics.jsonl", "manifest.json", "samples")]
+    assert main(["clean", root]) == 0
+    assert "could remove 1 directory" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert main(["clean", "--checkpoints", "--unfinished", root]) == 0
+    assert "nothing removed" in capsys.readouterr().out
+    assert store.run(failed.run_id).exists()
+    with store.run(failed.run_id).lock():  # someone took it up meanwhile
+        assert main(["clean", "--unfinished", "--yes", root]) == 0
+    assert store.run(failed.run_id).exists()
+    assert main(["clean", "--checkpoints", "--unfinished", "--yes", root]) == 0
+    assert not store.run(failed.run_id).exists()
+    assert store.run(done.run_id).checkpoints() == []
+    assert all(path.exists() for path in kept)
+    assert len(store.run(done.run_id).samples("arithmetic_heldout", 60)) == 100
+
+
+def test_nothing_to_retry_or_to_stop_is_said(store, capsys):
+    finish(store, plan(store).arms[0].runs[0])
+    assert main(["retry", f"runtime.results={store.root}"]) == 0
+    assert main(["stop", f"runtime.results={store.root}"]) == 0
+    text = capsys.readouterr().out
+    assert "nothing failed or was interrupted" in text
+    assert "nothing is running" in text
+
+
+def test_retry_takes_the_failed_run_with_the_runtime_of_today(store, monkeypatch, capsys):
+    spec = plan(store).arms[0].runs[0]
+    finish(store, spec, status="failed")
+    finish(store, plan(store).arms[0].runs[1])
+    seen = {}
+
+    def fake(config, work, progress):
+        from harness.supervise import Summary
+
+        seen["specs"] = work.specs
+        return Summary(finished=[one.run_id for one in work.specs])
+
+    monkeypatch.setattr("harness.launch.local.launch", fake)
+    assert main(["retry", f"runtime.results={store.root}", "runtime.micro_batch_tokens=512"]) == 0
+    (retried,) = seen["specs"]
+    assert retried.run_id == spec.run_id
+    assert "micro_batch_tokens: 512" in retried.config_yaml
+    assert "1 finished" in capsys.readouterr().out
+
+
+# ---- one clear line ------------------------------------------------------------------------------------------------------
+
+
+def test_a_store_of_a_newer_version_is_one_line(store, capsys):
+    folder = store.root / "experiments" / "clip_lr_grid"
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps({"schema_version": 99}))
+    assert main(["status", EXPERIMENT, f"runtime.results={store.root}"]) == 2
+    error = capsys.readouterr().err
+    assert "newer version" in error
+    assert error.count("\n") == 1
+
+
+def test_a_full_disk_is_one_line_and_code_two(tmp_path):
+    """A file system of a few pages: the real system's error, in the real command."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    mount = tmp_path / "small"
+    mount.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(mount)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("cannot mount a small file system here")
+    try:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "harness",
+                "run",
+                "algorithm=grpo",
+                f"runtime.results={mount / 'results'}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            cwd=Path(__file__).parents[2],
+        )
+    finally:
+        subprocess.run(["umount", str(mount)], check=False)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if line.startswith("harness run:")]
+    assert len(lines) == 1
+    assert "no space left" in lines[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_read_only_store_is_one_line(tmp_path, capsys, monkeypatch):
+    from harness.store import StoreReadOnly
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreReadOnly("cannot write results/x (Read-only file system); make it writable")
+
+    monkeypatch.setattr("harness.store.atomic.write_file", refuse)
+    assert main(["run", "algorithm=grpo", f"runtime.results={tmp_path / 'r'}"]) == 2
+    error = capsys.readouterr().err
+    assert "harness run: cannot write" in error
+
+
+def test_doctor_finds_a_usable_store(store, capsys):
+    assert main(["doctor", f"runtime.results={store.root}"]) == 0
+    text = capsys.readouterr().out
+    assert "writable, has file locks" in text
+    assert "rlvr-harness[" in text or "submitit" in text

@@ -1,0 +1,118 @@
+"""The real command over a small real sweep, killed at random moments: the tables are those of an undisturbed sweep, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.store import ResultStore
+
+SMALL = [
+    "model.warmup.steps=40",
+    "task.problems=64",
+    "evaluation.benchmarks.arithmetic_heldout.problems=6",
+    "evaluation.samples_per_problem=4",
+    "sampling.max_response_tokens=12",
+    "algorithm.prompts_per_step=8",
+    "algorithm.responses_per_prompt=4",
+    "algorithm.updates_per_step=4",
+    "training.evaluate_every=2",
+    "training.steps=4",
+    "runtime.checkpoint_every=1",
+    "runtime.linear_kernel=torch",
+    "runtime.device=cpu",
+    "runtime.workers=2",
+]
+SWEEP = ["run", "-m", "algorithm=grpo,dapo", "seed=0,1", *SMALL]
+
+
+def start(results: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness", *arguments, f"runtime.results={results}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def finish(results: Path, *arguments: str) -> str:
+    process = start(results, *arguments)
+    output, _ = process.communicate(timeout=280)
+    assert process.returncode == 0, output
+    return output
+
+
+def tables(results: Path) -> dict[str, bytes]:
+    """Everything in the answer that does not tell the time or the place."""
+    (experiment,) = (results / "experiments").iterdir()
+    found = {
+        str(path.relative_to(experiment)): path.read_bytes()
+        for path in sorted((experiment / "tables").rglob("*"))
+        if path.suffix in (".csv", ".md", ".tex") and "cost" not in path.name
+    }
+    assert found
+    return found
+
+
+def workers(results: Path) -> list[int]:
+    store = ResultStore(results)
+    holders = [store.run(run_id).worked_on_by() for run_id in store.run_ids()]
+    return [holder.pid for holder in holders if holder is not None and holder.pid is not None]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Path:
+    results = tmp_path_factory.mktemp("undisturbed")
+    finish(results, *SWEEP)
+    return results
+
+
+def samples(results: Path) -> dict[str, list]:
+    store = ResultStore(results)
+    frames = {run_id: store.samples([run_id], "arithmetic_heldout") for run_id in store.run_ids()}
+    return {run_id: frame.to_dict("list") for run_id, frame in frames.items()}
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.slow)])
+def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undisturbed, kills):
+    chance = random.Random(kills)
+    done: dict[str, str] = {}
+    for _ in range(kills):
+        process = start(tmp_path, *SWEEP)
+        time.sleep(chance.uniform(4, 14))
+        if process.poll() is None:
+            if chance.random() < 0.5:
+                for pid in workers(tmp_path)[:1]:
+                    os.kill(pid, signal.SIGKILL)
+            if chance.random() < 0.8:
+                process.kill()
+        process.communicate(timeout=280)
+        store = ResultStore(tmp_path)
+        assert store.problems() == []
+        for run_id, ended in done.items():  # what was finished is not touched again
+            assert store.run(run_id).manifest()["attempts"][-1]["ended_at"] == ended
+        for run_id in store.run_ids():
+            manifest = store.run(run_id).manifest()
+            if manifest["status"] == "finished":
+                done[run_id] = manifest["attempts"][-1]["ended_at"]
+    finish(tmp_path, *SWEEP)
+    assert samples(tmp_path) == samples(undisturbed)
+    assert tables(tmp_path) == tables(undisturbed)
+
+
+def test_two_commands_at_once_share_the_work(tmp_path, undisturbed):
+    both = [start(tmp_path, *SWEEP, "runtime.workers=1") for _ in range(2)]
+    outputs = [process.communicate(timeout=280)[0] for process in both]
+    assert all(process.returncode in (0, 75) for process in both), outputs
+    store = ResultStore(tmp_path)
+    assert [len(store.run(run_id).manifest()["attempts"]) for run_id in store.run_ids()] == [1] * 4
+    finish(tmp_path, *SWEEP)
+    assert tables(tmp_path) == tables(undisturbed)
