@@ -29,7 +29,6 @@ class Config:
         gpus: GPUs of a job; 0: what its runs at once need (`runtime.gpus_per_run`) unless device=cpu.
         cpus: cores of a job; 0: `runtime.threads` for each of its runs at once.
         memory_gib: memory of a job; 0: the cluster's default.
-        nodes: nodes of a job; more than one only for a run that is itself distributed.
         grace_seconds: how long before the time limit a job is told.
         setup: shell lines before the job, for example to load modules.
         additional: further sbatch options by name.
@@ -47,13 +46,12 @@ class Config:
     gpus: int = 0
     cpus: int = 0
     memory_gib: int = 0
-    nodes: int = 1
     grace_seconds: int = 120
     setup: list[str] = field(default_factory=list)
     additional: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for key in ("runs_per_job", "jobs", "minutes", "nodes"):
+        for key in ("runs_per_job", "jobs", "minutes"):
             require_range(f"runtime.launcher.{key}", getattr(self, key), 1)
 
 
@@ -85,7 +83,7 @@ def parameters(config: Config, runtime: RuntimeConfig, name: str) -> dict[str, A
     return {
         "name": name,
         "timeout_min": config.minutes,
-        "nodes": config.nodes,
+        "nodes": 1,
         "tasks_per_node": 1,
         "cpus_per_task": config.cpus or runtime.threads * at_once,
         "slurm_array_parallelism": config.jobs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,6 +47,21 @@ class ResultStore:
         columns = ["run_id", "arm_id", "seed", "status", "labels", "attempts"]
         frame = pd.DataFrame.from_records([found for _, found in self._scan() if isinstance(found, dict)])
         return frame.reindex(columns=[*columns, *(name for name in frame.columns if name not in columns)])
+
+    def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
+        """What made each run: columns run_id, code (hash of the sources, else commit and diff) and packages (hash of all versions).
+
+        Rows of a table whose values differ were not made by the same program. Empty strings where the manifest does not say.
+        """
+        rows = []
+        for run_id in run_ids:
+            provenance = (self.run(run_id).manifest() or {}).get("provenance", {})
+            commit = [provenance.get("git_commit"), provenance.get("git_dirty_hash")]
+            code = provenance.get("code_hash") or "+".join(str(part) for part in commit if part)
+            packages = json.dumps(provenance.get("packages", {}), sort_keys=True)
+            digest = hashlib.sha256(packages.encode()).hexdigest()[:16] if packages != "{}" else ""
+            rows.append({"run_id": run_id, "code": code, "packages": digest})
+        return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages"])
 
     def steps(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """The metrics of several runs with `run_id` as first column; runs without steps have no rows."""

@@ -188,6 +188,20 @@ def test_show_and_diff_name_what_differs(store, capsys):
     assert main(["diff", first.run_id, first.run_id, f"runtime.results={store.root}"]) == 0
 
 
+def test_the_store_says_which_runs_other_code_or_packages_made(store):
+    specs = list(plan(store).arms[0].runs.values())
+    for spec in specs:
+        finish(store, spec)
+    changed = store.run(specs[2].run_id)
+    changed.write_manifest(
+        changed.manifest() | {"provenance": {"git_commit": "abc", "packages": {"torch": "2.12.0"}}}
+    )
+    made = store.made_by([spec.run_id for spec in specs])
+    assert list(made["code"]) == ["abc"] * 3
+    assert made["packages"].nunique() == 2
+    assert made["packages"][0] == made["packages"][1]
+
+
 def test_an_unknown_run_is_one_line(store, capsys):
     assert main(["show", "abcd", f"runtime.results={store.root}"]) == 2
     assert "no run in" in capsys.readouterr().err
