@@ -4,7 +4,7 @@ harness evaluate model=Qwen/Qwen2.5-Math-1.5B benchmark=aime24,math500 [evaluati
 harness evaluate model=RUN_ID@0,RUN_ID                a run before and after RL, under the run's own protocol
 harness evaluate samples=FILE.jsonl out=DIR [extraction=any] [ks=[1,4,16]]
 harness evaluate regrade=RESULT verifier=any          grade stored samples again and print what changed
-harness evaluate check benchmark=aime24 task=gsm8k_train     golds, duplicates and overlap
+harness evaluate check benchmark=aime24 task=gsm8k_train [out=DIR]    golds, duplicates, overlap; out= keeps the data as JSONL
 
 Models are Hugging Face ids (ORG/NAME[@REVISION]), folders, or runs (RUN_ID, RUN_ID@0). Presets of the protocol: evaluation=dapo (default),
 dr_grpo, olmo3, sober_reasoning, deepseekmath, open_r1; any key can be overridden (evaluation.samples_per_problem=8
@@ -139,19 +139,33 @@ def evaluate_models(items: Sequence[str]) -> int:
 
 
 def check(items: Sequence[str]) -> int:
-    """`check [benchmark=x,y] [task=NAME] [data.path=DIR]`: exit code 1 where something was found."""
+    """`check [benchmark=x,y] [task=NAME] [data.path=DIR] [out=DIR]`: exit code 1 where something was found."""
     from harness.data.hygiene import report
-    from harness.evaluation.protocol import protocol_config
+    from harness.evaluation.protocol import benchmarks_of, task_config
 
     own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, "evaluate check")
     request = _request(own, [item for item in items if item.partition("=")[0] not in _OWN])
-    config = protocol_config(request, [])
-    trains = any(item.startswith("task") for item in request.overrides)
-    findings = report(config.evaluation.benchmarks, config.task if trains else None)
+    task = task_config(request)
+    sets = {} if task is not None and not request.names_a_protocol else benchmarks_of(request)
+    findings = report(sets, task)
     for finding in findings:
         print(finding)
-    print(f"{len(findings)} findings in {', '.join(config.evaluation.benchmarks)}")
+    print(f"{len(findings)} findings in {', '.join([*sets, *(['the training task'] if task else [])])}")
+    if "out" in own:
+        export([*sets.values(), *([task] if task else [])], Path(str(own["out"])))
     return 1 if findings else 0
+
+
+def export(configs: Sequence[Any], out: Path) -> None:
+    """Write the datasets among `configs` as `OUT/<name>.jsonl`, for `data.path=` and for machines without network."""
+    from harness.benchmarks.dataset import load_records
+    from harness.data.records import write_jsonl
+
+    for config in configs:
+        if config.kind == "dataset":
+            records, _ = load_records(config)
+            write_jsonl(out / f"{config.name}.jsonl", records)
+            print(f"{len(records)} problems: {out / f'{config.name}.jsonl'}")
 
 
 def draw(result: Path) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.config_error import ConfigError
+from harness.store.atomic import write_file
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -55,6 +56,12 @@ def read_jsonl(path: Path) -> list[Record]:
         seen.add(record.id)
         records.append(record)
     return records
+
+
+def write_jsonl(path: Path, records: Iterable[Record]) -> None:
+    """Publish records as a file that `read_jsonl` reads."""
+    lines = (json.dumps(asdict(record), ensure_ascii=False) for record in records)
+    write_file(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def read_hub(source: str, subset: str | None, split: str, revision: str | None) -> Iterator[dict[str, Any]]:

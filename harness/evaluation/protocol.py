@@ -12,9 +12,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness.compose import compose_values, options
-from harness.config import RunConfig, load
+from harness.config import BENCHMARK, RunConfig, load
 from harness.config_error import ConfigError
-from harness.registry import nearest
+from harness.config_loader import load_dataclass
+from harness.registry import member, nearest
 from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
@@ -49,6 +50,15 @@ class Request:
         return bool(self.benchmarks or self.data or "evaluation" in map(_key, self.overrides))
 
 
+def task_config(request: Request) -> Any | None:
+    """The training problems that the request names (`task=NAME`), for checks; no model is involved."""
+    overrides = [item for item in request.overrides if _key(item).split(".")[0] == "task"]
+    if not overrides:
+        return None
+    values = compose_values(overrides)["task"]
+    return load_dataclass(member(BENCHMARK, values["kind"]).Config, values, "task")
+
+
 def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
     """The configuration whose sections `evaluation`, `verifier`, `engine` and `runtime` an evaluation uses.
 
@@ -71,6 +81,11 @@ def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:
         values["sampling"]["max_response_tokens"], max(caps, default=1)
     )
     return load(values)
+
+
+def benchmarks_of(request: Request) -> dict[str, Any]:
+    """The benchmarks that a request without runs names. Raises `ConfigError`."""
+    return protocol_config(request, []).evaluation.benchmarks
 
 
 def _of_run(request: Request, run: RunDir) -> dict[str, Any]:
@@ -96,7 +111,7 @@ def _of_request(request: Request) -> dict[str, Any]:
     given = set(map(_key, request.overrides))
     defaults = {"evaluation": PRESET, "verifier": _VERIFIER}
     overrides = [f"{group}={name}" for group, name in defaults.items() if group not in given]
-    overrides += request.overrides
+    overrides += [item for item in request.overrides if _key(item).split(".")[0] != "task"]
     preset = compose_values(overrides)["evaluation"]["benchmarks"]
     names = request.benchmarks
     added = [name for name in names if name not in preset]

@@ -16,7 +16,8 @@ from harness.benchmarks._templates import TEMPLATES, template
 from harness.compose import compose_run, options
 from harness.config_error import ConfigError
 from harness.data.duplicates import deduplicate
-from harness.data.records import Record
+from harness.data.records import Record, read_jsonl, write_jsonl
+from harness.evaluation.protocol import Request, task_config
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
 EVALUATION_SETS = [name for name in options("benchmark") if not name.startswith(("arithmetic", "reasoning"))]
@@ -47,6 +48,12 @@ def benchmark_config(name: str) -> dataset.Config:
     return config
 
 
+def training_set(name: str) -> dataset.Config:
+    config = task_config(Request(overrides=[f"task={name}"]))
+    assert isinstance(config, dataset.Config)
+    return config
+
+
 @pytest.mark.parametrize("name", EVALUATION_SETS)
 def test_a_benchmark_file_names_itself_and_pins_a_commit(name: str) -> None:
     config = benchmark_config(name)
@@ -58,8 +65,9 @@ def test_a_benchmark_file_names_itself_and_pins_a_commit(name: str) -> None:
 
 @pytest.mark.parametrize("name", TRAINING_SETS)
 def test_a_training_set_is_deduplicated_and_pinned(name: str) -> None:
-    config = compose_run([f"task={name}"]).task
+    config = training_set(name)
     assert (config.name, config.deduplicate) == (name, True)
+    assert config.revision is not None
     assert len(config.revision) == 40
 
 
@@ -98,6 +106,12 @@ def test_a_repeated_id_and_a_missing_file_are_errors(tmp_path: Path) -> None:
         dataset.load(dataset.Config(path=str(tmp_path / "nowhere.jsonl")))
 
 
+def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
+    records = [Record("a/0", "Où? \u2028 $\\frac12$", "1/2"), Record("a/1", "Two", "2")]
+    write_jsonl(tmp_path / "a.jsonl", records)
+    assert read_jsonl(tmp_path / "a.jsonl") == records
+
+
 def test_the_hub_is_read_at_the_pinned_commit_and_gsm8k_golds_are_what_follows_the_marker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,7 +137,7 @@ def test_dapo_prompts_lose_their_instructions_and_are_kept_once_without_conflict
         row("Pick one.", "4"),
     ]
     fake_hub(monkeypatch, rows)
-    config = compose_run(["task=dapo_math_17k"]).task
+    config = training_set("dapo_math_17k")
     records, report = dataset.load_records(config)
     assert [(record.id, record.problem) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]
     assert (report.rows, report.distinct) == (4, 2)
