@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from harness import __version__
 from harness.config_error import ConfigError
@@ -21,25 +21,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
         print(f"harness: no verb {arguments[0]!r}{nearest(arguments[0], list(verbs))}", file=sys.stderr)
         return 2
+    if arguments and arguments[0] in verbs:
+        verb = arguments[0]
+        module = member(_FAMILY, verb)
+        parser = _verb_parser(verb, (module.__doc__ or "").strip())
+        module.arguments(parser)
+        # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`.
+        options = parser.parse_intermixed_args(arguments[1:])
+    else:
+        _overview(verbs).parse_args(arguments)
+        return 2
+    try:
+        return int(module.run(options))
+    except (ConfigError, StoreError) as error:
+        print(f"harness {verb}: {error}", file=sys.stderr)
+        return 2
+
+
+def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"harness {verb}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def _overview(verbs: Iterable[str]) -> argparse.ArgumentParser:
+    """What `harness --help` shows: every verb with its first line. Only this imports all of them."""
     parser = argparse.ArgumentParser(prog="harness", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--version", action="version", version=__version__)
     subparsers = parser.add_subparsers(dest="verb", required=True, metavar="verb")
-    # Only the verb that runs is imported; the overview needs all of them.
-    wanted = [arguments[0]] if arguments and arguments[0] in verbs else sorted(verbs)
-    for verb in wanted:
-        module = member(_FAMILY, verb)
-        description = (module.__doc__ or "").strip()
-        sub = subparsers.add_parser(
-            verb,
-            help=description.splitlines()[0],
-            description=description,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.arguments(sub)
-        sub.set_defaults(run=module.run)
-    options = parser.parse_args(arguments)
-    try:
-        return int(options.run(options))
-    except (ConfigError, StoreError) as error:
-        print(f"harness {options.verb}: {error}", file=sys.stderr)
-        return 2
+    for verb in sorted(verbs):
+        description = (member(_FAMILY, verb).__doc__ or "").strip()
+        subparsers.add_parser(verb, help=description.splitlines()[0])
+    return parser

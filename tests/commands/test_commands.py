@@ -261,6 +261,11 @@ def test_retry_takes_the_failed_run_with_the_runtime_of_today(store, monkeypatch
 # ---- one clear line ------------------------------------------------------------------------------------------------------
 
 
+def test_flags_may_stand_between_overrides(store, capsys):
+    assert main(["clean", f"runtime.results={store.root}", "--yes", "runtime.workers=1"]) == 0
+    assert "could remove" in capsys.readouterr().out
+
+
 def test_a_store_of_a_newer_version_is_one_line(store, capsys):
     folder = store.root / "experiments" / "clip_lr_grid"
     folder.mkdir(parents=True)
