@@ -81,7 +81,7 @@ def samples(results: Path) -> dict[str, list]:
     return {run_id: frame.to_dict("list") for run_id, frame in frames.items()}
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(60, marks=pytest.mark.slow)])
 def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undisturbed, kills):
     chance = random.Random(kills)
     done: dict[str, str] = {}
@@ -108,6 +108,7 @@ def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undistu
     assert tables(tmp_path) == tables(undisturbed)
 
 
+@pytest.mark.slow
 def test_two_commands_at_once_share_the_work(tmp_path, undisturbed):
     both = [start(tmp_path, *SWEEP, "runtime.workers=1") for _ in range(2)]
     outputs = [process.communicate(timeout=280)[0] for process in both]
