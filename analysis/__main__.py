@@ -34,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--formats", default=FORMATS, help="comma-separated: pdf,svg,png; empty for none")
     options = parser.parse_args(arguments)
     try:
-        results = results_of(load_experiment(options.root, options.experiment))
+        curves = options.only not in ("table", "tables") or options.figures == "paper"
+        results = results_of(load_experiment(options.root, options.experiment, curves=curves))
     except (StoreError, PlanError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -90,6 +90,11 @@ def k_curve(n: int) -> list[int]:
     return default_ks(n)
 
 
+def table_ks(n: int) -> list[int]:
+    """The k worth a column: n/4 (Pass@k needs n >= 2k to be smooth) and n itself."""
+    return sorted({k for k in (n // 4, n) if k >= 2 and (k & (k - 1) == 0 or k == n)})
+
+
 def _samples(part: dict[str, NDArray[Any]], problems: int, verdict_names: tuple[str, ...]) -> Samples:
     counts = np.bincount(part["problem"], minlength=problems)
     return Samples(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells
+from analysis.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells, table_ks
 from analysis.checkpoint import CheckpointRule, parse_rule
 from analysis.logged import logged_cells
 from analysis.plan import Arm, Plan, parse_plan
@@ -62,8 +62,13 @@ class Experiment:
         return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
 
 
-def load_experiment(root: Path | str, name: str) -> Experiment:
+def load_experiment(root: Path | str, name: str, *, curves: bool = True) -> Experiment:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
+
+    Args:
+        root: results root.
+        name: of the experiment.
+        curves: Pass@k and Maj@k for every k that a figure draws; without, for those of a table only (faster).
 
     Raises:
         StoreError: if there is no such plan.
@@ -82,7 +87,7 @@ def load_experiment(root: Path | str, name: str) -> Experiment:
         try:
             logged = store.run(run_id).steps()
             steps.append(logged.assign(**labels))
-            reduced = _cells(store, run_id, plan) or logged_cells(logged, plan)
+            reduced = _cells(store, run_id, plan, curves) or logged_cells(logged, plan)
         except StoreError as error:
             notes.append(f"{where}: {error}")
             continue
@@ -118,7 +123,7 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     return states, notes
 
 
-def _cells(store: ResultStore, run_id: str, plan: Plan) -> dict[str, RunCells]:
+def _cells(store: ResultStore, run_id: str, plan: Plan, curves: bool) -> dict[str, RunCells]:
     run = store.run(run_id)
     found: dict[str, RunCells] = {}
     for benchmark in dict.fromkeys([plan.benchmark, plan.dev_benchmark]):
@@ -130,7 +135,8 @@ def _cells(store: ResultStore, run_id: str, plan: Plan) -> dict[str, RunCells]:
         samples = store.samples([run_id], benchmark, columns=SAMPLE_COLUMNS)
         largest = int(samples.groupby(["problem_id", "step", "max_response_tokens"]).size().max())
         wanted = {evaluated[0], *evaluated[-parse_rule(plan.checkpoint_rule).last :]}
-        found[benchmark] = run_cells(samples, {step: k_curve(largest) for step in wanted})
+        ks = k_curve(largest) if curves else table_ks(largest)
+        found[benchmark] = run_cells(samples, {step: ks for step in wanted})
     return found
 
 

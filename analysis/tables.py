@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from analysis.bootstrap import seed_bootstrap
+from analysis.cells import table_ks
 from analysis.designs import attribution_tables, grid_table, null_table
 from analysis.logged import TRAINING
 from analysis.plan import Arm, Plan
@@ -95,7 +96,7 @@ def answers_table(results: Results) -> Table:
     metrics = [
         Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100)
         for name in ("pass", "maj")
-        for k in _ks(n)
+        for k in table_ks(n)
     ]
     caps = [cap for cap in plan.caps if cap != plan.primary_cap]
     metrics += [Column(f"avg:{cap}", f"avg@{n} %, cap {cap}", scale=100) for cap in caps]
@@ -385,8 +386,3 @@ def _score_column(plan: Plan, key: str, header: str) -> Column:
 
 def _delta_column(plan: Plan, key: str, header: str) -> Column:
     return Column(key, header, digits=plan.digits, scale=plan.scale, signed=True, words=True)
-
-
-def _ks(n: int) -> list[int]:
-    """The k worth a column: n/4 (Pass@k needs n >= 2k to be smooth) and n itself."""
-    return sorted({k for k in (n // 4, n) if k >= 2 and (k & (k - 1) == 0 or k == n)})

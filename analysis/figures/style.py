@@ -118,9 +118,9 @@ def svg_bytes(figure: Figure) -> bytes:
 
 def _settle(figure: Figure) -> None:
     """Lay out once, not per format; the second pass is for the tick labels, which the first one moves."""
-    figure.draw_without_rendering()
     engine = figure.get_layout_engine()
     if engine is not None:
+        engine.execute(figure)
         engine.execute(figure)
     figure.set_layout_engine("none")
 
