@@ -60,7 +60,8 @@ def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     algorithm = config.algorithm
     surrogate = algorithm.surrogate
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
-    if algorithm.source.kind == "initial_policy" or not one_update:
+    stale = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus == "carry"
+    if algorithm.source.kind == "initial_policy" or stale or not one_update:
         return
     clip = surrogate.kind == "ppo_clip" and (
         surrogate.clip_high != surrogate.clip_low or surrogate.dual_clip is not None
@@ -222,6 +223,11 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fin
         )
 
 
+_RATIO_KEYS = {"algorithm.importance_ratio"} | {
+    f"algorithm.surrogate.{name}" for name in ("clip_low", "clip_high", "dual_clip", "cap_min", "cap_max")
+}
+
+
 def _inert(key: str, config: RunConfig) -> bool:
     """Whether a key cannot matter in this configuration."""
     algorithm = config.algorithm
@@ -245,7 +251,7 @@ def _inert(key: str, config: RunConfig) -> bool:
     if key == "algorithm.dead_groups.metric":
         return algorithm.dead_groups.policy == "keep"
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
-    if key.startswith("algorithm.surrogate.c") or key == "algorithm.importance_ratio":
+    if key in _RATIO_KEYS:
         return one_update and algorithm.source.kind != "initial_policy"
     return key == "algorithm.engine_correction.cap" and algorithm.engine_correction.kind == "none"
 

@@ -11,6 +11,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.config_checks import check_combinations
 from harness.config_error import ConfigError, require, require_range
 from harness.config_loader import load_dataclass
 from harness.registry import member
@@ -45,7 +46,7 @@ class OverlongConfig:
         policy: score (as the verifier says), mask (no loss on truncated responses), soft (length penalty), mask_and_soft.
         buffer_fraction: the soft penalty ramps from 0 to `penalty` over the last fraction of the cap (DAPO Eq. 13: L_cache / L_max).
         penalty: full penalty at the cap, a positive number.
-        shape: additive (reward - penalty·ramp, DAPO) or multiplicative (reward · (1 - ramp), as one text tells it).
+        shape: additive (reward - penalty·ramp, DAPO) or multiplicative (reward · max(0, 1 - penalty·ramp), as one text tells it).
         statistics: keep or exclude masked responses in the group's mean and standard deviation.
     """
 
@@ -171,7 +172,7 @@ class AlgorithmConfig:
 
 @dataclass
 class OptimizerConfig:
-    """AdamW. `warmup_steps` counts rollout steps (linear from 1/warmup); `max_gradient_norm` clips the global norm."""
+    """AdamW. `warmup_steps` counts rollout steps (linear from 1/warmup); `max_gradient_norm` clips the global norm (1e9: never)."""
 
     learning_rate: float = 2e-4
     beta1: float = 0.9
@@ -185,6 +186,10 @@ class OptimizerConfig:
         require_range("optimizer.learning_rate", self.learning_rate, 0.0)
         require_range("optimizer.warmup_steps", self.warmup_steps, 0)
         require_range("optimizer.max_gradient_norm", self.max_gradient_norm, 1e-9)
+        for key in ("beta1", "beta2"):
+            require_range(f"optimizer.{key}", getattr(self, key), 0.0, 1.0)
+        for key in ("epsilon", "weight_decay"):
+            require_range(f"optimizer.{key}", getattr(self, key), 0.0)
 
 
 @dataclass
@@ -208,7 +213,7 @@ class VerifierSection:
     """Which shapes of answer count: `extraction` boxed, answer_line or any; `answer_must_end`: nothing may follow the answer."""
 
     extraction: str = "boxed"
-    answer_must_end: bool = False
+    answer_must_end: bool = True
 
     def __post_init__(self) -> None:
         require("verifier.extraction", self.extraction, ("boxed", "answer_line", "any"))
@@ -225,14 +230,17 @@ class TrainingConfig:
         evaluate_every: rollout steps between evaluations; step 0 and the last step are always evaluated.
     """
 
-    steps: int = 100
+    steps: int = 60
     generated_tokens: int | None = None
     seconds: float | None = None
-    evaluate_every: int = 25
+    evaluate_every: int = 20
 
     def __post_init__(self) -> None:
         require_range("training.steps", self.steps, 0)
         require_range("training.evaluate_every", self.evaluate_every, 1)
+        for key in ("generated_tokens", "seconds"):
+            if getattr(self, key) is not None:
+                require_range(f"training.{key}", getattr(self, key), 1e-9)
 
 
 @dataclass
@@ -257,6 +265,8 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         require_range("evaluation.samples_per_problem", self.samples_per_problem, 1)
+        require_range("evaluation.temperature", self.temperature, 0.0)
+        require_range("evaluation.top_p", self.top_p, 1e-6, 1.0)
         if not self.caps or min(self.caps) < 1:
             raise ConfigError(f"evaluation.caps={self.caps} must list at least one positive token cap")
 
@@ -269,7 +279,7 @@ class RuntimeConfig:
         results: root of the result store.
         workers: runs at once on this machine; 0: as many as cores (or GPUs).
         threads: torch threads a run.
-        device: cpu, cuda or auto.
+        device: cpu, cuda or auto, for `harness evaluate`. Training runs on the CPU in this version and refuses cuda.
         linear_kernel: auto (probed once per machine), torch or onednn.
         rollout_rows: responses decoded together.
         micro_batch_tokens: padded tokens at most in one forward and backward.
@@ -288,7 +298,7 @@ class RuntimeConfig:
     threads: int = 1
     device: str = "auto"
     linear_kernel: str = "auto"
-    rollout_rows: int = 512
+    rollout_rows: int = 1024
     micro_batch_tokens: int = 2048
     checkpoint_every: int = 25
     keep_checkpoints: int = 1
@@ -328,48 +338,6 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_combinations(self)
-
-
-def check_combinations(config: RunConfig) -> None:
-    """Refuse what cannot run or cannot mean what it says; each message names the keys and the fix."""
-    algorithm = config.algorithm
-    if algorithm.dead_groups.policy == "refill" and algorithm.responses_per_prompt < 2:
-        raise ConfigError(
-            "algorithm.dead_groups.policy=refill needs algorithm.responses_per_prompt >= 2: a group of one is always dead"
-        )
-    if (
-        algorithm.overlong.shape == "multiplicative"
-        and algorithm.overlong.punishes
-        and algorithm.reward.wrong < 0
-    ):
-        raise ConfigError(
-            "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong would *raise* the reward of long "
-            "wrong answers; use shape=additive or reward.wrong=0"
-        )
-    if algorithm.surrogate.kind == "best_worst_dpo" and (
-        algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean"
-    ):
-        raise ConfigError(
-            "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
-            "algorithm.aggregation=response_mean"
-        )
-    if (
-        algorithm.advantage.kind == "decoupled"
-        and algorithm.overlong.punishes
-        and algorithm.overlong.shape != "additive"
-    ):
-        raise ConfigError(
-            "algorithm.advantage=decoupled normalises the addends of the reward; use algorithm.overlong.shape=additive"
-        )
-    if algorithm.source.kind != "policy" and algorithm.dead_groups.policy == "refill":
-        raise ConfigError(
-            f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
-        )
-    if max(config.evaluation.caps) < config.sampling.max_response_tokens:
-        raise ConfigError(
-            f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="
-            f"{config.sampling.max_response_tokens}; add the training cap"
-        )
 
 
 # ---- loading ------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,6 @@ def require(key: str, value: Any, choices: Sequence[Any]) -> None:
 
 def require_range(key: str, value: float, low: float, high: float = float("inf")) -> None:
     """Raise unless low <= value <= high."""
-    if not low <= value <= high:
+    if not (low <= value <= high and math.isfinite(value)):
         bound = f"at least {low:g}" if high == float("inf") else f"between {low:g} and {high:g}"
         raise ConfigError(f"{key}={value!r} must be {bound}")

@@ -51,7 +51,7 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
     machine = hardware()
     usable = len(os.sched_getaffinity(0))
     yield Check("cpu", f"{machine['cpu']}, {usable} of {machine['cores']} cores usable", True)
-    gpus = visible_gpus() if runtime.device != "cpu" else []
+    gpus = visible_gpus() if runtime.device == "cuda" else []
     wanted = runtime.device == "cuda"
     yield Check(
         "gpu",

@@ -30,6 +30,11 @@ class Grades:
         """Whether an answer could be extracted at all."""
         return torch.tensor([verdict.answer is not None for verdict in self.verdicts], dtype=torch.bool)
 
+    @property
+    def faults(self) -> int:
+        """Responses that got no verdict on their answer: timeouts, killed workers, errors, refusals. They score as wrong."""
+        return sum(verdict.verdict not in ("right", "wrong", "no_answer") for verdict in self.verdicts)
+
 
 class Grader:
     """A verifier with the run's extraction rules; a verification that hangs or dies costs its sample a status, not the run."""

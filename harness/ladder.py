@@ -31,15 +31,11 @@ class Arm:
     overrides: tuple[str, ...]
     label: str = ""
     parent: str | None = None
+    patch: str | None = None
     patches: tuple[str, ...] = ()
     published: Mapping[str, Any] | None = None
     group: str | None = field(default=None)
     seeds: tuple[int, ...] = ()
-
-    @property
-    def patch(self) -> str | None:
-        """The one patch that this arm adds to its parent, where the design says so."""
-        return self.patches[-1] if self.parent and self.patches else None
 
 
 def design_arms(
@@ -59,6 +55,11 @@ def design_arms(
         ConfigError: an unknown design, no patches, a factorial of more than eight patches, or conflicting patches.
     """
     require("experiment.design", design, DESIGNS)
+    if design == "arms":
+        choices = ", ".join(name for name in DESIGNS if name != "arms")
+        raise ConfigError(
+            f"experiment.design=arms needs experiment.arms; for experiment.patches choose one of: {choices}"
+        )
     if not patches:
         raise ConfigError(f"experiment.design={design} needs experiment.patches")
     check_conflicts(base, patches)
@@ -73,6 +74,7 @@ def design_arms(
             label=_label(design, subset, patches),
             parent=parent,
             patches=subset,
+            patch=subset[-1] if subset and design in ("cumulative", "one_factor") else None,
         )
         for subset, parent in {(): None, **chosen}.items()
     ]
@@ -114,7 +116,7 @@ def _unordered(design: str, patches: Sequence[str], orders: int, seed: int) -> _
 
 
 def random_orders(patches: Sequence[str], orders: int, seed: int) -> list[tuple[str, ...]]:
-    """Distinct random orders of the patches (all of them where there are no more than asked for), each with its reverse.
+    """Distinct random orders of the patches (all of them where there are no more than asked for), each followed by its reverse.
 
     Pairing an order with its reverse (antithetic sampling) lowers the variance of Shapley estimates at no cost.
     """

@@ -13,6 +13,7 @@ import yaml
 from harness.compose import compose_run, compose_values, expand
 from harness.config import RunConfig, dump
 from harness.config_error import ConfigError, require
+from harness.config_loader import load_dataclass
 from harness.cost import cost_class
 from harness.identity import arm_id, content_hash, difference, run_id
 from harness.ladder import DESIGNS, Arm, design_arms
@@ -118,8 +119,12 @@ class Experiment:
         if self.grid and not self.arms:
             return grid_arms(self.grid, [*self.base, *self.overrides])
         if not self.arms:
+            if self.search is not None:
+                raise ConfigError(
+                    f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
+                )
             return design_arms(self.design, self.base, self.patches, self.orders)
-        arms, known = [], {f.name for f in dataclasses.fields(Arm)} - {"patches"} | {"patch"}
+        arms, known = [], {f.name for f in dataclasses.fields(Arm)} - {"patches"}
         for values in self.arms:
             unknown = [key for key in values if key not in known]
             if unknown:
@@ -127,7 +132,7 @@ class Experiment:
                     f"experiment.arms: unknown key {unknown[0]!r}{nearest(unknown[0], sorted(known))}"
                 )
             patch = values.get("patch")
-            rest = {key: value for key, value in values.items() if key not in ("patch", "overrides", "seeds")}
+            rest = {key: value for key, value in values.items() if key not in ("overrides", "seeds")}
             arms.append(
                 Arm(
                     **rest,
@@ -226,17 +231,14 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     ]
     _refuse_unknown_parents([arm for arm, _ in composed])
     planned, waits_for = _match_budgets(experiment, composed)
-    return Plan(experiment, planned, f"harness run {' '.join(overrides)}", waits_for)
+    _refuse_unknown_benchmark(experiment, composed)
+    return Plan(experiment, planned, f"harness run {' '.join(_recorded(overrides))}", waits_for)
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
     """The declaration that `experiment=NAME` and overrides on `experiment.*` make. `match=tokens` stands for `experiment.match=tokens`."""
     declared = compose_values([_spelled_out(item) for item in overrides])["experiment"]
-    unknown = [key for key in declared if key not in {f.name for f in dataclasses.fields(Experiment)}]
-    if unknown:
-        choices = sorted(f.name for f in dataclasses.fields(Experiment))
-        raise ConfigError(f"unknown key 'experiment.{unknown[0]}'{nearest(unknown[0], choices)}")
-    return Experiment(**declared)
+    return load_dataclass(Experiment, declared, "experiment")
 
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
@@ -244,8 +246,26 @@ def common_overrides(overrides: Sequence[str]) -> list[str]:
     return [item for item in overrides if not _spelled_out(item).lstrip("+~").startswith("experiment")]
 
 
+def _recorded(overrides: Sequence[str]) -> list[str]:
+    """The overrides as recorded: without `runtime.*`, which changes no number and may hold this machine's paths."""
+    return [item for item in overrides if not item.lstrip("+").startswith("runtime.")]
+
+
+def _refuse_unknown_benchmark(experiment: Experiment, composed: Sequence[tuple[Arm, RunConfig]]) -> None:
+    for arm, config in composed:
+        known = sorted(config.evaluation.benchmarks)
+        if known and experiment.benchmark not in known:
+            raise ConfigError(
+                f"experiment.benchmark={experiment.benchmark!r} is not evaluated by arm {arm.name!r}"
+                f"{nearest(experiment.benchmark, known)}"
+            )
+
+
 def _spelled_out(item: str) -> str:
-    return f"++experiment.{item}" if item.startswith("match=") else item
+    if item.startswith("match="):
+        return f"++experiment.{item}"
+    # A documented field may be missing from the experiment's file: adding it is what the user means; typos are caught afterwards.
+    return f"++{item}" if item.startswith("experiment.") else item
 
 
 def _match_budgets(
@@ -300,11 +320,11 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
     first = next(iter(arms.values())).config
     experiment = Experiment(
         name=f"multirun_{content_hash(sorted(arms), all_seeds)[:8]}",
-        title=" ".join(overrides),
+        title=" ".join(_recorded(overrides)),
         seeds=all_seeds,
         benchmark=next(iter(first.evaluation.benchmarks), ""),
     )
-    return Plan(experiment, list(arms.values()), f"harness run -m {' '.join(overrides)}")
+    return Plan(experiment, list(arms.values()), f"harness run -m {' '.join(_recorded(overrides))}")
 
 
 def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:

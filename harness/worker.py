@@ -43,8 +43,9 @@ def main(run_path: Path) -> int:
 def train(config: RunConfig, run: RunDir, stop: _StopFlag) -> int:
     """The run itself, in this process."""
     cache = run.path.parent.parent / "cache"
-    phases = {"begin": time.time()}
+    phases: dict[str, float | str] = {"begin": time.time()}
     kernel = resolve_kernel(config.runtime.linear_kernel, cache)
+    phases["linear_kernel"] = kernel
     initial = implementation("harness.model.source", config.model).prepare(
         config.model, config.task, cache, kernel
     )

@@ -1,4 +1,4 @@
-r"""Chained last-digit arithmetic: the testbed's task, small enough for a policy of 160 thousand parameters on one core.
+r"""Chained last-digit arithmetic: the testbed's task, small enough for a policy of 154 thousand parameters on one core.
 
 A prompt is a chain such as `7+8*3-2:`, worked left to right with every value modulo 10, padded on the right with an ordinary
 character to a fixed width. The answer is `\boxed{d}`. Difficulty is the number of operations (1 to 6). Problems are split into train

@@ -13,7 +13,7 @@ from collections import Counter
 from rich.console import Console
 from rich.table import Table
 
-from harness.checks import check_plan
+from harness.checks import report_checks
 from harness.commands.run import make_plan
 from harness.cost import Cost, History
 from harness.identity import difference
@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> int:
             "`harness run` runs it first",
             highlight=False,
         )
-    for finding in check_plan(plan):
-        console.print(f"check {finding}", style="yellow", highlight=False, markup=False)
+    report_checks(plan, plan.arms[0].config.runtime.checks)
     return 0
 
 

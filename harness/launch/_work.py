@@ -58,7 +58,7 @@ def supervise_here(
         feed: where further runs come from.
     """
     runtime = work.runtime
-    gpus = visible_gpus() if runtime.device != "cpu" else []
+    gpus = visible_gpus() if runtime.device == "cuda" else []
     held = None
     if gpus:
         if runtime.gpus_per_run > len(gpus):

@@ -48,27 +48,27 @@ class Shape:
         if config.model_type not in SUPPORTED:
             raise UnsupportedArchitectureError(
                 f"the native engine knows {', '.join(SUPPORTED)}, not {config.model_type!r}; "
-                "use rollout=transformers for this model"
+                "such a model can be evaluated with engine=transformers"
             )
         rope = getattr(config, "rope_parameters", None) or {}
         kind = rope.get("rope_type", "default")
         if kind != "default":
             raise UnsupportedArchitectureError(
-                f"the native engine has no {kind!r} rope scaling; use rollout=transformers for this model"
+                f"the native engine has no {kind!r} rope scaling; such a model can be evaluated with engine=transformers"
             )
         if getattr(config, "use_sliding_window", False):
             raise UnsupportedArchitectureError(
-                "the native engine has no sliding window; use rollout=transformers"
+                "the native engine has no sliding window; evaluate such a model with engine=transformers"
             )
         if getattr(config, "mlp_bias", False) or (config.model_type == "qwen3" and config.attention_bias):
             raise UnsupportedArchitectureError(
-                "the native engine has no MLP or output bias; use rollout=transformers"
+                "the native engine has no MLP or output bias; evaluate such a model with engine=transformers"
             )
         if config.hidden_act != "silu":
             raise UnsupportedArchitectureError(f"the native engine has SiLU only, not {config.hidden_act!r}")
         if config.model_type == "llama" and config.attention_bias:
             raise UnsupportedArchitectureError(
-                "the native engine has no Llama attention bias; use rollout=transformers"
+                "the native engine has no Llama attention bias; evaluate such a model with engine=transformers"
             )
         return cls(
             model_type=config.model_type,

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as functional
+from filelock import FileLock
 
 KERNELS = ("torch", "onednn")
 
@@ -91,13 +92,14 @@ def resolve_kernel(wanted: str, cache: Path) -> str:
         return wanted
     machine = f"{platform.node()} torch {torch.__version__}"
     record = cache / "linear_kernel.json"
-    known: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
-    if machine not in known:
-        known[machine] = probe()
-        cache.mkdir(parents=True, exist_ok=True)
-        scratch = record.with_name(f".{record.name}.{os.getpid()}")
-        scratch.write_text(json.dumps(known, indent=1))
-        os.replace(scratch, record)
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{record}.lock"):
+        known: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+        if machine not in known:
+            known[machine] = probe()
+            scratch = record.with_name(f".{record.name}.{os.getpid()}")
+            scratch.write_text(json.dumps(known, indent=1))
+            os.replace(scratch, record)
     return known[machine]
 
 

@@ -43,8 +43,12 @@ class ObjectiveStats:
             max(self.gap_max, other.gap_max),
         )
 
+    def total(self, name: str) -> float:
+        """Sum of one statistic over the computed tokens."""
+        return float(self.sums[STATISTICS.index(name)])
+
     def mean(self, name: str) -> float:
-        """Mean over trained tokens of one statistic; NaN when no token was trained."""
+        """Mean over computed tokens of one statistic; NaN when no token was trained."""
         tokens = float(self.sums[0])
         return float(self.sums[STATISTICS.index(name)]) / tokens if tokens else float("nan")
 

@@ -48,7 +48,7 @@ class NativeEngine:
         if longest + params.max_response_tokens > self.decoder.shape.max_positions:
             raise ValueError(
                 f"prompt ({longest} tokens) + max_response_tokens ({params.max_response_tokens}) exceed the model's "
-                f"{self.decoder.shape.max_positions} positions; lower rollout.max_response_tokens"
+                f"{self.decoder.shape.max_positions} positions; lower sampling.max_response_tokens or evaluation.caps"
             )
         samples = seeds_PG.shape[1]
         parts = []

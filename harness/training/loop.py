@@ -33,9 +33,13 @@ STATE = "state.pt"
 POLICY = "policy"
 
 
-def base_evaluations(config: RunConfig, run: RunDir, initial: Path, linear_kernel: str) -> Path:
+def base_evaluations(
+    config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader
+) -> Path:
     """The store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
-    depends = [initial.name, linear_kernel, dump(config.evaluation), dump(config.verifier)]
+    versions = {name: load_benchmark(item).version for name, item in config.evaluation.benchmarks.items()}
+    protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine)]
+    depends = [initial.name, linear_kernel, versions, protocol, grader.verifier.fingerprint()]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
 
@@ -68,7 +72,12 @@ class Trainer:
             SourceContext(config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts),
         )
         self.evaluator = Evaluator(
-            config, run, self.engine, self.tokenizer, grader, base_evaluations(config, run, initial, linear_kernel)
+            config,
+            run,
+            self.engine,
+            self.tokenizer,
+            grader,
+            base_evaluations(config, run, initial, linear_kernel, grader),
         )
         self.params = SamplingParams(
             max_response_tokens=config.sampling.max_response_tokens,
@@ -80,6 +89,7 @@ class Trainer:
         self.step, self.updates, self.generated_tokens, self.seconds = 0, 0, 0, 0.0
         self.carried: Groups | None = None
         self._seconds: dict[str, float] = {}
+        self._verifier_faults = 0  # of this step: timeouts, killed workers, errors, refused answers
 
     # ---- the loop -------------------------------------------------------------------------------------------------------
 
@@ -128,6 +138,7 @@ class Trainer:
     def _one_step(self, attempt: int) -> None:
         begin = time.perf_counter()
         self._seconds = {"rollout": 0.0, "verify": 0.0}
+        self._verifier_faults = 0
         step = self.step + 1
         algorithm = self.config.algorithm
         collected = collect(
@@ -157,6 +168,7 @@ class Trainer:
                 "attempt": attempt,
                 **rollout_row(collected),
                 "generated_tokens_total": self.generated_tokens,
+                "verifier_faults": self._verifier_faults,
                 **update_row(stats, self.config),
                 **self.curriculum.record(),
                 "learning_rate": self.updater.learning_rate(step),
@@ -181,6 +193,7 @@ class Trainer:
         generated = time.perf_counter()
         golds = [self.problems[i].gold for i in chosen for _ in range(size)]
         grades = self.grader.grade(self._texts(completions.token_lists()), golds)
+        self._verifier_faults += grades.faults
         shape = (count, size)
         correct, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
         lengths = completions.lengths_R.view(shape)

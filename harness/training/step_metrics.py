@@ -42,6 +42,7 @@ def rollout_row(collected: Collected) -> dict[str, float]:
 def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
     """Metrics of the step's optimiser updates; means over updates or over trained tokens."""
     objective, first = stats.objective, stats.first_update
+    tokens = stats.loss_tokens or float("nan")
     critic = {}
     if stats.value_losses:
         critic = {
@@ -53,8 +54,8 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
         "gradient_norm": _average(stats.gradient_norms),
         "gradient_clipped_fraction": stats.clipped_updates / stats.updates if stats.updates else float("nan"),
         "gradient_groups": stats.gradient_groups,
-        "clip_fraction_low": objective.mean("clipped_low"),
-        "clip_fraction_high": objective.mean("clipped_high"),
+        "clip_fraction_low": objective.total("clipped_low") / tokens,
+        "clip_fraction_high": objective.total("clipped_high") / tokens,
         "up_clipped_old_probability_mean": objective.up_clipped_old_probability,
         "ratio_max": objective.ratio_max if stats.updates else float("nan"),
         "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),

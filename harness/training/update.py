@@ -1,7 +1,9 @@
 """Optimiser updates on a step's kept groups: advantages, denominators over the whole update, packed micro-batches, clipping.
 
-Responses with exactly zero gradient (zero advantage or no loss tokens, and no KL, entropy or likelihood term) are left out of forward
-and backward but stay in the denominators, so leaving them out changes nothing but the time.
+Responses with exactly zero gradient (zero advantage or no loss tokens, and no KL, entropy or likelihood term) are left out of
+forward and backward but stay in the denominators, so leaving them out changes no gradient. Of the recorded metrics, clip fractions
+are over all loss tokens either way (a token without advantage is never clipped); largest ratio, KL and log-prob gap are over the
+tokens that were computed.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class UpdateStats:
     objective: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
     first_update: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
     gradient_groups: int = 0
+    loss_tokens: int = 0
     value_losses: list[float] = field(default_factory=list)
     value_explained_variance: float = float("nan")
 
@@ -111,13 +114,13 @@ class Updater:
         live_R = (absolute_R > 0) & (data.loss_lengths_R > 0)
         stats.gradient_groups = len(data.group_R[live_R].unique())
         algorithm = self.config.algorithm
-        per_update = algorithm.prompts_per_step // algorithm.updates_per_step
         for epoch in range(algorithm.epochs_per_step):
             order = np.random.default_rng(int(key("minibatch", self.config.seed, step, epoch))).permutation(
                 len(groups)
             )
-            for start in range(0, len(groups), per_update):
-                chosen = torch.from_numpy(order[start : start + per_update])
+            # Fewer groups than planned (dropped, or a refill that ended short) still make the same number of updates, while they last.
+            for part in np.array_split(order, min(algorithm.updates_per_step, len(groups))):
+                chosen = torch.from_numpy(part)
                 if self.critic is not None:
                     stats.value_losses.append(self._update_critic(self.critic, data, chosen))
                 if self.critic is None or not self.critic.trains_alone(step):
@@ -227,6 +230,7 @@ class Updater:
         rows = _rows_of(data, chosen)
         counts = self.objective.count(data.loss_lengths_R[rows], data.group_R[rows], data.correct_R[rows])
         weights = self.objective.weights(data.loss_lengths_R[rows], data.group_R[rows], counts).float()
+        stats.loss_tokens += counts.tokens
         weight_R = torch.zeros(len(data.lengths_R)).index_copy_(0, rows, weights)
         compute = live_R if self.objective.skips_zero_advantage else data.loss_lengths_R > 0
         rows = rows[compute[rows]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -153,10 +153,22 @@ def test_bad_input_is_one_line_that_names_culprit_and_fix(
     assert all(word in done.stderr for word in words), done.stderr
 
 
-def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Path) -> None:
-    foreign = ladder / "runs" / "notes.txt"
-    foreign.write_text("not a run")
-    done = harness(ladder, "status")
+def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "results"
+    shutil.copytree(ladder, copy)
+    (copy / "runs" / "notes.txt").write_text("not a run")
+    run, other = sorted(path for path in (copy / "runs").iterdir() if path.is_dir())[:2]
+    (run / "manifest.json").write_text('{"schema_version": 1, "run_')
+    with (other / "metrics.jsonl").open("ab") as metrics:
+        metrics.write(b'{"step": 99, "rew')  # a torn last line is dropped without a word
+    done = harness(copy, "status")
     assert "notes.txt" in done.stdout
-    foreign.unlink()
-    assert os.path.exists(ladder)
+    assert f"{run.name}/manifest.json" in done.stdout.replace("\n", "")
+    table = subprocess.run(
+        [sys.executable, "-m", "analysis", str(copy), "dapo_ladder", "--only", "table"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert table.returncode == 0, table.stderr
+    assert "1/2" in table.stdout

@@ -51,8 +51,6 @@ def test_a_resumed_curriculum_continues_as_if_nothing_happened(kind: str) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_draw_larger_than_the_training_set_is_refused(kind: str) -> None:
-    if kind == "retire":
-        pytest.skip("walks the uniform curriculum one problem at a time")
     with pytest.raises(ConfigError, match="41 distinct problems"):
         build(kind).draw(41)
 
@@ -61,6 +59,13 @@ def test_uniform_draws_every_problem_once_an_epoch() -> None:
     curriculum = build("uniform")
     epoch = np.concatenate([curriculum.draw(8) for _ in range(5)])
     assert sorted(epoch.tolist()) == list(range(40))
+
+
+def test_uniform_stays_uniform_where_a_draw_spans_two_epochs() -> None:
+    curriculum = build("uniform")
+    counts = np.bincount(np.concatenate([curriculum.draw(7) for _ in range(400)]), minlength=40)
+    assert counts.sum() == 2800
+    assert counts.max() - counts.min() <= 1
 
 
 def test_retired_problems_do_not_come_back_while_others_are_left() -> None:

@@ -96,7 +96,5 @@ def prepare(config: Config, task: Any, cache: Path, linear_kernel: str) -> Path:
     from harness.training.warmup import prepare_testbed
 
     if task.kind != "arithmetic":
-        raise ConfigError(
-            f"model=testbed knows only task=arithmetic, not {task.kind!r}; choose model=pretrained"
-        )
+        raise ConfigError(f"model=testbed knows only task=arithmetic, not {task.kind!r}")
     return prepare_testbed(config, task, cache, linear_kernel)

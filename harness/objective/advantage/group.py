@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.config_error import require
+from harness.config_error import require, require_range
 
 if TYPE_CHECKING:
     import torch
@@ -49,6 +49,7 @@ class Config:
         require("algorithm.advantage.scale", self.scale, SCALES)
         require("algorithm.advantage.whiten_over", self.whiten_over, ("sequences", "tokens"))
         require("algorithm.advantage.ddof", self.ddof, (0, 1))
+        require_range("algorithm.advantage.epsilon", self.epsilon, 0.0)
 
 
 def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:

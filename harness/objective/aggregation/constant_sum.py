@@ -22,7 +22,7 @@ class Config:
     """`constant_tokens`: the divisor C; the configurations set it to the response cap, as the authors' code does."""
 
     kind: str = "constant_sum"
-    constant_tokens: float = 1.0
+    constant_tokens: float = 32.0
 
     def __post_init__(self) -> None:
         require_range("algorithm.aggregation.constant_tokens", self.constant_tokens, 1e-9)

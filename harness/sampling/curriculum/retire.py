@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config_error import require_range
+from harness.config_error import ConfigError, require_range
 from harness.sampling.curriculum.uniform import Uniform
 
 
@@ -36,6 +36,11 @@ class Retire:
         self._report: dict[str, list[int]] = {"sampled": [], "retired": []}
 
     def draw(self, count: int) -> np.ndarray:
+        if count > len(self.retired):
+            raise ConfigError(
+                f"a step needs {count} distinct problems but the training set holds {len(self.retired)}; "
+                "raise task.problems or lower algorithm.prompts_per_step"
+            )
         short = count - int((self.retired == 0).sum())
         if short > 0:
             oldest = np.argsort(

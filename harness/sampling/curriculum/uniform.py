@@ -19,28 +19,31 @@ class Config:
 
 
 class Uniform:
-    """Walks through one permutation after the other; the state is a cursor."""
+    """Walks through one permutation after the other; the state is the epoch and what is left of it."""
 
     def __init__(self, problems: int, seed: int) -> None:
-        self.problems, self.seed, self.cursor = problems, seed, 0
+        self.problems, self.seed = problems, seed
+        self.epochs = 0  # permutations begun
+        self.left = np.zeros(0, dtype=np.int64)
 
     def draw(self, count: int) -> np.ndarray:
         if count > self.problems:
             raise ConfigError(
-                f"a step needs {count} distinct problems but the training set holds {self.problems}"
+                f"a step needs {count} distinct problems but the training set holds {self.problems}; "
+                "raise task.problems or lower algorithm.prompts_per_step"
             )
-        epoch, start = divmod(self.cursor, self.problems)
-        order = self._order(epoch)[start : start + count]
-        self.cursor += count
-        if len(order) < count:
-            # The rest comes from the next epoch, leaving out what this call already holds.
-            following = self._order(epoch + 1)
-            fresh = following[~np.isin(following, order)][: count - len(order)]
-            order = np.concatenate([order, fresh])
-        return order
-
-    def _order(self, epoch: int) -> np.ndarray:
-        return np.random.default_rng(int(key("curriculum", self.seed, epoch))).permutation(self.problems)
+        drawn, self.left = self.left[:count], self.left[count:]
+        if len(drawn) < count:
+            order = np.random.default_rng(int(key("curriculum", self.seed, self.epochs))).permutation(
+                self.problems
+            )
+            self.epochs += 1
+            # What this call already holds waits for the next one, so that the draw is distinct and the epoch still complete.
+            held = np.isin(order, drawn)
+            fresh, missing = order[~held], count - len(drawn)
+            drawn = np.concatenate([drawn, fresh[:missing]])
+            self.left = np.concatenate([order[held], fresh[missing:]])
+        return drawn
 
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
         """Outcomes do not matter here."""
@@ -49,10 +52,10 @@ class Uniform:
         return {}
 
     def state(self) -> dict[str, Any]:
-        return {"cursor": self.cursor}
+        return {"epochs": self.epochs, "left": self.left.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.cursor = state["cursor"]
+        self.epochs, self.left = state["epochs"], state["left"].copy()
 
 
 def build(config: Config, problems: int, seed: int) -> Uniform:
