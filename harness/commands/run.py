@@ -15,6 +15,7 @@ import sys
 
 from harness.answer import write_answer
 from harness.checks import report_checks
+from harness.config import RunConfig
 from harness.dispatch import dispatch
 from harness.plan import Plan, plan_experiment, plan_multirun
 from harness.progress import progress_on
@@ -40,6 +41,7 @@ def run(options: argparse.Namespace) -> int:
     config = plan.arms[0].config
     store = ResultStore(config.runtime.results)
     report_checks(plan, config.runtime.checks)
+    report_data(config)
     summary = _bring_to_end(plan, store)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
         plan = make_plan(options.overrides, options.multirun)
@@ -47,9 +49,20 @@ def run(options: argparse.Namespace) -> int:
     if summary.submitted:
         return exit_code(summary)
     if not options.no_answer:
-        write_answer(store, plan.experiment.name)
+        # The tables of runs that were all there before stand already: show them, in a second instead of twenty.
+        tables = store.root / "experiments" / plan.experiment.name / "tables"
+        known = len(summary.skipped) == len(plan.specs) and tables.exists()
+        write_answer(store, plan.experiment.name, *(("--only", "table") if known else ()))
         send_results(store, plan.experiment.name, config.runtime.trackers)
     return exit_code(summary)
+
+
+def report_data(config: RunConfig) -> None:
+    """Say what is wrong with the data before anything runs: golds the verifier cannot read, duplicates, train/test overlap."""
+    from harness.data.hygiene import report
+
+    for finding in report(config.evaluation.benchmarks, config.task):
+        print(f"data {finding.name}: [{finding.check}] {finding.text}", file=sys.stderr)
 
 
 def _bring_to_end(plan: Plan, store: ResultStore) -> Summary:

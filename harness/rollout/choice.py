@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from harness.rollout.native import filtered
 from harness.rollout.types import SamplingParams
 
 
@@ -32,8 +31,26 @@ def choose(
     if params.temperature == 0:
         chosen = log_probs.argmax(-1)
     else:
+        # The draw is scaled by the last cumulative value, so that rounding can never pick a token of probability zero.
         cumulative = probs.double().cumsum(-1) if logits.shape[-1] > 4096 else probs.cumsum(-1)
         draw = uniform_R.to(cumulative.dtype) * cumulative[:, -1]
         chosen = torch.searchsorted(cumulative, draw[:, None])[:, 0]
     entropy = -(probs * (log_probs.masked_fill(probs == 0, 0.0) if cut else log_probs)).sum(-1)
     return chosen, log_probs.gather(-1, chosen[:, None])[:, 0], entropy
+
+
+def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
+    """Logits with tokens outside the top-k and outside the smallest set of mass ≥ top_p set to -inf.
+
+    The most likely token always stays. Order: top-k first, then top-p on what is left (as vLLM and transformers do).
+    """
+    if top_k:
+        threshold = logits_RV.topk(min(top_k, logits_RV.shape[-1]), -1).values[:, -1:]
+        logits_RV = logits_RV.masked_fill(logits_RV < threshold, float("-inf"))
+    if top_p < 1:
+        ordered, index = logits_RV.sort(dim=-1, descending=True, stable=True)
+        mass_before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
+        drop = mass_before >= top_p
+        drop[:, 0] = False
+        logits_RV = logits_RV.masked_fill(torch.zeros_like(drop).scatter(-1, index, drop), float("-inf"))
+    return logits_RV

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as functional
 
 from harness.model.decoder import Decoder, Layer
+from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
 from harness.rollout.types import Completions, SamplingParams
 
@@ -122,27 +123,12 @@ class _Pass:
         return torch.isin(chosen, self.stops)
 
     def _choose(self, hidden: torch.Tensor, position: int, rows: torch.Tensor) -> torch.Tensor:
-        """Sample one token a row by the inverse distribution function, and note its log-probability and the entropy."""
-        logits = self.decoder.logits(hidden).float()
-        params = self.params
-        if params.temperature not in (0.0, 1.0):
-            logits = logits / params.temperature
-        if params.top_k or params.top_p < 1:
-            logits = filtered(logits, params.top_k, params.top_p)
-        log_probs = logits.log_softmax(-1)
-        probs = log_probs.exp()
-        if params.temperature == 0:
-            chosen = log_probs.argmax(-1)
-        else:
-            # The draw is scaled by the last cumulative value, so that rounding can never pick a token of probability zero.
-            cumulative = probs.double().cumsum(-1) if logits.shape[-1] > 4096 else probs.cumsum(-1)
-            draw = self.uniform_TR[position, rows].to(cumulative.dtype) * cumulative[:, -1]
-            chosen = torch.searchsorted(cumulative, draw[:, None])[:, 0]
+        """Sample one token a row, and note its log-probability and the entropy."""
+        uniform_R = self.uniform_TR[position, rows]
+        chosen, log_probs, entropy = choose(self.decoder.logits(hidden), uniform_R, self.params)
         self.tokens[position, rows] = chosen
-        self.log_probs[position, rows] = log_probs.gather(-1, chosen[:, None])[:, 0]
-        if params.top_k or params.top_p < 1:
-            log_probs = log_probs.masked_fill(probs == 0, 0.0)
-        self.entropy[position, rows] = -(probs * log_probs).sum(-1)
+        self.log_probs[position, rows] = log_probs
+        self.entropy[position, rows] = entropy
         return chosen
 
     def _compact(
@@ -250,20 +236,3 @@ class _Pass:
             x = x + decoder.linear(attended, layer.out)
             x = decoder.mlp(layer, x)
         return functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)
-
-
-def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
-    """Logits with tokens outside the top-k and outside the smallest set of mass ≥ top_p set to -inf.
-
-    The most likely token always stays. Order: top-k first, then top-p on what is left (as vLLM and transformers do).
-    """
-    if top_k:
-        threshold = logits_RV.topk(min(top_k, logits_RV.shape[-1]), -1).values[:, -1:]
-        logits_RV = logits_RV.masked_fill(logits_RV < threshold, float("-inf"))
-    if top_p < 1:
-        ordered, index = logits_RV.sort(dim=-1, descending=True, stable=True)
-        mass_before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
-        drop = mass_before >= top_p
-        drop[:, 0] = False
-        logits_RV = logits_RV.masked_fill(torch.zeros_like(drop).scatter(-1, index, drop), float("-inf"))
-    return logits_RV

@@ -21,6 +21,7 @@ from harness.objective.objective import Objective
 from harness.registry import implementation
 from harness.reward.shaping import shaped_rewards
 from harness.rollout.noise import key, sample_seeds
+from harness.rollout.prompts import prompt_tokens
 from harness.rollout.types import SamplingParams
 from harness.sampling.collector import collect
 from harness.sampling.groups import Groups
@@ -57,10 +58,9 @@ class Trainer:
         self.engine = implementation("harness.rollout.engine", config.engine).build(
             config.engine, self.policy, config.runtime
         )
-        self.problems = load_benchmark(config.task).problems
-        self.prompts: list[list[int]] = [
-            self.tokenizer(problem.prompt)["input_ids"] for problem in self.problems
-        ]
+        task = load_benchmark(config.task)
+        self.problems = task.problems
+        self.prompts = prompt_tokens(self.tokenizer, task)
         self.prompt_keys = np.array([key("problem", problem.id) for problem in self.problems])
         curriculum = config.algorithm.curriculum
         self.curriculum = implementation("harness.sampling.curriculum", curriculum).build(

@@ -10,7 +10,8 @@ import torch
 
 from harness.benchmarks import arithmetic
 from harness.model.policy import NativePolicy
-from harness.rollout.native import NativeEngine, filtered
+from harness.rollout.choice import filtered
+from harness.rollout.native import NativeEngine
 from harness.rollout.noise import key, sample_seeds, uniforms
 from harness.rollout.types import Completions, SamplingParams, ragged_index
 
