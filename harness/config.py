@@ -279,7 +279,7 @@ class RuntimeConfig:
         results: root of the result store.
         workers: runs at once on this machine; 0: as many as cores (or GPUs).
         threads: torch threads a run.
-        device: cpu, cuda or auto, for `harness evaluate`. Training runs on the CPU in this version and refuses cuda.
+        device: cpu, cuda, or auto: training then runs on the CPU, `harness evaluate` on a GPU where there is one.
         linear_kernel: auto (probed once per machine), torch or onednn.
         rollout_rows: responses decoded together.
         micro_batch_tokens: padded tokens at most in one forward and backward.

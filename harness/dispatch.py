@@ -44,10 +44,6 @@ def dispatch_runs(
     data: dict[str, str] | None = None,
 ) -> Summary:
     """The same for runs without a plan. `data`: content hashes of the problem sets, for the record."""
-    if runtime.device == "cuda":
-        raise ConfigError(
-            "runtime.device=cuda: training runs on the CPU in this version (`harness evaluate` also takes cuda)"
-        )
     work = Work(
         root=store.root.resolve(),
         specs=list(specs),

@@ -24,9 +24,14 @@ class NativePolicy:
         self.decoder, self.folder = decoder, folder
 
     @classmethod
-    def load(cls, folder: Path, linear_kernel: str) -> NativePolicy:
-        """Read a checkpoint folder."""
-        return cls(load_decoder(folder, linear_kernel), folder)
+    def load(cls, folder: Path, linear_kernel: str, device: str = "cpu") -> NativePolicy:
+        """Read a checkpoint folder onto a device."""
+        return cls(load_decoder(folder, linear_kernel).to(device), folder)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are. Tokens come in and scores go out on the CPU, whatever it is."""
+        return self.decoder.embed.device
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """The trainable tensors."""
@@ -55,21 +60,23 @@ class NativePolicy:
             with_entropy: also return the entropy in nats, [N], with gradient.
 
         Returns:
-            `log_probs_N` and `entropy_N` or None.
+            `log_probs_N` and `entropy_N` or None, on the CPU (with gradient into the weights, wherever they are).
         """
         hidden = self.response_hidden(prompts, tokens_N, lengths_R)
+        targets_N = tokens_N.to(self.device)
         if self.decoder.shape.vocab > FUSED_SCORES_ABOVE:
-            return token_scores(
-                hidden, self.decoder.head, tokens_N, temperature, with_entropy, self.decoder.linear
+            scores, entropy_N = token_scores(
+                hidden, self.decoder.head, targets_N, temperature, with_entropy, self.decoder.linear
             )
+            return scores.cpu(), None if entropy_N is None else entropy_N.cpu()
         logits = self.decoder.logits(hidden).float()
         if temperature != 1.0:
             logits = logits / temperature
         if not with_entropy:
-            return -functional.cross_entropy(logits, tokens_N, reduction="none"), None
+            return -functional.cross_entropy(logits, targets_N, reduction="none").cpu(), None
         log_probs = logits.log_softmax(-1)
         entropy = -(log_probs.exp() * log_probs).sum(-1)
-        return log_probs.gather(-1, tokens_N[:, None])[:, 0], entropy
+        return log_probs.gather(-1, targets_N[:, None])[:, 0].cpu(), entropy.cpu()
 
     def response_hidden(
         self, prompts: Sequence[Sequence[int]], tokens_N: torch.Tensor, lengths_R: torch.Tensor
@@ -89,7 +96,7 @@ class NativePolicy:
         last_N[lengths_R.cumsum(0) - 1] = True
         ids[inside] = tokens_N[~last_N]
         predicts = (column >= widths[:, None] - 1) & (column < (widths + lengths_R - 1)[:, None])
-        return self.decoder.hidden(ids)[predicts.view(-1)]
+        return self.decoder.hidden(ids.to(self.device))[predicts.view(-1).to(self.device)]
 
     def save(self, folder: Path) -> None:
         """Write an ordinary `transformers` checkpoint folder."""

@@ -33,7 +33,7 @@ class Critic:
     def __init__(self, config: RunConfig, policy: NativePolicy) -> None:
         self.settings = config.algorithm.advantage.critic
         self.policy = NativePolicy(copy.deepcopy(policy.decoder), policy.folder)
-        self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden))
+        self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden, device=policy.device))
         optimizer = config.optimizer
         self.parameters = [*self.policy.parameters(), self.head_1E]
         self.optimizer = torch.optim.AdamW(
@@ -54,7 +54,7 @@ class Critic:
     ) -> torch.Tensor:
         """Predictions before each response token, [N], with gradient where enabled."""
         hidden_NE = self.policy.response_hidden(prompts, tokens_N, lengths_R)
-        return (hidden_NE @ self.head_1E.t())[:, 0]
+        return (hidden_NE @ self.head_1E.t())[:, 0].cpu()
 
     def update(self, batches: Sequence[CriticBatch]) -> float:
         """One optimiser step on the mean squared error over all tokens of the micro-batches; returns the loss (half the MSE)."""

@@ -52,7 +52,9 @@ class Trainer:
     ) -> None:
         self.config, self.run, self.grader = config, run, grader
         self.tokenizer = load_tokenizer(initial)
-        self.policy = NativePolicy.load(initial, linear_kernel)
+        self.policy = NativePolicy.load(
+            initial, linear_kernel, "cuda" if config.runtime.device == "cuda" else "cpu"
+        )
         self.objective = Objective(config.algorithm)
         self.updater = Updater(config, self.policy, self.objective)
         self.engine = implementation("harness.rollout.engine", config.engine).build(
@@ -238,7 +240,7 @@ class Trainer:
         checkpoints = self.run.checkpoints()
         if checkpoints:
             # Our own file in our own store; weights_only would refuse the refill buffer's dataclass.
-            self.restore(torch.load(checkpoints[-1][1] / STATE, weights_only=False))
+            self.restore(torch.load(checkpoints[-1][1] / STATE, map_location="cpu", weights_only=False))
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from what `state` returned."""
