@@ -32,3 +32,15 @@ check: dev
 
 clean:
 	rm -rf $(VENV) build *.egg-info
+
+# Copy an experiment's tables and figures to results/published, with a screenshot of its page where Chromium is installed.
+EXPERIMENT ?= dapo_ladder
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+PUBLISHED := results/published/$(EXPERIMENT)
+.PHONY: publish
+publish: install
+	$(BIN)/harness report experiment=$(EXPERIMENT)
+	rm -rf $(PUBLISHED) && mkdir -p $(PUBLISHED)
+	cp -r results/experiments/$(EXPERIMENT)/tables results/experiments/$(EXPERIMENT)/figures $(PUBLISHED)/
+	find $(PUBLISHED) -name '*.svg' -delete
+	$(if $(CHROMIUM),$(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1240,1500 --screenshot=$(PUBLISHED)/report.png file://$(CURDIR)/results/experiments/$(EXPERIMENT)/report.html)

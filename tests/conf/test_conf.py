@@ -60,7 +60,8 @@ def test_every_patch_composes_on_a_base(patch: str) -> None:
     """On naive GRPO, or, for a patch of a critic's estimator, on PPO."""
     text = (CONF / "patch" / f"{patch}.yaml").read_text()
     critic = "gae" in patch or "value" in patch or "gae" in text
-    compose_run(["algorithm=ppo" if critic else "algorithm=grpo", f"patch=[{patch}]"])
+    base = ["algorithm=ppo" if critic else "algorithm=grpo"]
+    assert difference(compose_run(base), compose_run([*base, f"patch=[{patch}]"]))
 
 
 @pytest.mark.parametrize("experiment", options("experiment"))

@@ -5,23 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.config_error import require, require_range
+from harness.objective.kl._config import KlConfig
 
 if TYPE_CHECKING:
     import torch
 
 
 @dataclass
-class Config:
-    """`coefficient` β ≥ 0 (0: no reference policy is kept); `placement`: in the loss, or subtracted from the reward."""
+class Config(KlConfig):
+    """See `KlConfig`."""
 
     kind: str = "k3_k2"
-    coefficient: float = 0.0
-    placement: str = "loss"
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.kl.coefficient", self.coefficient, 0.0)
-        require("algorithm.kl.placement", self.placement, ("loss", "reward"))
 
 
 def estimate(log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor) -> torch.Tensor:
