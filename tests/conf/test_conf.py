@@ -57,9 +57,9 @@ def test_every_option_of_every_group_composes(group: str) -> None:
 
 @pytest.mark.parametrize("patch", options("patch"))
 def test_every_patch_composes_on_a_base(patch: str) -> None:
-    """On naive GRPO, or, for a patch of a critic's estimator, on PPO."""
+    """On naive GRPO, or, for a patch of VAPO's ladder, on PPO."""
     text = (CONF / "patch" / f"{patch}.yaml").read_text()
-    critic = "gae" in patch or "value" in patch or "gae" in text
+    critic = "gae" in patch or "value" in patch or "gae" in text or patch == "group_sampling"
     base = ["algorithm=ppo" if critic else "algorithm=grpo"]
     assert difference(compose_run(base), compose_run([*base, f"patch=[{patch}]"]))
 
