@@ -136,7 +136,7 @@ def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
         objective = Objective(algorithm("grpo"))
         objective.config.aggregation, objective._aggregation = module.Config(), module
         weights = objective.weights(lengths, groups, objective.count(lengths, groups))
-        expected = 11 / 4 if kind == "constant_sum" else 1.0
+        expected = 11 / 4 / module.Config().constant_tokens if kind == "constant_sum" else 1.0
         assert float((weights * lengths).sum()) == pytest.approx(expected), kind
     algorithm.cache_clear()
 
