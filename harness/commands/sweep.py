@@ -50,7 +50,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         from harness.sweep import Sweep, best_lines, search_of, study_figures
     except ModuleNotFoundError as error:
-        raise ConfigError("a search needs Optuna; install it with: pip install 'rlvr-harness[sweep]'") from error
+        raise ConfigError(
+            "a search needs Optuna; install it with: pip install 'rlvr-harness[sweep]'"
+        ) from error
 
     experiment, fixed = _declared(options) if named else _from_command_line(options)
     search = search_of(experiment)
