@@ -281,6 +281,8 @@ def overrides(values: Mapping[str, Any]) -> Translation:
     corrects = given["vllm_importance_sampling_correction"]
     out.settings["algorithm.engine_correction.kind"] = "token" if corrects else "none"
     if corrects:
+        out.settings["algorithm.engine_correction.old_log_probs"] = "recomputed"
+    if corrects:
         out.settings["algorithm.engine_correction.cap"] = values.get("vllm_importance_sampling_clip_max", 3.0)
         if values.get("vllm_importance_sampling_mode", "sequence_mask") != "token_truncate":
             out.inexpressible.append(

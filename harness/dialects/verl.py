@@ -368,5 +368,6 @@ def _rewards_back(values: Mapping[str, Any], out: Translation) -> None:
         out.settings["algorithm.dead_groups.metric"] = "accuracy" if metric == "acc" else "reward"
     if values.get("algorithm.rollout_correction.rollout_is") == "token":
         out.settings["algorithm.engine_correction.kind"] = "token"
+        out.settings["algorithm.engine_correction.old_log_probs"] = "recomputed"
         cap = values.get("algorithm.rollout_correction.rollout_is_threshold", 2.0)
         out.settings["algorithm.engine_correction.cap"] = cap
