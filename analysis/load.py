@@ -27,7 +27,7 @@ class Experiment:
     ``states`` has one row per planned run (arm, seed, run_id, status, error); ``steps`` the training metrics
     and ``cells`` the evaluation metrics of every run that has any, with columns arm and seed first;
     ``problem_avg`` avg@n per problem of (run_id, step, cap). ``notes`` are lines about what is missing or
-    refused.
+    refused; ``makers`` says which code and packages made each run.
     """
 
     plan: Plan
@@ -37,6 +37,7 @@ class Experiment:
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    makers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages"]))
 
     @property
     def rule(self) -> CheckpointRule:
@@ -99,7 +100,17 @@ def load_experiment(root: Path | str, name: str, *, curves: bool = True) -> Expe
                 if found.problem_ids not in ((), problem_ids):
                     notes.append(f"{where}: evaluated on other problems than the first run")
                 problem_avg.update({(run_id, *key): value for key, value in found.problem_avg.items()})
-    return Experiment(plan, states, _concat(steps), _concat(cells), problem_avg, problem_ids, tuple(notes))
+    started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
+    return Experiment(
+        plan,
+        states,
+        _concat(steps),
+        _concat(cells),
+        problem_avg,
+        problem_ids,
+        tuple(notes),
+        store.made_by(started),
+    )
 
 
 def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:

@@ -11,6 +11,7 @@ from analysis.bootstrap import seed_bootstrap
 from analysis.cells import table_ks
 from analysis.designs import attribution_tables, grid_table, null_table
 from analysis.logged import TRAINING
+from analysis.makers import maker_notes, marked, odd_arms
 from analysis.plan import Arm, Plan
 from analysis.published import published_table
 from analysis.results import Results
@@ -54,10 +55,11 @@ def main_table(results: Results) -> Table:
     before = _before_row(results, {"score": "avg"})
     if before:
         rows.append(before)
+    odd = odd_arms(results.experiment)
     for arm in plan.arms:
         rows.append(
             {
-                "arm": arm.label,
+                "arm": marked(arm, odd),
                 "reference": arm_label(_reference(plan, arm)),
                 "score": results.mean(arm, "avg"),
                 "delta": below.get(arm.name),
@@ -290,6 +292,7 @@ def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, .
     single = [arm for arm in plan.arms if len(results.scores(arm, "avg")) == 1]
     if single:
         notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
+    notes += maker_notes(results.experiment)
     notes += _foreign_notes(plan)
     notes += _power_notes(below, plan)
     notes += plan.notes

@@ -290,3 +290,17 @@ def test_per_seed_frame_is_tidy(results):
     frame = results.per_seed
     assert not frame.duplicated(["arm", "seed", "cap"]).any()
     assert np.isfinite(frame["train_generated_tokens_total"]).all()
+
+
+def test_rows_made_by_other_code_or_packages_are_marked_and_named(tmp_path):
+    store = build_store(tmp_path)
+    assert "†" not in to_markdown(main_table(results_of(load_experiment(tmp_path, "ladder"))))
+    arm = store.plan("ladder")["arms"][1]
+    run = store.run(arm["runs"]["2"])
+    manifest = run.manifest()
+    manifest["provenance"]["packages"] = {"numpy": "3"}
+    run.write_manifest(manifest)
+    table = main_table(results_of(load_experiment(tmp_path, "ladder")))
+    marked = [row["arm"] for row in table.rows if "†" in str(row["arm"])]
+    assert marked == [f"{arm['label']} †"]
+    assert any(f"{arm['name']}, seeds 2" in note for note in table.notes)
