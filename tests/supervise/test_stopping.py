@@ -76,7 +76,7 @@ def test_a_second_stop_kills_the_workers_at_once(store):
     time.sleep(0.5)
     assert slow.process.poll() is None, "it waits for the step to end"
     slow.kill(signal.SIGINT)
-    assert "interrupted=['0000000000000000']" in slow.output(timeout=5)
+    assert "interrupted=['0000000000000000']" in slow.output(timeout=15)  # the step would last 20 s
 
 
 def test_two_supervisors_share_a_sweep_and_run_nothing_twice(store):

@@ -100,11 +100,12 @@ def test_answer_must_end_refuses_anything_said_after_it(response: str, verdict: 
         "\x00",
     ],
 )
-def test_two_megabytes_of_anything_are_searched_in_a_second(text: str) -> None:
+def test_two_megabytes_of_anything_are_searched_in_linear_time(text: str) -> None:
+    """About 0.3 s on an idle core; a quadratic search would take minutes, so the bound may be wide enough for a busy one."""
     filler = (text * (2_000_000 // len(text) + 1))[:2_000_000]
     began = time.process_time()
     extract(filler, "any")
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 4.0
 
 
 @pytest.mark.parametrize(
