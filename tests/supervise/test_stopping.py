@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import subprocess
 import time
 
 import pytest
@@ -75,8 +77,14 @@ def test_a_second_stop_kills_the_workers_at_once(store):
     slow.kill(signal.SIGINT)
     time.sleep(0.5)
     assert slow.process.poll() is None, "it waits for the step to end"
-    slow.kill(signal.SIGINT)
-    assert "interrupted=['0000000000000000']" in slow.output(timeout=15)  # the step would last 20 s
+    for _ in range(
+        5
+    ):  # on a starved core a second signal can melt into the first: send it again, as a person would
+        slow.kill(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            slow.process.wait(3.0)
+            break
+    assert "interrupted=['0000000000000000']" in slow.output(timeout=5)
 
 
 def test_two_supervisors_share_a_sweep_and_run_nothing_twice(store):
