@@ -8,6 +8,7 @@ with unequal ones prompts are padded on the left and the last bits of a logit ma
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -56,12 +57,14 @@ class NativeEngine(Engine):
             return answer(self.session(params, max(map(len, prompts))), prompts, seeds_PG)
         samples = seeds_PG.shape[1]
         parts = []
+        memory = _Memory(self.decoder)
         # Whole prompts a pass while they fit; a prompt with more samples than `rows` is split over passes.
         per_pass = max(1, self.rows // samples)
         for start in range(0, len(prompts), per_pass):
             chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
             for first in range(0, samples, self.rows):
-                parts.append(_Pass(self.decoder, chunk, seeds[:, first : first + self.rows], params).run())
+                part = _Pass(self.decoder, chunk, seeds[:, first : first + self.rows], params, memory)
+                parts.append(part.run())
         return Completions.concatenate(parts)
 
     def sleep(self) -> None:
@@ -84,11 +87,32 @@ class NativeEngine(Engine):
         return kept
 
 
+class _Memory:
+    """Room for keys and values that the passes of one request use in turn: the system hands out its pages once, not once a pass."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._empty = decoder.embed.new_empty(0)
+        self._keys, self._values = self._empty, self._empty
+
+    def take(self, size: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two uninitialised tensors, valid until the next call."""
+        count = math.prod(size)
+        if len(self._keys) < count:
+            self._keys, self._values = self._empty, self._empty  # freed before larger ones are made
+            self._keys, self._values = (self._empty.new_empty(count) for _ in range(2))
+        return self._keys[:count].view(size), self._values[:count].view(size)
+
+
 class _Pass:
     """One batch from prefill to the last row's end."""
 
     def __init__(
-        self, decoder: Decoder, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+        self,
+        decoder: Decoder,
+        prompts: Sequence[Sequence[int]],
+        seeds_PG: np.ndarray,
+        params: SamplingParams,
+        memory: _Memory,
     ) -> None:
         self.decoder, self.params = decoder, params
         shape, device = decoder.shape, decoder.embed.device
@@ -104,11 +128,7 @@ class _Pass:
         self.pads_R = pads.repeat_interleave(self.samples) if bool(pads.any()) else None
         rows, cap = len(prompts) * self.samples, params.max_response_tokens
         size = (shape.layers, rows, shape.kv_heads, self.width + cap, shape.head_size)
-        dtype = decoder.embed.dtype
-        self.keys, self.values = (
-            torch.empty(size, dtype=dtype, device=device),
-            torch.empty(size, dtype=dtype, device=device),
-        )
+        self.keys, self.values = memory.take(size)
         self.uniform_TR = torch.from_numpy(uniforms(seeds_PG.reshape(-1), cap).T.copy()).to(device)
         self.tokens = torch.zeros(cap, rows, dtype=torch.long, device=device)
         self.log_probs = torch.zeros(cap, rows, device=device)

@@ -7,12 +7,13 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from harness.store.errors import SchemaMismatch, TornFile, write_errors
 from harness.store.schema import INTEGER_METRICS, METRICS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TAIL_BYTES = 4096
 
@@ -51,6 +52,8 @@ def read_steps(path: Path) -> pd.DataFrame:
     absent, but those of `INTEGER_METRICS` are int64 where no value is missing. An unparsable last line is
     dropped; any other raises `TornFile`.
     """
+    import pandas as pd
+
     rows: dict[int, dict[str, Any]] = {}
     for number, line in enumerate(lines := _lines(path), start=1):
         row = _parse(line)

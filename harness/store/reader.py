@@ -7,15 +7,19 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
 import pyarrow as pa
 
 from harness.store import atomic, layout, samples
 from harness.store.errors import StoreError, TornFile, write_errors
 from harness.store.run import RunDir
 from harness.store.schema import PLAN_VERSION, SAMPLES, check_version
+
+if (
+    TYPE_CHECKING
+):  # pandas loads where a table is asked for: workers ask for none, and it takes as long as all the rest
+    import pandas as pd
 
 
 class ResultStore:
@@ -44,6 +48,8 @@ class ResultStore:
 
     def manifests(self) -> pd.DataFrame:
         """One row per readable run, one column per manifest key (`labels`, `attempts`, ... as they are)."""
+        import pandas as pd
+
         columns = ["run_id", "arm_id", "seed", "status", "labels", "attempts"]
         frame = pd.DataFrame.from_records([found for _, found in self._scan() if isinstance(found, dict)])
         return frame.reindex(columns=[*columns, *(name for name in frame.columns if name not in columns)])
@@ -53,6 +59,8 @@ class ResultStore:
 
         Rows of a table whose values differ were not made by the same program. Empty strings where the manifest does not say.
         """
+        import pandas as pd
+
         rows = []
         for run_id in run_ids:
             provenance = (self.run(run_id).manifest() or {}).get("provenance", {})
@@ -65,6 +73,8 @@ class ResultStore:
 
     def steps(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """The metrics of several runs with `run_id` as first column; runs without steps have no rows."""
+        import pandas as pd
+
         frames = []
         for run_id in run_ids:
             frame = self.run(run_id).steps()
@@ -75,6 +85,8 @@ class ResultStore:
 
     def last_steps(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """The newest step of each run that has one, with `run_id` as first column. Cheap."""
+        import pandas as pd
+
         rows = ((run_id, self.run(run_id).last_step()) for run_id in run_ids)
         return pd.DataFrame.from_records(
             [{"run_id": run_id, **row} for run_id, row in rows if row is not None]

@@ -6,15 +6,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 
 from harness.store import atomic, layout, lease, samples
 from harness.store.errors import TornFile, write_errors
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
 from harness.store.schema import MANIFEST_VERSION, check_manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RunDir:

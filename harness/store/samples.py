@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,10 +13,13 @@ from harness.store import atomic
 from harness.store.errors import SchemaMismatch, StoreError, TornFile
 from harness.store.schema import SAMPLE_KEY, SAMPLES, SAMPLES_VERSION, check_samples_schema, to_samples_table
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def write_part(path: Path, table: pa.Table | pd.DataFrame, metadata: dict[str, str]) -> None:
     """Publish one part with the explicit schema; an existing part of the same name is replaced."""
-    if isinstance(table, pd.DataFrame):
+    if not isinstance(table, pa.Table):
         table = pa.Table.from_pandas(table, preserve_index=False)
     table = to_samples_table(table, path)
     table = table.replace_schema_metadata({"schema_version": str(SAMPLES_VERSION), **metadata})

@@ -172,7 +172,7 @@ def load(entry: str) -> Callable[[Path], int]:
     return getattr(importlib.import_module(module), function)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> NoReturn:
     """Serve the supervisor at the other end of the socket `arguments[0]` with the entry `arguments[1]`."""
     # Blocked, not ignored: a worker gets what arrives while it starts as soon as it unblocks them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
@@ -183,9 +183,7 @@ def main(arguments: list[str]) -> int:
     gc.collect()
     gc.freeze()  # keep the collector from touching, and so copying, the pages shared with the workers
     request = ForkServer(control).serve()
-    if request is not None:
-        end_process(lambda: work(request, entry))
-    return 0
+    end_process(lambda: 0 if request is None else work(request, entry))
 
 
 def _redirect(number: int, path: str, flags: int) -> None:
@@ -200,4 +198,4 @@ def _kill_group(pid: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -21,6 +21,8 @@ from harness.verify.numbers import parse_exact
 
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|[a-zA-Z]|[-+*/^(){}\[\]]")
 _BEYOND = re.compile(r"(?<!\\)(?<![a-zA-Z])[a-zA-Z]{3,}|\\frac\s*\{\s*d|\\ldots")
+_BARE = re.compile(r"[-+*/\d]+")
+_LACKS_OPERAND = re.compile(r"\A[*/]|[-+*/]\Z|[-+*/][*/]")
 _FUNCTION_LETTERS = frozenset("fghiFGHPTW")
 _TIMES = frozenset(("*", r"\cdot", r"\times"))
 _MAX_CHARS = 300
@@ -45,8 +47,10 @@ class _Unknown(Exception):
 def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool | None:
     """Whether two formulas are equal, None when this reader cannot tell."""
     left, right = _parsed(gold), _parsed(answer)
-    if left is None or right is None:
+    if left is None:
         return None
+    if right is None:
+        return False if _lacks_operand(answer) else None
     for text in (gold, answer):
         exact = parse_exact(text)
         if exact is not None and exact.decimals >= decimal_digits:
@@ -93,6 +97,14 @@ def same_number(left: Number, right: Number) -> bool:
     if a.is_infinite() or b.is_infinite():
         return a == b
     return abs(_CONTEXT.subtract(a, b)) <= max(abs(a), abs(b)) * _TOLERANCE
+
+
+def _lacks_operand(text: str) -> bool:
+    """Whether a text of digits and operators misses an operand (`*5`, `3+`, `2*/4`): no reader makes an expression of it.
+
+    Small policies write such things, and a process with computer algebra takes a second to start.
+    """
+    return _BARE.fullmatch(text) is not None and "**" not in text and _LACKS_OPERAND.search(text) is not None
 
 
 def _same_at(left: Tree, right: Tree, point: Mapping[str, Fraction]) -> bool | None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from itertools import pairwise, product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.verify import MathVerifier
+from harness.verify import MathVerifier, symbolic
 from harness.verify.arithmetic import formulas_equal
 
 
@@ -103,3 +105,22 @@ def _polynomial(coefficients: list[int]) -> str:
 def test_this_reader_and_computer_algebra_agree(verifier: MathVerifier, left: str, right: str) -> None:
     verdict, _, _ = verifier.pool.submit((left, right, "either", 6)).result(timeout=30)
     assert formulas_equal(left, right, 6) is (verdict == "right")
+
+
+def _operands_missing(text: str) -> bool:
+    return text[0] in "*/" or text[-1] in "+-*/" or any(a in "+-*/" and b in "*/" for a, b in pairwise(text))
+
+
+def test_answers_that_lack_an_operand_are_wrong_and_computer_algebra_agrees() -> None:
+    texts = ["".join(characters) for n in (1, 2, 3) for characters in product("05+-*/", repeat=n)]
+    broken = [text for text in texts if _operands_missing(text) and "**" not in text]
+    assert len(broken) > 100
+    for gold in ("0", "5"):
+        for text in broken:
+            assert formulas_equal(gold, text, 6) is False, text
+            assert symbolic.formulas_equal(gold, text, 6) is False, text
+
+
+@pytest.mark.parametrize("text", ["--5", "+-5", "5*-1", "2**3", "(5", "5,*", "*x"])
+def test_other_unread_answers_are_left_to_computer_algebra(text: str) -> None:
+    assert formulas_equal("5", text, 6) is None
