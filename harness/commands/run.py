@@ -100,7 +100,7 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
             parts.append(f"{count} {label.replace('_', ' ')}")
     lines = [f"{name}: {total} runs: {', '.join(parts)}"]
     lines += [
-        f"  {run_id} failed: {reason.strip().splitlines()[-1]}"
+        f"  {run_id} {'failed' if run_id in summary.failed else 'was not run'}: {reason.strip().splitlines()[-1]}"
         for run_id, reason in summary.errors.items()
         if reason.strip()
     ]

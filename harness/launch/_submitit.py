@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from harness.config_error import ConfigError
@@ -57,11 +58,24 @@ def submit(
     return watch(work, before, followed, progress)
 
 
-class _LocalJobs:
-    """Processes that submitit started on this machine."""
+class _Submitted:
+    """Jobs and the files that they write."""
 
     def __init__(self, jobs: list[Any]) -> None:
         self._jobs = jobs
+
+    def last_words(self) -> str:
+        for job in self._jobs:
+            log = Path(job.paths.stderr)
+            lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+            told = [line for line in lines if "Error" in line] or lines
+            if told:
+                return f"{told[-1].strip()} ({log})"
+        return ""
+
+
+class _LocalJobs(_Submitted):
+    """Processes that submitit started on this machine."""
 
     def alive(self) -> int:
         return sum(not job.done() for job in self._jobs)
@@ -75,10 +89,11 @@ class _LocalJobs:
                 job.cancel(check=False)
 
 
-class _SlurmJobs:
+class _SlurmJobs(_Submitted):
     """Array tasks by Slurm's queue. submitit would ask `sacct`, which many clusters do not have and which lags behind requeues."""
 
     def __init__(self, jobs: list[Any]) -> None:
+        super().__init__(jobs)
         self._arrays = sorted({str(job.job_id).partition("_")[0] for job in jobs})
         self._gone = 0
 

@@ -35,6 +35,10 @@ class Jobs(Protocol):
         """End all of them at once."""
         ...
 
+    def last_words(self) -> str:
+        """What a job said that ended with an error, and where; empty if none did. Asked for when none is alive."""
+        ...
+
 
 def watch(work: Work, before: set[str], jobs: Jobs, progress: Progress, poll_seconds: float = 1.0) -> Summary:
     """Report until no job is alive. A stop signal asks the jobs to checkpoint and end; a second one kills them."""
@@ -59,7 +63,11 @@ def watch(work: Work, before: set[str], jobs: Jobs, progress: Progress, poll_sec
                 time.sleep(poll_seconds)
         finally:
             progress.close()
-    summary = summary_of(work, before)
+        summary = summary_of(work, before)
+        if summary.not_started and not stops:
+            said = jobs.last_words() or "no job says why"
+            reason = f"its job ended before it started the run: {said}"
+            summary.errors |= dict.fromkeys(summary.not_started, reason)
     summary.stopped_by = stops[0] if stops else None
     return summary
 

@@ -84,7 +84,7 @@ class _Tasks:
     """Tasks sent to the cluster. Their results are not read: the store has them."""
 
     def __init__(self, ray: Any, tasks: list[Any]) -> None:
-        self._ray, self._tasks = ray, tasks
+        self._ray, self._tasks, self._all = ray, tasks, tasks
 
     def alive(self) -> int:
         if self._tasks:
@@ -101,3 +101,11 @@ class _Tasks:
         for task in self._tasks:
             with contextlib.suppress(Exception):
                 self._ray.cancel(task, force=True)
+
+    def last_words(self) -> str:
+        for task in self._all:
+            try:
+                self._ray.get(task, timeout=0)
+            except Exception as error:
+                return str(error).strip().splitlines()[-1]
+        return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,11 @@ from sweep_support import Spec, sweep, wait_until
 
 from harness.config import RuntimeConfig
 from harness.config_error import ConfigError
-from harness.launch import slurm
+from harness.launch import local, slurm
+from harness.launch._work import Work
+from harness.model.source.pretrained import Config as Pretrained
+from harness.plan import RunSpec
+from harness.registry import implementation
 from harness.store import ResultStore
 
 REQUEUE_SECONDS = 240  # Slurm holds a requeued job back for two minutes
@@ -115,6 +120,43 @@ def test_a_stop_request_in_the_store_ends_a_job_without_requeueing(tmp_path, spe
     wait_until(lambda: jobs() == [], 60)
     time.sleep(1)
     assert statuses(store, specs[:1]) == ["interrupted"]
+
+
+@pytest.mark.optional
+def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, make_config, base_policy):
+    pytest.importorskip("submitit")
+    nodes = "sinfo -h -p both -t idle -o %D"
+    if not available() or subprocess.check_output(nodes.split(), text=True).split() != ["2"]:
+        pytest.skip("no two idle Slurm nodes; start them with tests/slurm/setup.sh")
+    model = Pretrained(path=str(base_policy), precision="float32")
+    losses = []
+    for nodes, ranks, launcher in ((2, 1, slurm.Config(partition="both", minutes=5)), (1, 2, local.Config())):
+        config = make_config(
+            model=model,
+            training__steps=2,
+            runtime__nodes=nodes,
+            runtime__ranks=ranks,
+            runtime__results=str(tmp_path / launcher.kind),
+        )
+        spec = RunSpec.of(config, {"arm": launcher.kind})
+        root = (tmp_path / launcher.kind).resolve()
+        todo = Work(root, [spec], config.runtime, {"command": "test"}, "launched")
+        summary = implementation("harness.launch", launcher).launch(launcher, todo, Events())
+        assert summary.finished == [spec.run_id], summary.errors
+        run = ResultStore(root).run(spec.run_id)
+        assert run.steps()["step"].tolist() == [1, 2]
+        losses.append(run.steps()["loss"].tolist())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+@pytest.mark.optional
+def test_a_job_that_dies_before_its_runs_says_why_and_where(tmp_path, specs, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if "supervise" not in path))
+    summary = submit(tmp_path, specs)
+    assert set(summary.not_started) == {one.run_id for one in specs}
+    said = summary.errors[specs[0].run_id]
+    assert "No module named 'sweep_support'" in said
+    assert "_log.err" in said
 
 
 @pytest.mark.optional
