@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harness.evaluation.metrics import UnevenSamples
+from harness.evaluation.result import voting_answers
 from harness.evaluation.summary import Samples, default_ks, length_by_outcome, problem_scores
 from harness.evaluation.votes import NO_ANSWER
 
 Floats = NDArray[np.float64]
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 SAMPLE_COLUMNS = (
     "problem_id",
@@ -42,18 +46,23 @@ class RunCells:
     refused: tuple[str, ...]
 
 
-def run_cells(samples: pd.DataFrame, ks_by_step: dict[int, Sequence[int]] | None = None) -> RunCells:
+def run_cells(
+    samples: pd.DataFrame,
+    ks_by_step: dict[int, Sequence[int]] | None = None,
+    equivalent: Callable[[str, str], bool] | None = None,
+) -> RunCells:
     """Reduce the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``) to cells.
 
     Args:
         samples: rows of all evaluated steps.
         ks_by_step: k values per step; steps not named get k = n only (k-curves are wanted at few steps).
+        equivalent: the verifier's equality of two answers, for votes; None: equal texts only.
     """
     problem_codes, problems = pd.factorize(samples["problem_id"], sort=True)
     verdict_codes, verdicts = pd.factorize(samples["verdict"], sort=True)
     columns = {
         "problem": problem_codes.astype(np.int64),
-        "class": pd.factorize(samples["answer"])[0].astype(np.int64),  # missing answers get -1
+        "class": pd.factorize(_votes(samples, equivalent))[0].astype(np.int64),  # missing answers get -1
         "verdict": verdict_codes.astype(np.int64),
         "right": samples["correct"].to_numpy(dtype=bool),
         "tokens": samples["response_tokens"].to_numpy(dtype=np.int64),
@@ -83,6 +92,20 @@ def run_cells(samples: pd.DataFrame, ks_by_step: dict[int, Sequence[int]] | None
     return RunCells(
         pd.DataFrame.from_records(rows), averages, tuple(str(p) for p in problems), tuple(refused)
     )
+
+
+def _votes(samples: pd.DataFrame, equivalent: Callable[[str, str], bool] | None) -> pd.Series[Any]:
+    """What each sample votes for; equal texts are equal votes, and where all answers of a problem are integers that is all."""
+    answers = samples["answer"]
+    if equivalent is None:
+        return answers
+    codes, texts = pd.factorize(answers)
+    plain = np.array([*(_INTEGER.fullmatch(text) is not None for text in texts), True])  # the last: no answer
+    rows = samples["problem_id"].isin(samples["problem_id"][~plain[codes]].unique()).to_numpy()
+    if rows.any():
+        answers = answers.copy()
+        answers[rows] = voting_answers(samples[rows], equivalent)
+    return answers
 
 
 def k_curve(n: int) -> list[int]:

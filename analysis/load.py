@@ -16,6 +16,7 @@ from analysis.checkpoint import CheckpointRule, parse_rule
 from analysis.logged import logged_cells
 from analysis.plan import Arm, Plan, parse_plan
 from harness.store import ResultStore, StoreError
+from harness.verify import MathVerifier
 
 Floats = NDArray[np.float64]
 
@@ -82,24 +83,25 @@ def load_experiment(root: Path | str, name: str, *, curves: bool = True) -> Expe
     cells: list[pd.DataFrame] = []
     problem_avg: dict[tuple[str, int, int], Floats] = {}
     problem_ids: tuple[str, ...] = ()
-    for state in records(states[states["status"] != "not started"]):
-        run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
-        labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run_id}
-        try:
-            logged = store.run(run_id).steps()
-            steps.append(logged.assign(**labels))
-            reduced = _cells(store, run_id, plan, curves) or logged_cells(logged, plan)
-        except StoreError as error:
-            notes.append(f"{where}: {error}")
-            continue
-        for benchmark, found in reduced.items():
-            notes.extend(f"{where}, {benchmark}: {line}" for line in found.refused)
-            cells.append(found.frame.assign(**labels, benchmark=benchmark))
-            if benchmark == plan.benchmark:
-                problem_ids = problem_ids or found.problem_ids
-                if found.problem_ids not in ((), problem_ids):
-                    notes.append(f"{where}: evaluated on other problems than the first run")
-                problem_avg.update({(run_id, *key): value for key, value in found.problem_avg.items()})
+    with MathVerifier() as verifier:  # for votes; it starts no process unless answers need algebra
+        for state in records(states[states["status"] != "not started"]):
+            run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
+            labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run_id}
+            try:
+                logged = store.run(run_id).steps()
+                steps.append(logged.assign(**labels))
+                reduced = _cells(store, run_id, plan, curves, verifier) or logged_cells(logged, plan)
+            except StoreError as error:
+                notes.append(f"{where}: {error}")
+                continue
+            for benchmark, found in reduced.items():
+                notes.extend(f"{where}, {benchmark}: {line}" for line in found.refused)
+                cells.append(found.frame.assign(**labels, benchmark=benchmark))
+                if benchmark == plan.benchmark:
+                    problem_ids = problem_ids or found.problem_ids
+                    if found.problem_ids not in ((), problem_ids):
+                        notes.append(f"{where}: evaluated on other problems than the first run")
+                    problem_avg.update({(run_id, *key): value for key, value in found.problem_avg.items()})
     started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
     return Experiment(
         plan,
@@ -138,7 +140,9 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     return states, notes
 
 
-def _cells(store: ResultStore, run_id: str, plan: Plan, curves: bool) -> dict[str, RunCells]:
+def _cells(
+    store: ResultStore, run_id: str, plan: Plan, curves: bool, verifier: MathVerifier
+) -> dict[str, RunCells]:
     run = store.run(run_id)
     found: dict[str, RunCells] = {}
     for benchmark in dict.fromkeys([plan.benchmark, plan.dev_benchmark]):
@@ -151,7 +155,7 @@ def _cells(store: ResultStore, run_id: str, plan: Plan, curves: bool) -> dict[st
         largest = int(samples.groupby(["problem_id", "step", "max_response_tokens"]).size().max())
         wanted = {evaluated[0], *evaluated[-parse_rule(plan.checkpoint_rule).last :]}
         ks = k_curve(largest) if curves else table_ks(largest)
-        found[benchmark] = run_cells(samples, {step: ks for step in wanted})
+        found[benchmark] = run_cells(samples, {step: ks for step in wanted}, verifier.equivalent)
     return found
 
 

@@ -114,7 +114,7 @@ def results_of(experiment: Experiment) -> Results:
             group = cells[cells["cap"] == cap]
             before.append(group[group["step"] == 0])
             try:
-                steps = chosen_steps(group, experiment.rule, _own(dev, state))
+                steps = chosen_steps(group, experiment.rule, _own(dev[dev["cap"] == cap], state))
             except ValueError as error:
                 notes.append(f"{where}: {error}")
                 continue

@@ -54,8 +54,12 @@ def _positions(steps: pd.DataFrame, evaluated: list[int], axis: str) -> np.ndarr
 
 def score_label(plan: Plan) -> str:
     """The score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
+    return f"{_score_name(plan)}{plan.cap_text.removesuffix(' tokens')}"
+
+
+def _score_name(plan: Plan) -> str:
     name = "accuracy" if plan.metric == "avg" else plan.metric
-    return f"{name}{',' if plan.percent else ''}{plan.percent}{plan.cap_text.removesuffix(' tokens')}"
+    return f"{name}{',' if plan.percent else ''}{plan.percent}"
 
 
 def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
@@ -186,11 +190,11 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
         if delta is not None and not math.isnan(delta.value):
             start = plan.scale * (estimate.value - delta.value)
             kind = {"color": looked[arm.name].colour, "alpha": 0.45} if delta.resolved else _HOLLOW
-            axes.barh(y, 100 * delta.value, left=start, height=0.56, zorder=2, **kind)
-        _error_bar(axes, 100, y, estimate, looked[arm.name].colour)
-        numbers[y] = f"{100 * estimate.value:.1f}"
+            axes.barh(y, plan.scale * delta.value, left=start, height=0.56, zorder=2, **kind)
+        _error_bar(axes, plan.scale, y, estimate, looked[arm.name].colour)
+        numbers[y] = f"{plan.scale * estimate.value:.{plan.digits}f}"
         if delta is not None and not math.isnan(delta.value):
-            numbers[y] += f"  ({100 * delta.value:+.1f})".replace("-", "−")
+            numbers[y] += f"  ({plan.scale * delta.value:+.{plan.digits}f})".replace("-", "−")
     right = axes.secondary_yaxis("right")
     right.set_yticks(range(rows), numbers)
     right.tick_params(length=0)
@@ -198,7 +202,7 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
     axes.set_yticks(range(rows), labels)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("accuracy, % (bar: difference, filled where resolved)")
+    axes.set_xlabel(f"{_score_name(plan)} (bar: difference, filled where resolved)")
     return figure
 
 

@@ -112,8 +112,10 @@ def centred_mean(y: Floats, window: int) -> Floats:
         return y
     there = np.isfinite(y)
     kernel = np.ones(window)
-    total = np.convolve(np.where(there, y, 0.0), kernel, mode="same")
-    count = np.convolve(there.astype(np.float64), kernel, mode="same")
+    # `mode="same"` would return as many points as the longer of the two has.
+    middle = slice((window - 1) // 2, (window - 1) // 2 + len(y))
+    total = np.convolve(np.where(there, y, 0.0), kernel)[middle]
+    count = np.convolve(there.astype(np.float64), kernel)[middle]
     mean: Floats = np.divide(total, count, out=np.full(len(y), np.nan), where=count > 0.5)
     return mean
 

@@ -56,7 +56,9 @@ def seeds_needed(
     alpha: float = 0.05,
     limit: int = 1000,
 ) -> int | None:
-    """Fewest seeds per arm that find ``difference`` with ``target_power``; None if ``limit`` are too few."""
+    """Fewest seeds per arm that find ``difference`` with ``target_power``; None if ``limit`` are too few or ``sd`` is not known."""
+    if not math.isfinite(sd):
+        return None
     low, high = 1, 2
     while power(difference, sd, high, paired=paired, alpha=alpha) < target_power:
         low, high = high, 2 * high

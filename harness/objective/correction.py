@@ -34,7 +34,7 @@ def engine_weights(
         log_weight_N = sums_R.to(log_weight_N.dtype)[response_N]
     weight_N = log_weight_N.exp()
     if kind.endswith("_mask"):
-        return weight_N * (weight_N <= cap)
+        return torch.where(weight_N <= cap, weight_N, 0.0)
     return weight_N.clamp(max=cap)
 
 

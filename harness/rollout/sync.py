@@ -63,9 +63,8 @@ class WeightSync:
             return 0.0
         for last in (False, True):
             self.engine.load_weights(self.policy.named_weights())
-            gap = max(
-                self.ranks.gather(self.gap())
-            )  # taking weights is collective: all ranks load again, or none
+            # Taking weights is collective: all ranks load again, or none. The largest, and NaN if one is.
+            gap = float(np.max(self.ranks.gather(self.gap())))
             # Logits are divided by the temperature, and so is their rounding multiplied.
             tolerance = TOLERANCE[self.policy.compute_dtype] / min(1.0, self.params.temperature)
             if gap <= tolerance:

@@ -36,7 +36,7 @@ class Groups:
     @property
     def accuracy_P(self) -> torch.Tensor:
         """Share of right responses of each group."""
-        return self.correct_PG.float().mean(1)
+        return self.correct_PG.double().mean(1)
 
     def live_P(self, metric: str) -> torch.Tensor:
         """Which groups have contrast: by `accuracy` neither all right nor all wrong, by `reward` not all rewards equal."""

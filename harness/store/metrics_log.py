@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.store.atomic import write_file
 from harness.store.errors import SchemaMismatch, TornFile, write_errors
 from harness.store.schema import INTEGER_METRICS, METRICS
 
@@ -43,6 +44,13 @@ class MetricsLog:
                     raise
             finally:
                 os.close(descriptor)
+
+    def rewind(self, step: int) -> None:
+        """Drop the rows beyond `step`, and a torn last line."""
+        lines = _lines(self.path)
+        kept = [line for line in lines if (row := _parse(line)) is not None and row["step"] <= step]
+        if len(kept) < len(lines):
+            write_file(self.path, b"".join(line + b"\n" for line in kept))
 
 
 def read_steps(path: Path) -> pd.DataFrame:

@@ -140,6 +140,17 @@ class RunDir:
         """One row per step, see `metrics_log.read_steps`; no rows before the first step."""
         return read_steps(self.path / layout.METRICS)
 
+    def rewind(self, step: int) -> None:
+        """Forget metrics and samples beyond `step`, the checkpoint that an attempt starts from: they belong to a policy that is gone.
+
+        The new attempt makes its own, the same ones where a run is deterministic. Only the worker, under its lock, may call this.
+        """
+        for directory in (self.path / "samples").glob("*"):
+            for later, path in _step_dirs(directory):
+                if later > step:
+                    atomic.remove_directory(path)
+        self._metrics.rewind(step)
+
     def last_step(self) -> dict[str, Any] | None:
         """The newest row of `metrics.jsonl` as written (null is None), None before the first step. Cheap."""
         return last_step(self.path / layout.METRICS)

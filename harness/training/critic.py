@@ -6,6 +6,7 @@ The head starts at zero, so the first predictions are 0 everywhere. V_t is read 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from harness.config import RunConfig
 from harness.config_error import ConfigError
 from harness.model.policy import NativePolicy, Policy
+from harness.training.fault import NumericalFault
 
 
 @dataclass
@@ -68,7 +70,11 @@ class Critic:
         return (hidden_NE @ self.head_1E.t())[:, 0].cpu()
 
     def update(self, batches: Sequence[CriticBatch]) -> float:
-        """One optimiser step on the mean squared error over all tokens of the micro-batches; returns the loss (half the MSE)."""
+        """One optimiser step on the mean squared error over all tokens of the micro-batches; returns the loss (half the MSE).
+
+        Raises:
+            NumericalFault: loss or gradient is not finite; weights are those before the update.
+        """
         tokens = sum(len(batch.tokens_N) for batch in batches)
         self.optimizer.zero_grad(set_to_none=False)
         total = 0.0
@@ -77,7 +83,12 @@ class Critic:
             loss = value_loss(values_N, batch, self.settings.value_clip).sum() / max(tokens, 1)
             loss.backward()
             total += float(loss.detach())
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm))
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            raise NumericalFault(
+                f"critic: loss {total}, gradient norm {norm}; lower algorithm.advantage.critic.learning_rate",
+                {"batches": list(batches), "loss": total, "gradient_norm": norm},
+            )
         self.optimizer.step()
         return total
 

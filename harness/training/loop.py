@@ -14,6 +14,7 @@ from harness.benchmark import load_benchmark
 from harness.config import RunConfig, dump
 from harness.config_error import ConfigError
 from harness.evaluation.evaluate import Evaluator
+from harness.evaluation.models import content_fingerprint
 from harness.grading import Grader
 from harness.identity import content_hash
 from harness.model.checkpoint import load_tokenizer
@@ -33,10 +34,11 @@ from harness.sampling.source import SourceContext
 from harness.sampling.streaming import collect_streaming
 from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, save_fault
+from harness.training.fault import NumericalFault
 from harness.training.roll_out import RollOut
 from harness.training.step_metrics import rollout_row, update_row
 from harness.training.streaming import TrainingStream
-from harness.training.update import NumericalFault, Updater, UpdateStats
+from harness.training.update import Updater, UpdateStats
 
 LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 against float32 gives about a tenth of it
 
@@ -47,8 +49,9 @@ def base_evaluations(
     """The store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
     versions = {name: load_benchmark(item).version for name, item in config.evaluation.benchmarks.items()}
     protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine)]
-    # A cached policy's folder is named by its content; others by their place, and their precision matters.
-    model = [] if config.model.kind == "testbed" else [str(initial), config.model.precision]
+    # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
+    testbed = config.model.kind == "testbed"
+    model = [] if testbed else [content_fingerprint(initial), config.model.precision]
     depends = [initial.name, *model, linear_kernel, versions, protocol, grader.verifier.fingerprint()]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
@@ -270,6 +273,9 @@ class Trainer:
 
     def _resume(self) -> None:
         state = self.checkpoints.newest()
+        if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
+            self.run.rewind(state["step"] if state else 0)
+        self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return
         if self.updater.critic:

@@ -12,7 +12,6 @@ import functools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,16 +28,9 @@ from harness.rollout.noise import key
 from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, CriticBatch, explained_variance, native_critic
+from harness.training.fault import NumericalFault
 from harness.training.memory import halve_on_exhaustion
 from harness.training.step_tokens import StepTokens
-
-
-class NumericalFault(RuntimeError):
-    """The loss or the gradient stopped being finite; `batch` is what the update was made of, for inspection."""
-
-    def __init__(self, message: str, batch: dict[str, Any]) -> None:
-        super().__init__(message)
-        self.batch = batch
 
 
 @dataclass
@@ -183,6 +175,9 @@ class Updater:
             batch.values_N = data.values_N = self._values(self.critic, data)
             data.value_targets_N = self.objective.value_targets(batch)
         data.advantages_N = self.objective.advantages(batch)
+        if not bool(data.advantages_N.isfinite().all()):
+            # A comparison with NaN is false: such responses would silently count as dead.
+            raise NumericalFault("advantages are not finite", {"data": data, "rollouts": batch})
         return data
 
     def _passes(self, data: StepTokens, rows: torch.Tensor) -> list[torch.Tensor | None]:

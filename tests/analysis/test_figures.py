@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 
@@ -88,6 +89,26 @@ def test_few_seeds_do_not_set_the_range_of_a_panel(results):
 
 def test_centred_mean_skips_missing_values():
     assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_run_shorter_than_the_window_keeps_its_points():
+    assert centred_mean(np.array([1.0, 2.0, 6.0]), 8).tolist() == pytest.approx([3.0, 3.0, 3.0])
+    y = np.arange(9.0)
+    for window in (2, 3, 4, 5):
+        inside = np.convolve(y, np.ones(window) / window, mode="valid")
+        start = window // 2
+        assert centred_mean(y, window)[start : start + len(inside)].tolist() == pytest.approx(inside.tolist())
+
+
+def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
+    plan = dataclasses.replace(results.experiment.plan, score_unit="reward", metric="reward_mean")
+    shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
+    with styled("paper"):
+        figure = waterfall_figure(shown, "paper")
+    axes = figure.axes[0]
+    assert axes.get_xlabel().startswith("reward_mean (")
+    assert all(abs(patch.get_width()) < 1 and abs(patch.get_x()) < 2 for patch in axes.patches)
+    assert all(abs(line.get_xdata()).max() < 2 for line in axes.lines)
 
 
 def test_panel_data_is_the_logged_column(results):

@@ -131,3 +131,4 @@ def test_seeds_needed_is_the_smallest_sufficient_number():
     assert power.power(2.0, 1.5, needed, paired=False) >= 0.8
     assert power.power(2.0, 1.5, needed - 1, paired=False) < 0.8
     assert power.seeds_needed(1e-6, 1.0, paired=True) is None
+    assert power.seeds_needed(0.1, math.nan, paired=True) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import shutil
 import subprocess
@@ -10,9 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import build_store
+from synthetic_store import build_store, make_samples
 
 from analysis.answer import answer_sentences
+from analysis.cells import run_cells
 from analysis.checkpoint import chosen_steps, parse_rule
 from analysis.designs import grid_table, null_table
 from analysis.grid import near_best
@@ -24,6 +26,7 @@ from analysis.statistics import Estimate
 from analysis.table import Column, Table, latex_escape, to_csv, to_frame, to_latex, to_markdown, to_terminal
 from analysis.tables import all_tables, checkpoints_table, main_table, summary_table
 from harness.store import ResultStore
+from harness.verify import MathVerifier
 
 
 @pytest.fixture(scope="module")
@@ -202,6 +205,38 @@ def test_checkpoint_rules():
         chosen_steps(cells, parse_rule("best_on_dev"), None)
     with pytest.raises(ValueError, match="known: last"):
         parse_rule("best_on_test")
+
+
+def test_the_development_benchmark_chooses_at_each_cap_by_itself(results):
+    experiment, plan = results.experiment, results.experiment.plan
+    run_id = experiment.states.loc[experiment.states["status"] == "finished", "run_id"].iloc[0]
+    own = experiment.cells[(experiment.cells["run_id"] == run_id) & (experiment.cells["step"] > 0)]
+    first, second = sorted(own["step"].unique())[:2]
+    dev = own[own["step"].isin([first, second])].assign(benchmark="dev")
+    low, high = dev["cap"] == plan.caps[0], dev["cap"] == plan.caps[1]
+    dev["avg"] = np.select([low & (dev["step"] == first), high & (dev["step"] == second)], [0.4, 0.9], 0.1)
+    chosen = results_of(
+        dataclasses.replace(
+            experiment,
+            plan=dataclasses.replace(plan, dev_benchmark="dev", checkpoint_rule="best_on_dev"),
+            cells=pd.concat([experiment.cells, dev]),
+        )
+    ).per_seed
+    steps = chosen[chosen["run_id"] == run_id].set_index("cap")["steps"]
+    assert (steps[plan.caps[0]], steps[plan.caps[1]]) == ([first], [second])
+
+
+def test_votes_are_over_equal_answers_not_equal_texts():
+    frame = make_samples(np.random.default_rng(0), 0.5, 1, 5, 8).assign(step=0)
+    frame["finish_reason"], frame["verdict"] = "stop", ["right"] * 3 + ["wrong"] * 2
+    frame["correct"] = [True] * 3 + [False] * 2
+    frame["answer"] = ["1/2", "0.5", r"\frac{1}{2}", "3", "3"]
+    texts = run_cells(frame, {0: [3, 5]}).frame
+    with MathVerifier() as verifier:
+        classes = run_cells(frame, {0: [3, 5]}, verifier.equivalent).frame
+    # three right against two wrong ones: 7 of the 10 triples have a right majority; by text alone 1 of 10, and 4 or 2 ties
+    assert classes[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.7, 1.0])
+    assert texts[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.5, 0.0])
 
 
 def test_tokens_to_target_interpolates_between_evaluations():

@@ -73,6 +73,32 @@ def test_a_group_with_equal_returns_has_exactly_zero_advantage(kind: str) -> Non
     assert (result[~dead] != 0).any()
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epsilon": 0.0},
+        {"baseline": "none", "scale": "group_std"},
+        {"baseline": "none", "scale": "batch_std"},
+        {"scale": "batch_std", "epsilon": 0.0},
+    ],
+)
+def test_nothing_is_divided_by_a_spread_of_zero(settings: dict[str, object]) -> None:
+    module, data = member(ADVANTAGE, "group"), sample(seed=7)
+    data.rewards_PG[:] = 1.0
+    result = module.advantages(data.batch(Objective(algorithm("grpo"))), module.Config(**settings))
+    assert (result == 0).all()
+
+
+def test_separate_rewards_without_spread_give_zero_also_without_epsilon() -> None:
+    module, data = member(ADVANTAGE, "decoupled"), sample(seed=8)
+    batch = data.batch(Objective(algorithm("grpo")))
+    assert batch.components_PGC is not None
+    batch.components_PGC[1] = 1.0
+    result = module.advantages(batch, module.Config(epsilon=0.0))
+    assert result.isfinite().all()
+    assert (result[batch.response_N // 4 == 1] == 0).all()
+
+
 def token_batch(advantages: torch.Tensor) -> TokenBatch:
     number = len(advantages)
     return TokenBatch(

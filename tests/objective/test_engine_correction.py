@@ -36,6 +36,14 @@ def test_weights_by_hand(kind: str, expected: list[float]) -> None:
     torch.testing.assert_close(weights, torch.tensor(expected))
 
 
+@pytest.mark.parametrize("kind", ["token_mask", "sequence_mask"])
+def test_a_weight_beyond_all_numbers_is_masked_like_any_other(kind: str) -> None:
+    weights = engine_weights(
+        torch.full((1000,), -0.1), torch.full((1000,), -100.0), torch.tensor([1000]), kind, 2
+    )
+    assert (weights == 0).all()
+
+
 def test_the_distance_by_hand() -> None:
     seen = Mismatch.of(TRAINER, SAMPLER)
     logs = [math.log(x) for x in (2, 1, 0.5, 4, 3)]

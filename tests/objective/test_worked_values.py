@@ -13,6 +13,7 @@ from harness.objective.advantage import best_worst, decoupled, gae, group, imita
 from harness.objective.objective import Objective
 from harness.objective.surrogate import best_worst_dpo, clipped_is, policy_gradient, ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+from harness.registry import member
 
 
 def one_group(rewards: list[float], lengths: list[int] | None = None, **more: Any) -> RolloutBatch:
@@ -255,13 +256,20 @@ LENGTHS, GROUPS = torch.tensor([2, 4, 1, 3]), torch.tensor([0, 0, 1, 1])
     ],
 )
 def test_the_five_denominators(kind: str, settings: dict[str, Any], weights: list[float]) -> None:
-    from harness.registry import member
-
     module = member("harness.objective.aggregation", kind)
     config = module.Config(**settings)
     micro = module.micro_batches(LENGTHS, config) if hasattr(module, "micro_batches") else 1
     counts = TokenCounts(responses=4, groups=2, tokens=10, micro_batches=micro)
     assert module.response_weights(LENGTHS, GROUPS, counts, config).tolist() == pytest.approx(weights)
+
+
+def test_masked_responses_open_no_micro_batch() -> None:
+    module = member("harness.objective.aggregation", "microbatch_token_mean")
+    config, lengths = module.Config(micro_batch_tokens=128), torch.tensor([10, 200, 0, 0])
+    assert module.micro_batches(lengths, config) == 2
+    counts = TokenCounts(responses=4, groups=2, tokens=210, micro_batches=2)
+    weights = module.response_weights(lengths, GROUPS, counts, config)
+    assert weights[:2].tolist() == pytest.approx([1 / 20, 1 / 400])
 
 
 def test_positive_example_loss_has_its_own_denominator() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from harness.config_error import ConfigError
 from harness.registry import kinds, member
@@ -145,3 +146,15 @@ def test_every_step_says_which_bands_were_sampled() -> None:
     assert row["curriculum_unseen"] == 30
     assert row["curriculum_sampled_problems"].split() == [str(i) for i in drawn]
     assert curriculum.record()["curriculum_sampled_problems"] == ""
+
+
+@pytest.mark.parametrize("rights", range(1, 10))
+def test_an_exact_bound_counts_as_reached(rights: int) -> None:
+    curriculum = bands(retire_from=rights / 10, pause_below=0.0, window_groups=3)
+    correct_PG = torch.arange(10)[None] < rights
+    for _ in range(3):
+        curriculum.observe(np.array([5]), correct_PG.double().mean(1).numpy())
+    assert "5" in curriculum.record()["curriculum_retired_problems"].split()
+    curriculum = bands(pause_below=rights / 10, retire_from=1.0, window_groups=3)
+    curriculum.observe(np.array([5]), correct_PG.double().mean(1).numpy())
+    assert curriculum.record()["curriculum_paused_problems"] == ""

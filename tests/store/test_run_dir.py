@@ -219,3 +219,19 @@ def test_checkpoints_list_only_complete_ones_and_keep_the_newest(run):
 
 def test_attempts_count_up(run):
     assert [run.new_attempt().name for _ in range(3)] == ["000", "001", "002"]
+
+
+def test_rewinding_forgets_rows_samples_and_a_torn_line_beyond_a_step(run):
+    for step in (1, 2, 3):
+        run.append_step({"step": step, "loss": 0.5})
+        run.write_samples("aime24", 1, step, samples())
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "lo')
+    run.rewind(2)
+    assert run.steps()["step"].tolist() == [1, 2]
+    assert run.sample_steps("aime24") == [1, 2]
+    run.append_step({"step": 3, "loss": 0.25})
+    assert run.steps()["loss"].tolist() == [0.5, 0.5, 0.25]
+    untouched = (run.path / "metrics.jsonl").stat().st_mtime_ns
+    run.rewind(3)
+    assert (run.path / "metrics.jsonl").stat().st_mtime_ns == untouched

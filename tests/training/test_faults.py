@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,11 +14,12 @@ from harness.config import RunConfig
 from harness.config_error import ConfigError
 from harness.grading import Grader
 from harness.ranks import Ranks
+from harness.registry import member
 from harness.rollout.sync import EngineMismatch, WeightSync
 from harness.store import ResultStore
+from harness.training.fault import NumericalFault
 from harness.training.loop import Trainer
 from harness.training.memory import MemoryFault
-from harness.training.update import NumericalFault
 
 
 @pytest.fixture
@@ -150,3 +152,25 @@ def test_offline_data_is_refused_on_several_ranks(
             None,
             Ranks(0, 2),  # type: ignore[arg-type]
         )
+
+
+def test_a_critic_that_diverges_stops_the_run(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    advantage = member("harness.objective.advantage", "gae").Config()
+    advantage.critic.learning_rate = 1e20
+    config = make_config(algorithm__advantage=advantage)
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, ResultStore(tmp_path).run("c" * 16), base_policy, "torch", grader)
+    with pytest.raises(NumericalFault, match=r"critic|advantages"):
+        trainer.train(never, attempt=0)
+    grader.close()
+
+
+def test_an_engine_that_computes_nan_on_one_rank_is_no_match(trainer: Trainer) -> None:
+    sync = trainer.sync
+    sync.engine = Mock(shares_weights=False)
+    sync.gap = lambda: 0.001  # type: ignore[method-assign]
+    sync.ranks = Mock(gather=lambda gap: [gap, math.nan])
+    with pytest.raises(EngineMismatch, match="nan"):
+        sync.load()

@@ -123,6 +123,34 @@ def test_a_kill_between_checkpoints_repeats_the_lost_steps(
     assert killed.steps()["step"].tolist() == [1, 2, 3, 4]
 
 
+def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    # A time budget that a slower resume spends two steps earlier, as it may on another machine.
+    config = make_config(training__steps=9, training__evaluate_every=2, runtime__checkpoint_every=3)
+    run, grader = ResultStore(tmp_path).run("a" * 16), Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, run, base_policy, "torch", grader)
+
+    class Killed(Exception):
+        """Stands for SIGKILL."""
+
+    def kill() -> bool:
+        if trainer.step == 8:
+            raise Killed
+        return False
+
+    with pytest.raises(Killed):
+        trainer.train(kill, attempt=0)
+    assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 8]
+    config.training.steps = 7
+    resumed = Trainer(config, run, base_policy, "torch", grader)
+    assert resumed.train(lambda: False, attempt=1)
+    assert run.steps()["step"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert run.steps()["attempt"].tolist() == [0] * 6 + [1]
+    assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 7]
+    grader.close()
+
+
 def test_the_final_checkpoint_is_an_ordinary_transformers_model(
     make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
 ) -> None:

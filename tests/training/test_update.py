@@ -15,7 +15,8 @@ from harness.objective.objective import Objective
 from harness.registry import kinds, member
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
-from harness.training.update import NumericalFault, Updater
+from harness.training.fault import NumericalFault
+from harness.training.update import Updater
 
 AGGREGATION = "harness.objective.aggregation"
 

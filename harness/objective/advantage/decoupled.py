@@ -50,7 +50,7 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
     """See the family's contract."""
     import torch
 
-    from harness.objective.advantage.group import centre, group_std, weighted_moments
+    from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
 
     if batch.components_PGC is None:
         raise ValueError("the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)")
@@ -59,9 +59,9 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
     total = torch.zeros_like(counted)
     for component, weight in zip(batch.components_PGC.double().unbind(-1), weights, strict=True):
         std = group_std(component, counted, config.ddof)
-        total = total + weight * centre(component, counted, "group_mean") / (std + config.epsilon)
+        total = total + weight * divided(centre(component, counted, "group_mean"), std, config.epsilon)
     if config.batch_normalise:
         # Every group's sum has mean zero, so there is nothing to subtract.
         _, std = weighted_moments(total, counted, config.ddof)
-        total = total / (std + config.epsilon)
+        total = divided(total, std, config.epsilon)
     return batch.per_token(total * counted)

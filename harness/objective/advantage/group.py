@@ -4,7 +4,7 @@ A_i = (r_i - b) / s with the baseline b the group mean (GRPO, arXiv:2402.03300 ย
 arXiv:2402.14740) or nothing, and the scale s the group's standard deviation (GRPO), that of the batch's advantages (ScaleRL,
 arXiv:2510.13786) or of its rewards (Lite PPO, arXiv:2508.08221; TRL), or 1 (Dr.GRPO, arXiv:2503.20783 ยง3.1). `batch_whiten` also
 subtracts the batch mean (REINFORCE++-baseline, arXiv:2501.03262). `ddof` 1 is the sample standard deviation (verl, TRL), 0 the
-population's (open-instruct).
+population's (open-instruct). Where a standard deviation is exactly 0, the advantage is 0.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
     returns, counted = batch.returns_PG, batch.counted_PG.double()
     centred = centre(returns, counted, config.baseline)
     if config.scale == "group_std":
-        centred = centred / (group_std(returns, counted, config.ddof) + config.epsilon)
+        centred = divided(centred, group_std(returns, counted, config.ddof), config.epsilon)
     elif config.scale != "none":
         weight = counted * (batch.lengths_PG.double() if config.whiten_over == "tokens" else 1.0)
         spread = returns if config.scale == "batch_reward_std" else centred
@@ -65,7 +65,7 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
         # Over sequences a group baseline already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
         centred_already = config.baseline != "none" and config.whiten_over == "sequences"
         shift = mean if config.scale == "batch_whiten" and not centred_already else 0.0
-        centred = (centred - shift) / (std + config.epsilon)
+        centred = divided(centred - shift, std, config.epsilon)
         if config.scale == "batch_whiten" and without_spread(returns, std):
             centred = centred * 0
     return batch.per_token(centred * counted)
@@ -98,6 +98,11 @@ def group_std(returns_PG: torch.Tensor, counted_PG: torch.Tensor, ddof: int) -> 
     mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
     square = ((returns_PG - mean) ** 2 * counted_PG).sum(1, keepdim=True)
     return (square / (number - ddof).clamp(min=1)).sqrt()
+
+
+def divided(values: torch.Tensor, std: torch.Tensor, epsilon: float) -> torch.Tensor:
+    """Values over a standard deviation; 0 where nothing varies at all (a quotient by `epsilon` alone would mean nothing)."""
+    return (values / (std + epsilon)).masked_fill(std == 0, 0.0)
 
 
 def without_spread(values: torch.Tensor, std: torch.Tensor) -> bool:

@@ -48,7 +48,7 @@ def _assign(lengths_R: torch.Tensor, limit: int) -> torch.Tensor:
     """The micro-batch number of each response, cut greedily in the given order."""
     numbers, number, filled = [], 0, 0
     for length in lengths_R.tolist():
-        if filled and filled + length > limit:
+        if length and filled and filled + length > limit:  # a masked response opens none
             number, filled = number + 1, 0
         filled += length
         numbers.append(number)

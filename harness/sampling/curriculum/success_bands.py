@@ -18,6 +18,7 @@ from harness.config_error import ConfigError, require_range
 from harness.rollout.noise import key
 
 _FOREVER = np.iinfo(np.int64).max
+_ROUNDING = 1e-9  # a mean of rates may miss an exact bound by its last bits
 
 
 @dataclass
@@ -111,10 +112,10 @@ class SuccessBands:
             if len(seen) < config.min_groups:
                 continue
             rate = float(seen.mean())
-            if rate >= config.retire_from:
+            if rate >= config.retire_from - _ROUNDING:
                 self.resting[problem], self.retired_at[problem] = _FOREVER, self.draws
                 self._report["retired"].append(int(problem))
-            elif rate < config.pause_below:
+            elif rate < config.pause_below - _ROUNDING:
                 self.resting[problem] = self.draws + config.pause_draws
                 self._report["paused"].append(int(problem))
 
