@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -39,21 +40,24 @@ def main(arguments: list[str] | None = None) -> int:
     except (StoreError, PlanError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    _print(results)
+    out = options.out or options.root / "experiments" / options.experiment
+    said = [_text(results)]
     if options.only != "table":
-        out = options.out or options.root / "experiments" / options.experiment
         _write(results, options, out)
-        sys.stdout.write(f"written: {out}\n")
+        said.append(f"written: {out}\n")
+    try:
+        sys.stdout.write("".join(said))
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads it; what matters is written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _print(results: Results) -> None:
+def _text(results: Results) -> str:
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((160, 40)).columns if terminal else 160
-    sys.stdout.write(to_terminal(main_table(results), width) + "\n")
-    sys.stdout.write(to_terminal(summary_table(results), width) + "\n")
-    sys.stdout.write("\n".join(answer_sentences(results)[:1]) + "\n")
-    sys.stdout.flush()
+    tables = [to_terminal(table(results), width) for table in (main_table, summary_table)]
+    return "\n".join([*tables, *answer_sentences(results)[:1]]) + "\n"
 
 
 def _write(results: Results, options: argparse.Namespace, out: Path) -> None:

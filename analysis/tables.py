@@ -101,7 +101,7 @@ def answers_table(results: Results) -> Table:
         for k in table_ks(n)
     ]
     caps = [cap for cap in plan.caps if cap != plan.primary_cap]
-    metrics += [Column(f"avg:{cap}", f"avg@{n} %, cap {cap}", scale=100) for cap in caps]
+    metrics += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
     notes = (
         "Means over seeds. Pass@k is unbiased; Maj@k is the expectation over k-subsets with uniform ties; "
         "missing answers take a place and cannot win.",
@@ -178,7 +178,7 @@ def summary_table(results: Results) -> Table:
     behaviour, costs = behaviour_table(results), cost_table(results)
     caps = [cap for cap in plan.caps if cap != plan.primary_cap]
     means = [Column(f"{kind}@{n}", f"{kind.capitalize()}@{n} %", scale=100) for kind in ("pass", "maj") if n]
-    means += [Column(f"avg:{cap}", f"avg@{n} %, cap {cap}", scale=100) for cap in caps]
+    means += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
     answers = _means_table(results, "summary", "summary", means, ())
     taken = {"truncated_fraction", "entropy_nats", "train_generated_tokens_total", "tokens_to_target"}
     columns = (
@@ -324,6 +324,8 @@ def _power_notes(below: Mapping[str, Estimate], plan: Plan) -> list[str]:
     seeds = min(e.seeds for e in known)
     per_seed = [e.standard_error * math.sqrt(e.seeds / (1 if paired else 2)) for e in known]
     sd = float(np.sqrt(np.mean(np.square(per_seed))))
+    if sd == 0:
+        return ["The seeds do not differ at all here, so nothing can be said of power."]
     found = minimum_detectable_difference(sd, seeds, paired=paired)
     enough = seeds_needed(found / 2, sd, paired=paired) if found > 0 else None
     size = f"{plan.scale * found:.{plan.digits}f}{' points' if plan.percent else ''}"

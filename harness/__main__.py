@@ -2,7 +2,7 @@
 
 import sys
 
-from harness.cli import main
+from harness.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry())

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable
 
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, StoreError, layout
+
+
+def answer_stands(store: ResultStore, experiment: str, run_ids: Iterable[str]) -> bool:
+    """Whether the tables were written after the plan and the end of every one of these runs."""
+    plan = layout.plan_file(store.root, experiment)
+    tables = [path.stat().st_mtime_ns for path in (plan.parent / "tables").glob("*")]
+    sources = [plan, *(store.run(run_id).path / layout.MANIFEST for run_id in run_ids)]
+    return bool(tables) and min(tables) > max(path.stat().st_mtime_ns for path in sources)
 
 
 def write_answer(store: ResultStore, experiment: str, *arguments: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -36,6 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, StoreError) as error:
         print(f"harness {verb}: {error}", file=sys.stderr)
         return 2
+
+
+def entry() -> int:
+    """`main`, ended quietly by a reader that stops reading (`harness status | head`)."""
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer has no reader: without this, flushing it at exit would raise once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return code
 
 
 def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:

@@ -156,6 +156,8 @@ def _nearest_key(key: str) -> str:
     keys = _base_keys()
     parent, _, leaf = key.rpartition(".")
     siblings = [k.rpartition(".")[2] for k in keys if k.rpartition(".")[0] == parent]
+    if leaf in siblings:
+        return f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made"
     if siblings:
         hint = nearest(leaf, siblings)
         return hint.replace("'", f"'{parent}.", 1) if parent and "did you mean" in hint else hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from harness.identity import arm_id, content_hash, difference, run_id
 from harness.ladder import DESIGNS, Arm, design_arms
 from harness.match import MATCHES, spent, with_budget
 from harness.registry import nearest
-from harness.store import ResultStore
+from harness.store import ResultStore, layout
 
 PLAN_VERSION = 1
 CHECKPOINT_RULES = ("last", "mean_last_k", "best_on_dev")
@@ -111,6 +112,14 @@ class Experiment:
         require("experiment.design", self.design, DESIGNS)
         require("experiment.checkpoint_rule", self.checkpoint_rule, CHECKPOINT_RULES)
         require("experiment.match", self.match, MATCHES)
+        try:
+            layout.safe_name(self.name, "experiment.name")
+        except ValueError as error:
+            raise ConfigError(f"{error}: it names a folder") from error
+        if self.match == "steps" and self.match_budget is not None:
+            raise ConfigError(
+                f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds"
+            )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"experiment.seeds={self.seeds} must be distinct and at least one")
 
@@ -234,7 +243,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     _refuse_unknown_parents([arm for arm, _ in composed])
     planned, waits_for = _match_budgets(experiment, composed)
     _refuse_unknown_benchmark(experiment, composed)
-    return Plan(experiment, planned, f"harness run {' '.join(_recorded(overrides))}", waits_for)
+    return Plan(experiment, planned, shlex.join(["harness", "run", *_recorded(overrides)]), waits_for)
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
@@ -312,7 +321,10 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
     """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm."""
     arms: dict[str, PlannedArm] = {}
     composed: dict[tuple[str, ...], RunConfig] = {}
-    for job in expand(overrides):
+    jobs = expand(overrides)
+    if not jobs:
+        raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
+    for job in jobs:
         seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
         rest = tuple(item for item in job if not (seeds and item.startswith("seed=")))
         if rest not in composed:
@@ -331,7 +343,7 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
         seeds=all_seeds,
         benchmark=next(iter(first.evaluation.benchmarks), ""),
     )
-    return Plan(experiment, list(arms.values()), f"harness run -m {' '.join(_recorded(overrides))}")
+    return Plan(experiment, list(arms.values()), shlex.join(["harness", "run", "-m", *_recorded(overrides)]))
 
 
 def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
@@ -358,11 +370,7 @@ def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
 
 def arm_label(job: Sequence[str], overrides: Sequence[str]) -> str:
     """What distinguishes a job's arm: the values of the swept overrides, without the seed."""
-    parts = [
-        item
-        for item, given in zip(job, overrides, strict=False)
-        if item != given and not item.startswith("seed=")
-    ]
+    parts = [item for item in job if item not in overrides and not item.startswith("seed=")]
     return ",".join(part.removeprefix("rung=") for part in parts) or "base"
 
 

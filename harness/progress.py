@@ -127,7 +127,8 @@ class PlainProgress(Progress):
         self._last = time.monotonic()
 
     def begin(self, total: int, finished: int) -> None:
-        self._line(f"{total} runs, {finished} finished already")
+        if total:  # a search begins without
+            self._line(f"{total} runs, {finished} finished already")
 
     def started(self, name: str, run_id: str, attempt: int) -> None:
         again = f", attempt {attempt + 1}" if attempt else ""
@@ -180,8 +181,8 @@ def progress_on(stream: TextIO = sys.stderr) -> Progress:
     return LiveProgress(Console(file=stream)) if stream.isatty() else PlainProgress(stream)
 
 
-def status_table(store: ResultStore, run_ids: Iterable[str]) -> RenderableType:
-    """What the store says of these runs now, from any terminal: counts, unfinished runs, why runs failed.
+def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool = False) -> RenderableType:
+    """What the store says of these runs now, from any terminal: counts, runs (those that are `finished` if asked), why runs failed.
 
     A run that the manifest calls running while no supervisor holds its claim is shown as "lost": running
     the sweep again resumes it.
@@ -201,7 +202,7 @@ def status_table(store: ResultStore, run_ids: Iterable[str]) -> RenderableType:
         if status in ("claimed", "running") and run.claimed_by() is None:
             status = "lost"
         counts[status] += 1
-        if manifest is None or status == "finished":
+        if manifest is None or (status == "finished" and not finished):
             continue
         name = run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"])
         step, reward, left = _latest(run, status, total_steps(manifest["labels"]))

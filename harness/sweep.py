@@ -9,135 +9,29 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import warnings
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import optuna
 
 from harness.compose import compose_run
-from harness.config_error import ConfigError, require, require_range
+from harness.config import RunConfig
+from harness.config_error import ConfigError
+from harness.identity import flatten, identity
 from harness.ladder import Arm
 from harness.plan import Experiment, Plan, PlannedArm, RunSpec
 from harness.spread import score
-from harness.store import ResultStore, layout
+from harness.store import ResultStore
 from harness.supervise import Feed
 from harness.supervise.attempt import Runnable
-from harness.sweep_space import Parameter, overrides_of, parse_space
+from harness.sweep_space import overrides_of, parse_space
+from harness.sweep_study import Search, grid_values, open_study, sampler_of
 
-SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
-PRUNERS = ("none", "median", "halving")
-STUDY = "study.journal"
-
-
-@dataclass
-class Search:
-    """What `experiment.search` declares.
-
-    Attributes:
-        space: overrides with `interval`, `range` or `choice` values (`tag(log,interval(...))` for a logarithmic scale).
-        sampler: tpe, random, grid (all values countable), cmaes (numbers only, one objective) or nsga2.
-        trials: how many the study is to have in total, counting those it has.
-        objectives: avg (the experiment's benchmark at the training cap), or a column of the newest metrics row such as
-            generated_tokens_total; a minus sign in front: less is better. Two or more: a Pareto front.
-        pruner: none, median or halving: ends trials whose first seed lags behind at an evaluation (one objective only).
-        seed: of the sampler.
-    """
-
-    space: list[str] = field(default_factory=list)
-    sampler: str = "tpe"
-    trials: int = 20
-    objectives: list[str] = field(default_factory=lambda: ["avg"])
-    pruner: str = "none"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require("experiment.search.sampler", self.sampler, SAMPLERS)
-        require("experiment.search.pruner", self.pruner, PRUNERS)
-        require_range("experiment.search.trials", self.trials, 1)
-        if not self.objectives:
-            raise ConfigError("experiment.search.objectives must name at least one, for example [avg]")
-        if len(self.objectives) > 1 and self.pruner != "none":
-            raise ConfigError("experiment.search.pruner needs a single objective; set it to none")
-        if len(self.objectives) > 1 and self.sampler == "cmaes":
-            raise ConfigError("experiment.search.sampler=cmaes has a single objective; use tpe or nsga2")
-
-    @property
-    def directions(self) -> list[str]:
-        """Optuna's direction of each objective."""
-        return ["minimize" if name.startswith("-") else "maximize" for name in self.objectives]
-
-
-def open_study(
-    search: Search, parameters: Sequence[Parameter], store: ResultStore, name: str
-) -> optuna.Study:
-    """The study of this name in the store, made or continued.
-
-    Raises:
-        ConfigError: the sampler cannot search this space, or the stored study has other objectives.
-    """
-    path = layout.plan_file(store.root, name).with_name(STUDY)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    backend = optuna.storages.journal.JournalFileBackend(str(path))
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-    study = optuna.create_study(
-        storage=optuna.storages.JournalStorage(backend),
-        study_name=name,
-        directions=search.directions,
-        load_if_exists=True,
-        pruner=_pruner(search),
-    )
-    if [direction.name.lower() for direction in study.directions] != search.directions:
-        raise ConfigError(f"{path} has other objectives; give the search another experiment.name")
-    study.sampler = _sampler(search, parameters, search.seed)
-    return study
-
-
-def _pruner(search: Search) -> optuna.pruners.BasePruner:
-    if search.pruner == "median":
-        return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1)
-    if search.pruner == "halving":
-        return optuna.pruners.SuccessiveHalvingPruner()
-    return optuna.pruners.NopPruner()
-
-
-def _sampler(search: Search, parameters: Sequence[Parameter], seed: int) -> optuna.samplers.BaseSampler:
-    samplers = optuna.samplers
-    if search.sampler == "random":
-        return samplers.RandomSampler(seed=seed)
-    if search.sampler == "nsga2":
-        return samplers.NSGAIISampler(seed=seed)
-    if search.sampler == "grid":
-        sampler = samplers.GridSampler(grid_values(parameters), seed=search.seed)
-        # It would stop `Study.optimize` after the last point, which we do not use: the number of points bounds the trials.
-        sampler.after_trial = lambda *_: None
-        return sampler
-    if search.sampler == "cmaes":
-        if any(parameter.choices for parameter in parameters):
-            raise ConfigError("experiment.search.sampler=cmaes needs numbers; use tpe for choice(...)")
-        try:
-            return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
-        except ImportError as error:
-            raise ConfigError(
-                "experiment.search.sampler=cmaes needs the package cmaes: pip install cmaes"
-            ) from error
-    # constant_liar: trials that still run count as bad ones, so that parallel workers spread out.
-    return samplers.TPESampler(
-        seed=seed, constant_liar=True, n_startup_trials=min(10, max(2, search.trials // 3))
-    )
-
-
-def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
-    """All values of each parameter. Raises `ConfigError` for one that has no end of them."""
-    for parameter in parameters:
-        if parameter.values is None:
-            raise ConfigError(
-                f"experiment.search.sampler=grid cannot count the values of {parameter.key}; use choice() or range()"
-            )
-    return {parameter.key: list(parameter.values or ()) for parameter in parameters}
+_ASKING_SECONDS = 60.0
 
 
 @dataclass
@@ -166,7 +60,9 @@ class Sweep(Feed):
         self.experiment, self.search, self.store = experiment, search, store
         self.parameters = parse_space(search.space)
         self.fixed = list(fixed)
-        self.study = open_study(search, self.parameters, store, experiment.name)
+        base = compose_run(self.fixed)
+        self._refuse_what_cannot_run()
+        self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
         self.total = search.trials
         if search.sampler == "grid":
             points = 1
@@ -177,8 +73,40 @@ class Sweep(Feed):
         self._trials: dict[int, _Trial] = {}
         self._queue: list[RunSpec] = []
         self._stopping: set[str] = set()
+        self.reasons: list[str] = []  # why trials of this call could not begin
         self._arms: dict[int, PlannedArm] = {}
         self._adopt()
+
+    def _declaration(self, base: RunConfig) -> dict[str, Any]:
+        """What every trial of the study has in common."""
+        shared = flatten({key: value for key, value in identity(base).items() if key != "seed"})
+        return {
+            "space": self.search.space,
+            "objectives": self.search.objectives,
+            "seeds": self.experiment.seeds,
+            "benchmark": self.experiment.benchmark,
+            **shared,
+        }
+
+    def _refuse_what_cannot_run(self) -> None:
+        """Try each key of the space by itself, so that a typo is found before anything runs.
+
+        Raises:
+            ConfigError: a key none of whose values can be composed. (A value that only some combinations exclude is a failed trial.)
+        """
+        for parameter in self.parameters:
+            errors = []
+            values = parameter.choices or (parameter.low, parameter.high)
+            for value in values:
+                given = int(value) if parameter.integer else value
+                try:
+                    compose_run([*self.fixed, parameter.override(given)])
+                except ConfigError as error:
+                    errors.append(f"{parameter.override(given)}: {error}")
+            if len(errors) == len(values):
+                raise ConfigError(f"experiment.search.space: {errors[0]}")
+            for line in errors:
+                sys.stderr.write(f"note: trials with {line}\n")
 
     # ---- the supervisor's side ------------------------------------------------------------------------------------------
 
@@ -186,7 +114,7 @@ class Sweep(Feed):
         """Runs of trials already asked for, else of a new one."""
         while len(self._queue) < free and (asked := self.asked) < self.total:
             # Seeded by the number of trials: a search that goes on, or a second process, does not propose the first points again.
-            self.study.sampler = _sampler(self.search, self.parameters, self.search.seed + asked)
+            self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + asked)
             trial = self.study.ask()
             overrides = [parameter.suggest(trial) for parameter in self.parameters]
             self._begin(trial, trial.number, overrides)
@@ -252,7 +180,8 @@ class Sweep(Feed):
     def _adopt(self) -> None:
         """Take up the trials of earlier calls: done ones for the plan, unfinished ones to bring them to their end."""
         for frozen in self.study.get_trials(deepcopy=False):
-            if not frozen.params:
+            if frozen.params.keys() != {parameter.key for parameter in self.parameters}:
+                self._abandon(frozen)
                 continue
             overrides = overrides_of(self.parameters, frozen.params)
             if frozen.state == optuna.trial.TrialState.RUNNING:
@@ -260,10 +189,20 @@ class Sweep(Feed):
             elif frozen.state == optuna.trial.TrialState.COMPLETE:
                 self._plan_arm(frozen.number, overrides)
 
+    def _abandon(self, frozen: Any) -> None:
+        """A trial whose process died before it knew what to try is no trial; one that was asked for just now may be another process's."""
+        begun = frozen.datetime_start
+        old = begun is None or (datetime.now(UTC) - begun.astimezone(UTC)).total_seconds() > _ASKING_SECONDS
+        if frozen.state == optuna.trial.TrialState.RUNNING and old:
+            self._tell_number(frozen.number, state=optuna.trial.TrialState.FAIL)
+
     def _begin(self, trial: Any, number: int, overrides: list[str]) -> None:
         try:
             planned = self._plan_arm(number, overrides)
-        except ConfigError:  # a combination that cannot run is a failed trial, not the end of the search
+        except (
+            ConfigError
+        ) as error:  # a combination that cannot run is a failed trial, not the end of the search
+            self.reasons.append(f"trial {number} failed: {' '.join(overrides)}: {error}")
             self._tell_number(number, state=optuna.trial.TrialState.FAIL)
             return
         specs = [planned.runs[seed] for seed in self.experiment.seeds]
@@ -340,6 +279,7 @@ def best_lines(sweep: Sweep) -> list[str]:
     for trial in sweep.study.get_trials(deepcopy=False):
         counts[trial.state.name.lower()] += 1
     lines = [f"{sweep.experiment.name}: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n)]
+    lines += sweep.reasons
     if not done:
         return [*lines, "no trial is complete yet"]
     for trial in sweep.study.best_trials:
@@ -357,13 +297,3 @@ def study_figures(sweep: Sweep, folder: Path) -> list[Path]:
     from harness.sweep_figures import draw
 
     return draw(sweep.study, [name.lstrip("-") for name in sweep.search.objectives], folder)
-
-
-def search_of(experiment: Experiment) -> Search | None:
-    """The experiment's search, None where it declares arms. Raises `ConfigError` for an unknown key."""
-    if experiment.search is None:
-        return None
-    known = [item.name for item in dataclasses.fields(Search)]
-    for key in experiment.search:
-        require("key of experiment.search", key, known)
-    return Search(**experiment.search)

@@ -11,6 +11,7 @@ from harness.config_error import ConfigError
 from harness.registry import nearest
 from harness.store import ResultStore
 
+_RUNTIME = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=")
 HELP = "experiment=NAME to take only its runs; runtime.results=DIR"
 
 
@@ -33,6 +34,11 @@ def select(overrides: Sequence[str]) -> Selection:
     """
     names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
     rest = [item for item in overrides if not item.startswith("experiment=")]
+    for item in rest:
+        if not item.lstrip("+~").startswith(_RUNTIME):
+            raise ConfigError(
+                f"{item!r} is of no use here: stored runs are what they are; give experiment=NAME and runtime.* only"
+            )
     runtime = compose_run(rest).runtime
     store = ResultStore(runtime.results)
     for name in names:
@@ -49,9 +55,13 @@ def find_run(store: ResultStore, prefix: str) -> str:
     Raises:
         ConfigError: none or several do.
     """
+    if "=" in prefix:
+        raise ConfigError(f"{prefix!r} is no run: give the beginning of a run id first, then overrides")
     found = [run_id for run_id in store.run_ids() if run_id.startswith(prefix)]
     if len(found) == 1:
         return found[0]
     if not found:
-        raise ConfigError(f"no run in {store.root} begins with {prefix!r}; `harness status` lists them")
+        raise ConfigError(
+            f"no run in {store.root} begins with {prefix!r}; `harness status --runs` lists them"
+        )
     raise ConfigError(f"{len(found)} runs begin with {prefix!r}: {', '.join(found[:5])}; give more digits")

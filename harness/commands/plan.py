@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from harness.checks import report_checks
 from harness.commands.run import make_plan
@@ -39,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
     plan = make_plan(options.overrides, options.multirun)
     store = ResultStore(plan.arms[0].config.runtime.results)
-    console = Console()
+    # A pipe or a narrow terminal gets the whole names, too.
+    console = Console() if sys.stdout.isatty() else Console(width=200)
     experiment = plan.experiment
     console.print(
         f"[bold]{experiment.title or experiment.name}[/bold]  {experiment.question}", highlight=False
@@ -87,7 +89,8 @@ def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:
 def _table(
     plan: Plan, statuses: dict[str, str], costs: dict[str, Cost | None], refused: Mapping[str, list[str]]
 ) -> Table:
-    table = Table("arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes")
+    names = ("arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes")
+    table = Table(*(Column(name, overflow="fold") for name in names))
     by_name = {planned.arm.name: planned for planned in plan.arms}
     base = next((planned for planned in plan.arms if planned.arm.parent is None), plan.arms[0])
     record = {arm["name"]: arm["arm_id"] for arm in plan.record()["arms"]}

@@ -7,15 +7,17 @@ harness retry experiment=dapo_ladder runtime.micro_batch_tokens=1024
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
 from harness.commands._select import HELP, Selection, select
 from harness.commands.run import describe, exit_code
-from harness.config import dump
+from harness.config import dump, load
 from harness.dispatch import dispatch_runs
 from harness.progress import progress_on
 
@@ -46,9 +48,10 @@ def run(options: argparse.Namespace) -> int:
         print("nothing failed or was interrupted")
         return 0
     name = "_".join(selection.experiments) or "retry"
-    command = f"harness retry {' '.join(options.overrides)}".strip()
+    command = shlex.join(["harness", "retry", *options.overrides])
+    runtime = load(yaml.safe_load(specs[0].config_yaml)).runtime
     summary = dispatch_runs(
-        specs, selection.store, selection.runtime, progress_on(sys.stderr), command=command, experiment=name
+        specs, selection.store, runtime, progress_on(sys.stderr), command=command, experiment=name
     )
     print(describe(name, len(specs), summary, command))
     return exit_code(summary)
@@ -60,11 +63,23 @@ def _retriable(selection: Selection, run_id: str) -> StoredSpec | None:
     if manifest is None or manifest["status"] == "finished" or run.claimed_by() is not None:
         return None
     text = run.config()
-    if any(
-        item.startswith(("runtime.", "+runtime.", "launcher=", "tracker="))
-        for item in selection.runtime_overrides
-    ):
+    if selection.runtime_overrides:
         values = yaml.safe_load(text)
-        values["runtime"] = dump(selection.runtime)
+        for item in selection.runtime_overrides:
+            _take(values, dump(selection.runtime), item)
         text = yaml.safe_dump(values, sort_keys=False)
     return StoredSpec(run_id, manifest["arm_id"], manifest["seed"], text, manifest["labels"])
+
+
+def _take(values: dict[str, Any], runtime: dict[str, Any], override: str) -> None:
+    """Set in a stored configuration what one override says; everything else of the run's runtime stays."""
+    key = override.lstrip("+~").partition("=")[0]
+    path = {"runtime": [], "launcher": ["launcher"], "tracker": ["trackers"], "checks": ["checks"]}.get(key)
+    path = key.split(".")[1:] if path is None else path
+    if not path:
+        values["runtime"] = runtime
+        return
+    target = values["runtime"]
+    for part in path[:-1]:
+        target, runtime = target.setdefault(part, {}), runtime[part]
+    target[path[-1]] = runtime[path[-1]]

@@ -11,11 +11,13 @@ harness run experiment=dapo_ladder launcher=slurm runtime.launcher.partition=gpu
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 
-from harness.answer import write_answer
+from harness.answer import answer_stands, write_answer
 from harness.checks import report_checks
 from harness.config import RunConfig
+from harness.config_error import ConfigError
 from harness.dispatch import dispatch
 from harness.plan import Plan, plan_experiment, plan_multirun
 from harness.progress import progress_on
@@ -43,17 +45,18 @@ def run(options: argparse.Namespace) -> int:
     store = ResultStore(config.runtime.results)
     report_checks(plan, config.runtime.checks)
     report_data(config)
-    summary = _bring_to_end(plan, store)
+    again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
+    summary = _bring_to_end(plan, store, again)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
         plan = refuse(make_plan(options.overrides, options.multirun))
-        summary = _bring_to_end(plan, store)
+        summary = _bring_to_end(plan, store, again)
     if summary.submitted:
         return exit_code(summary)
     if not options.no_answer:
-        # The tables of runs that were all there before stand already: show them, in a second instead of twenty.
-        tables = store.root / "experiments" / plan.experiment.name / "tables"
-        known = len(summary.skipped) == len(plan.specs) and tables.exists()
-        write_answer(store, plan.experiment.name, *(("--only", "table") if known else ()))
+        # Tables that stand already are shown, in a second instead of twenty.
+        name = plan.experiment.name
+        stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in plan.specs])
+        write_answer(store, name, *(("--only", "table") if stands else ()))
         send_results(store, plan.experiment.name, config.runtime.trackers)
     return exit_code(summary)
 
@@ -66,10 +69,10 @@ def report_data(config: RunConfig) -> None:
         print(f"data {finding.name}: [{finding.check}] {finding.text}", file=sys.stderr)
 
 
-def _bring_to_end(plan: Plan, store: ResultStore) -> Summary:
+def _bring_to_end(plan: Plan, store: ResultStore, again: str) -> Summary:
     store.write_plan(plan.experiment.name, plan.record())
     summary = dispatch(plan, store, progress_on(sys.stderr))
-    print(describe(plan.experiment.name, len(plan.specs), summary, plan.command))
+    print(describe(plan.experiment.name, len(plan.specs), summary, again))
     refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}
     if refused:
         print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
@@ -78,8 +81,17 @@ def _bring_to_end(plan: Plan, store: ResultStore) -> Summary:
 
 
 def make_plan(overrides: list[str], multirun: bool) -> Plan:
-    """An experiment where one is named, else Hydra's multirun (of which a single run is the smallest)."""
-    if any(item.startswith("experiment=") for item in overrides) and not multirun:
+    """An experiment where one is named, else Hydra's multirun (of which a single run is the smallest).
+
+    Raises:
+        ConfigError: both at once: an experiment says itself what is varied.
+    """
+    if any(item.startswith("experiment=") for item in overrides):
+        if multirun:
+            raise ConfigError(
+                "experiment= does not go with -m: an experiment lists its own arms and seeds. Leave out -m "
+                "(several experiments: one command each; other seeds: 'experiment.seeds=[0,1]')"
+            )
         return plan_experiment(overrides)
     return plan_multirun(overrides)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
 import sys
 from typing import Any
 
@@ -47,9 +48,16 @@ def run(options: argparse.Namespace) -> int:
     """Execute the verb. 0: the study has its trials; 1: some failed; 75: stopped, repeat the command."""
     named = any(item.startswith("experiment=") for item in options.overrides)
     if named and declared_experiment(options.overrides).search is None:
+        flags = {**_flags(options), **({"seeds": options.seeds} if options.seeds else {})}
+        if flags:
+            raise ConfigError(
+                f"--{', --'.join(flags).replace('objectives', 'objective')}: this experiment lists its arms and searches nothing; "
+                "leave it out (other seeds: 'experiment.seeds=[0,1]')"
+            )
         return run_grid(options)
     try:
-        from harness.sweep import Sweep, best_lines, search_of, study_figures
+        from harness.sweep import Sweep, best_lines, study_figures
+        from harness.sweep_study import search_of
     except ModuleNotFoundError as error:
         raise ConfigError(
             "a search needs Optuna; install it with: pip install 'rlvr-harness[sweep]'"
@@ -63,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
     runtime = base.runtime
     store = ResultStore(runtime.results)
-    command = f"harness sweep {' '.join(sys.argv[2:])}"
+    command = shlex.join(["harness", "sweep", *sys.argv[2:]])
     sweep = Sweep(experiment, search, fixed, store, command)
     summary = search_runs(
         sweep, store, runtime, progress_on(sys.stderr), command=command, experiment=experiment.name
@@ -75,11 +83,11 @@ def run(options: argparse.Namespace) -> int:
     figures = study_figures(sweep, folder)
     for line in (*best_lines(sweep), *([f"importance and contours: {folder}"] if figures else [])):
         print(line)
-    return _exit_code(summary, sweep.unsettled == 0 and sweep.asked >= sweep.total)
+    return _exit_code(summary, bool(sweep.reasons), sweep.unsettled == 0 and sweep.asked >= sweep.total)
 
 
-def _exit_code(summary: Summary, enough: bool) -> int:
-    if summary.failed:
+def _exit_code(summary: Summary, refused: bool, enough: bool) -> int:
+    if summary.failed or refused:
         return 1
     return 75 if summary.stopped_by is not None or not enough else 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.progress import Progress
 from harness.provenance import hardware
 from harness.store import ResultStore
 from harness.supervise import Feed, GpuLeases, Runnable, Summary, run_all
+from harness.tracking._sink import absent
 from harness.tracking._tracker import tracked
 
 
@@ -71,6 +73,10 @@ def supervise_here(
             gpus,
             runs_per_gpu=runtime.runs_per_gpu,
             gpus_per_run=runtime.gpus_per_run,
+        )
+    for name, reason in absent(runtime.trackers).items():
+        sys.stderr.write(
+            f"tracker {name} gets nothing, {reason} (`harness sync` sends finished runs later)\n"
         )
     with tracked(progress, work.store, bool(runtime.trackers)) as listener:
         return run_all(

@@ -127,9 +127,13 @@ class ResultStore:
     # -- experiments and caches ----------------------------------------------------------------------------
 
     def write_plan(self, name: str, plan: Mapping[str, Any]) -> None:
-        """Publish the plan of an experiment; `schema_version` is filled in."""
-        text = json.dumps({"schema_version": PLAN_VERSION, **plan}, indent=1, allow_nan=False)
-        atomic.write_file(layout.plan_file(self.root, name), text.encode() + b"\n")
+        """Publish the plan of an experiment, unless it says the same already; `schema_version` is filled in."""
+        text = (
+            json.dumps({"schema_version": PLAN_VERSION, **plan}, indent=1, allow_nan=False).encode() + b"\n"
+        )
+        path = layout.plan_file(self.root, name)
+        if not path.exists() or path.read_bytes() != text:  # its date tells whether tables are older
+            atomic.write_file(path, text)
 
     def plan(self, name: str) -> dict[str, Any]:
         """The plan of an experiment. Raises `StoreError` naming the file, and the plans there are."""

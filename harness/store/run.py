@@ -50,8 +50,14 @@ class RunDir:
             atomic.write_file(path, config_yaml.encode(), durable=False)  # every attempt compares it
 
     def config(self) -> str:
-        """The text of `config.yaml`."""
-        return (self.path / layout.CONFIG).read_text()
+        """The text of `config.yaml`. Raises `TornFile` where it is gone."""
+        path = self.path / layout.CONFIG
+        try:
+            return path.read_text()
+        except FileNotFoundError as error:
+            raise TornFile(
+                f"{path} is missing; put it back, or move the run's directory away and run it again"
+            ) from error
 
     def manifest(self) -> dict[str, Any] | None:
         """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`."""

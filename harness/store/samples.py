@@ -50,7 +50,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None) -> pa.Tabl
                 tables.append(file.read(columns=read, use_threads=False).replace_schema_metadata())
         except (pa.ArrowInvalid, OSError) as error:
             raise TornFile(
-                f"{path} is not a readable Parquet file ({error}); delete it and evaluate again"
+                f"{path} is not a readable Parquet file ({error}); move the run's directory away and run it again"
             ) from error
         versions.add(metadata.get("benchmark_version", ""))
     if len(versions) > 1:

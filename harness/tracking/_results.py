@@ -13,7 +13,7 @@ from harness.config import TRACKING
 from harness.config_error import ConfigError
 from harness.registry import implementation
 from harness.store import ResultStore
-from harness.tracking._sink import about, mark_sent, metrics_of, sent_mode, sent_step
+from harness.tracking._sink import about, absent, mark_sent, metrics_of, sent_mode, sent_step
 
 PATIENCE_SECONDS = 120.0
 _RESULT_SUFFIXES = {".csv", ".md", ".tex", ".pdf", ".png", ".svg", ".html"}
@@ -21,8 +21,9 @@ _RESULT_SUFFIXES = {".csv", ".md", ".tex", ".pdf", ".png", ".svg", ".html"}
 
 def send_results(store: ResultStore, experiment: str, trackers: Mapping[str, Any]) -> None:
     """Send tables and figures, in a process of its own that is killed when it takes too long. Never raises for a tracker's sake."""
+    missing = absent(trackers)
     for name, config in trackers.items():
-        if not hasattr(implementation(TRACKING, config), "send_results"):
+        if name in missing or not hasattr(implementation(TRACKING, config), "send_results"):
             continue
         process = multiprocessing.get_context("spawn").Process(
             target=_send_results, args=(config, store.root, experiment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any, Protocol
 
 import yaml
 
+from harness.config import TRACKING
+from harness.registry import implementation
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
 
@@ -30,6 +33,17 @@ class About:
     provenance: Mapping[str, Any]
     results: Path
     sent: int = 0
+
+
+def absent(trackers: Mapping[str, Any]) -> dict[str, str]:
+    """Trackers whose package is not installed, each with what to do."""
+    found = {}
+    for name, config in trackers.items():
+        module = implementation(TRACKING, config)
+        missing = [package for package in module.MODULES if importlib.util.find_spec(package) is None]
+        if missing:
+            found[name] = f"{missing[0]} is not installed: pip install 'rlvr-harness[{module.EXTRA}]'"
+    return found
 
 
 class Sink(Protocol):

@@ -12,13 +12,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from harness.answer import answer_stands
 from harness.cli import main
 from harness.commands.plan import power_lines
 from harness.compose import compose_run
 from harness.cost import History
 from harness.identity import arm_id
 from harness.match import STEP_LIMIT_FACTOR
-from harness.plan import Plan, RunSpec, plan_experiment
+from harness.plan import Plan, RunSpec, plan_experiment, plan_multirun
 from harness.store import ResultStore
 
 EXPERIMENT = "experiment=clip_lr_grid"
@@ -238,8 +239,8 @@ def test_nothing_to_retry_or_to_stop_is_said(store, capsys):
     assert "nothing is running" in text
 
 
-def test_retry_takes_the_failed_run_with_the_runtime_of_today(store, monkeypatch, capsys):
-    spec = plan(store).arms[0].runs[0]
+def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said(store, monkeypatch, capsys):
+    spec = plan(store, "runtime.keep_checkpoints=7", "runtime.workers=1").arms[0].runs[0]
     finish(store, spec, status="failed")
     finish(store, plan(store).arms[0].runs[1])
     seen = {}
@@ -247,7 +248,7 @@ def test_retry_takes_the_failed_run_with_the_runtime_of_today(store, monkeypatch
     def fake(config, work, progress):
         from harness.supervise import Summary
 
-        seen["specs"] = work.specs
+        seen["specs"], seen["runtime"] = work.specs, work.runtime
         return Summary(finished=[one.run_id for one in work.specs])
 
     monkeypatch.setattr("harness.launch.local.launch", fake)
@@ -255,10 +256,83 @@ def test_retry_takes_the_failed_run_with_the_runtime_of_today(store, monkeypatch
     (retried,) = seen["specs"]
     assert retried.run_id == spec.run_id
     assert "micro_batch_tokens: 512" in retried.config_yaml
+    assert "keep_checkpoints: 7" in retried.config_yaml
+    assert seen["runtime"].workers == 1
     assert "1 finished" in capsys.readouterr().out
 
 
 # ---- one clear line ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["run", "-m", EXPERIMENT], "experiment= does not go with -m"),
+        (["plan", "-m", EXPERIMENT, "seed=0,1"], "experiment= does not go with -m"),
+        (["run", "-m", "rung=glob(nope_*)"], "a glob found nothing"),
+        (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
+        (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
+        (["plan", "model=qwen25_7b", "model.warmup.steps=3"], "belongs to another choice of model="),
+        (["status", "training.steps=3"], "stored runs are what they are"),
+        (["show", "runtime.results=x"], "is no run"),
+        (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
+    ],
+)
+def test_what_would_be_ignored_or_cannot_be_is_one_line(capsys, command, says):
+    assert main(command) == 2
+    text = capsys.readouterr().err
+    assert says in text
+    assert "Traceback" not in text
+
+
+def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):
+    given = ["training.steps=2", "training.steps=4", "rung=dapo_0_naive_grpo,dapo_2_clip_higher", "seed=0,1"]
+    names = [planned.arm.name for planned in plan_multirun(given).arms]
+    assert names == ["dapo_0_naive_grpo", "dapo_2_clip_higher"]
+
+
+def test_tables_stand_until_a_plan_or_a_run_is_newer(store):
+    planned = plan(store)
+    ids = [planned.arms[0].runs[0].run_id]
+    finish(store, planned.arms[0].runs[0])
+    store.write_plan("e", planned.record())
+    assert not answer_stands(store, "e", ids)
+    table = store.root / "experiments" / "e" / "tables" / "answer.md"
+    table.parent.mkdir()
+    table.write_text("table")
+    store.write_plan("e", planned.record())  # the same plan once more
+    assert answer_stands(store, "e", ids)
+    store.write_plan("e", {**planned.record(), "question": "another"})
+    assert not answer_stands(store, "e", ids)
+
+
+def test_status_lists_finished_runs_on_demand(store, capsys):
+    spec = plan(store).arms[0].runs[0]
+    finish(store, spec)
+    assert main(["status", f"runtime.results={store.root}"]) == 0
+    assert spec.run_id not in capsys.readouterr().out
+    assert main(["status", "--runs", f"runtime.results={store.root}"]) == 0
+    assert spec.run_id in capsys.readouterr().out
+
+
+def test_a_reader_that_stops_reading_ends_a_command_quietly(store):
+    command = f"{sys.executable} -m harness plan {EXPERIMENT} | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_a_results_root_under_a_file_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    assert main(["run", "training.steps=1", f"runtime.results={tmp_path / 'file' / 'results'}"]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_run_without_its_configuration_is_one_line(store, capsys):
+    spec = plan(store).arms[0].runs[0]
+    finish(store, spec)
+    (store.run(spec.run_id).path / "config.yaml").unlink()
+    assert main(["show", spec.run_id, f"runtime.results={store.root}"]) == 2
+    assert "config.yaml is missing" in capsys.readouterr().err
 
 
 def test_flags_may_stand_between_overrides(store, capsys):

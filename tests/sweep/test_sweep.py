@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import optuna
@@ -12,8 +13,9 @@ from harness.config_error import ConfigError
 from harness.plan import Experiment, plan_multirun
 from harness.store import ResultStore
 from harness.supervise import run_all
-from harness.sweep import Search, Sweep, best_lines, search_of, study_figures
+from harness.sweep import Sweep, best_lines, study_figures
 from harness.sweep_space import parse_space
+from harness.sweep_study import Search, search_of
 
 RATE = "optimizer.learning_rate=tag(log,interval(1e-5,1e-2))"
 CLIP = "algorithm.surrogate.clip_high=interval(0.2,0.5)"
@@ -26,10 +28,12 @@ def store(tmp_path, monkeypatch):
     return ResultStore(tmp_path / "results")
 
 
-def sweep(store: ResultStore, seeds: tuple[int, ...] = (0,), **search: object) -> Sweep:
+def sweep(
+    store: ResultStore, seeds: tuple[int, ...] = (0,), fixed: Sequence[str] = (STEPS,), **search: object
+) -> Sweep:
     values = {"space": [RATE, CLIP], "trials": 6, **search}
     experiment = Experiment(name="s", seeds=list(seeds), search=values)
-    fixed = [STEPS, f"runtime.results={store.root}"]
+    fixed = [*fixed, f"runtime.results={store.root}"]
     return Sweep(experiment, search_of(experiment) or Search(), fixed, store, "harness sweep")
 
 
@@ -212,3 +216,42 @@ def test_cmaes_searches_numbers(store):
     assert len(go(feed).finished) == 6
     with pytest.raises(ConfigError, match="needs numbers"):
         sweep(store, sampler="cmaes", space=["algorithm=choice(grpo,dapo)"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"seeds": (0, 1)}, r"seeds: \[0\] before, \[0, 1\] now"),
+        ({"space": [RATE]}, "space: "),
+        ({"objectives": ["seconds"]}, "objectives: "),
+        ({"fixed": ["training.steps=2"]}, "training.steps: 4 before, 2 now"),
+    ],
+)
+def test_a_study_keeps_the_declaration_it_was_begun_with(store, changed, says):
+    sweep(store)
+    with pytest.raises(ConfigError, match=says):
+        sweep(store, **changed)
+    sweep(store, trials=9, sampler="random")  # what does not change a trial's meaning may change
+
+
+def test_a_key_that_no_trial_could_have_is_refused_before_any(store):
+    with pytest.raises(ConfigError, match=r"algorithm\.surrogate"):
+        sweep(store, space=["algorithm.surrogat.clip_high=interval(0.2,0.5)"])
+    assert not list(store.root.rglob("*.journal"))
+
+
+def test_trials_that_cannot_run_say_why(store, capsys):
+    feed = sweep(store, space=["algorithm=choice(grpo,no_such)"], trials=5, sampler="random")
+    assert "no_such" in capsys.readouterr().err
+    go(feed)
+    assert any("algorithm has no option 'no_such'" in line for line in best_lines(feed))
+
+
+def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the_study(store, monkeypatch):
+    feed = sweep(store, trials=3)
+    feed.study.ask()
+    monkeypatch.setattr("harness.sweep._ASKING_SECONDS", 0.0)
+    again = sweep(store, trials=3)
+    go(again)
+    assert again.unsettled == 0
+    assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
