@@ -106,9 +106,11 @@ def null_table(results: Results, splits: int = 2000) -> Table | None:
     split tested by Welch's t as independent arms are. All splits share the pool, so the rate has the pool's own noise.
     """
     plan = results.experiment.plan
-    by_content: dict[str, list[float]] = {}
+    runs: dict[str, dict[str, float]] = {}  # arms that share a seed share the run: it is in the pool once
     for arm in plan.arms:
-        by_content.setdefault(arm.arm_id, []).extend(results.scores(arm, "avg").values())
+        scores = results.scores(arm, "avg")
+        runs.setdefault(arm.arm_id, {}).update((arm.runs[seed], score) for seed, score in scores.items())
+    by_content = {content: list(scores.values()) for content, scores in runs.items()}
     arms = [arm.arm_id for arm in plan.arms]
     same = [content for content in by_content if content and arms.count(content) > 1]
     if not same:

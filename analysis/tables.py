@@ -140,7 +140,7 @@ def _means_table(
     before = _before_row(results, {column.key: column.key for column in metrics})
     rows: list[Mapping[str, Cell]] = [before] if before else []
     for arm in plan.arms:
-        cells: dict[str, Cell] = {"arm": arm.label}
+        cells: dict[str, Cell] = {"name": arm.name, "arm": arm.label}  # two arms may have one label
         for column in metrics:
             metric, _, cap = column.key.partition(":")
             cells[column.key] = results.mean(arm, metric, int(cap) if cap else None).value
@@ -186,10 +186,10 @@ def summary_table(results: Results) -> Table:
         *(column for column in behaviour.columns if column.key in taken),
         Column("total", "wall, s", digits=0),
     )
-    cost_rows = {row["arm"]: row for row in costs.rows}
-    behaviour_rows = {row["arm"]: row for row in behaviour.rows}
+    cost_rows = {row["name"]: row for row in costs.rows}
+    behaviour_rows = {row["name"]: row for row in behaviour.rows}
     rows = tuple(
-        {**behaviour_rows.get(row["arm"], {}), **row, "total": cost_rows.get(row["arm"], {}).get("total")}
+        {**behaviour_rows.get(row["name"], {}), **row, "total": cost_rows.get(row["name"], {}).get("total")}
         for row in answers.rows
     )
     return Table("summary", "Means over seeds at the checkpoint; tokens and wall time per run", columns, rows)
@@ -232,7 +232,7 @@ def cost_table(results: Results) -> Table:
     rows: list[Mapping[str, Cell]] = []
     for arm in plan.arms:
         own = steps[steps["arm"] == arm.name] if len(steps) else steps
-        row: dict[str, Cell] = {"arm": arm.label, "seeds": _seeds(results, arm)}
+        row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
         if len(own):
             runs = own.groupby("run_id")
             for phase in phases:
@@ -359,7 +359,7 @@ def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell]
     rows = before[before["cap"] == plan.primary_cap] if len(before) else before
     if not len(rows):
         return None
-    cells: dict[str, Cell] = {"arm": "before RL"}
+    cells: dict[str, Cell] = {"name": "", "arm": "before RL"}
     for key, metric in metrics.items():
         name, _, cap = metric.partition(":")
         source = before[before["cap"] == int(cap)] if cap else rows

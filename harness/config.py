@@ -295,6 +295,7 @@ class EvaluationConfig:
         require_texts("evaluation.stop_strings", self.stop_strings)
         if not self.caps or min(self.caps) < 1:
             raise ConfigError(f"evaluation.caps={self.caps} must list at least one positive token cap")
+        self.caps = sorted(set(self.caps))  # the same caps are the same protocol
 
 
 @dataclass

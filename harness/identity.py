@@ -31,8 +31,10 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"a configuration must hold finite numbers, got {value}")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"a configuration must hold finite numbers, got {value}")
+        return value + 0.0  # -0.0 is 0.0
     return value
 
 

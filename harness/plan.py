@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -16,14 +15,14 @@ from harness.config import RunConfig, dump
 from harness.config_error import ConfigError, require
 from harness.config_loader import load_dataclass
 from harness.cost import cost_class
+from harness.experiment import Experiment
 from harness.identity import arm_id, content_hash, difference, run_id
-from harness.ladder import DESIGNS, Arm, design_arms
-from harness.match import MATCHES, spent, with_budget
+from harness.ladder import Arm
+from harness.match import spent, with_budget
 from harness.registry import nearest
-from harness.store import ResultStore, layout
+from harness.store import ResultStore
 
 PLAN_VERSION = 1
-CHECKPOINT_RULES = ("last", "mean_last_k", "best_on_dev")
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
 
 
@@ -54,103 +53,6 @@ class RunSpec:
     def config_yaml(self) -> str:
         """The resolved configuration as stored with the run."""
         return str(yaml.dump(dump(self.config), Dumper=_Dumper, sort_keys=False))
-
-
-@dataclass
-class Experiment:
-    """A declaration: what is asked, which arms and seeds answer it, and by which protocol.
-
-    Attributes:
-        name: path-safe name; results go to `results/experiments/<name>`.
-        title: for tables and the report.
-        question: one sentence.
-        design: arms (listed), cumulative (listed arms form a ladder, or expanded from patches), leave_one_out, one_factor, factorial,
-            shapley.
-        seeds: training seeds, the unit of replication.
-        base: overrides of the base arm (designs from patches).
-        patches: patch names (designs from patches).
-        orders: random orders for shapley.
-        arms: listed arms: name, overrides, and optionally label, parent, patch, published, group, seeds (of its own).
-        grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`); every combination is an arm,
-            compared with the one that equals the base configuration (else the first).
-        search: instead of arms, what `harness sweep` searches (see `harness.sweep.Search`).
-        match: steps (every arm takes training.steps), tokens or seconds (every arm stops at the same budget instead).
-        match_reference: the arm whose spending is the budget; null: the first.
-        match_budget: the budget as a number; null: that of the reference arm, which then runs first.
-        overrides: applied to every arm.
-        benchmark: name of the benchmark that the answer is about.
-        metric: the primary metric.
-        checkpoint_rule: last, mean_last_k or best_on_dev.
-        paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
-        reference: file of published numbers, relative to the repository.
-        notes: shown under the table.
-    """
-
-    name: str
-    title: str = ""
-    question: str = ""
-    design: str = "arms"
-    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
-    base: list[str] = field(default_factory=list)
-    patches: list[str] = field(default_factory=list)
-    orders: int = 8
-    arms: list[dict[str, Any]] = field(default_factory=list)
-    grid: list[str] = field(default_factory=list)
-    search: dict[str, Any] | None = None
-    match: str = "steps"
-    match_reference: str | None = None
-    match_budget: float | None = None
-    overrides: list[str] = field(default_factory=list)
-    benchmark: str = "arithmetic_heldout"
-    metric: str = "avg"
-    checkpoint_rule: str = "last"
-    paired: bool = True
-    reference: str | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        require("experiment.design", self.design, DESIGNS)
-        require("experiment.checkpoint_rule", self.checkpoint_rule, CHECKPOINT_RULES)
-        require("experiment.match", self.match, MATCHES)
-        try:
-            layout.safe_name(self.name, "experiment.name")
-        except ValueError as error:
-            raise ConfigError(f"{error}: it names a folder") from error
-        if self.match == "steps" and self.match_budget is not None:
-            raise ConfigError(
-                f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds"
-            )
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise ConfigError(f"experiment.seeds={self.seeds} must be distinct and at least one")
-
-    def declared_arms(self) -> list[Arm]:
-        """The arms, listed, or expanded from a grid or from patches."""
-        if self.grid and not self.arms:
-            return grid_arms(self.grid, [*self.base, *self.overrides])
-        if not self.arms:
-            if self.search is not None:
-                raise ConfigError(
-                    f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
-                )
-            return design_arms(self.design, self.base, self.patches, self.orders)
-        arms, known = [], {f.name for f in dataclasses.fields(Arm)} - {"patches"}
-        for values in self.arms:
-            unknown = [key for key in values if key not in known]
-            if unknown:
-                raise ConfigError(
-                    f"experiment.arms: unknown key {unknown[0]!r}{nearest(unknown[0], sorted(known))}"
-                )
-            patch = values.get("patch")
-            rest = {key: value for key, value in values.items() if key not in ("overrides", "seeds")}
-            arms.append(
-                Arm(
-                    **rest,
-                    overrides=tuple(values.get("overrides", ())),
-                    patches=(patch,) if patch else (),
-                    seeds=tuple(values.get("seeds", ())),
-                )
-            )
-        return arms
 
 
 @dataclass(frozen=True)
@@ -235,6 +137,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
         ConfigError: an unknown experiment, arm key, patch or configuration key.
     """
     experiment = declared_experiment(overrides)
+    refuse_seed(overrides, "'experiment.seeds=[0,1]'")
     common = common_overrides(overrides)
     composed = [
         (arm, compose_run([*arm.overrides, *experiment.overrides, *common]))
@@ -270,11 +173,19 @@ def _recorded(overrides: Sequence[str]) -> list[str]:
 def _refuse_unknown_benchmark(experiment: Experiment, composed: Sequence[tuple[Arm, RunConfig]]) -> None:
     for arm, config in composed:
         known = sorted(config.evaluation.benchmarks)
-        if known and experiment.benchmark not in known:
-            raise ConfigError(
-                f"experiment.benchmark={experiment.benchmark!r} is not evaluated by arm {arm.name!r}"
-                f"{nearest(experiment.benchmark, known)}"
-            )
+        for key in ("benchmark", "dev_benchmark"):
+            name = getattr(experiment, key)
+            if known and name is not None and name not in known:
+                raise ConfigError(
+                    f"experiment.{key}={name!r} is not evaluated by arm {arm.name!r}{nearest(name, known)}"
+                )
+
+
+def refuse_seed(overrides: Sequence[str], instead: str) -> None:
+    """Raises `ConfigError` for `seed=`, which each run gets from its experiment."""
+    given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
+    if given:
+        raise ConfigError(f"{given[0]} would be overridden: the seeds of an experiment are {instead}")
 
 
 def _spelled_out(item: str) -> str:
@@ -346,38 +257,10 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
     return Plan(experiment, list(arms.values()), shlex.join(["harness", "run", "-m", *_recorded(overrides)]))
 
 
-def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
-    """Every combination of the values, each compared with the point that equals the base configuration (else with the first).
-
-    Raises:
-        ConfigError: an override that cannot be expanded or composed.
-    """
-    jobs = expand(grid)
-    start = compose_run(base)
-    same = [job for job in jobs if not difference(start, compose_run([*base, *job]))]
-    origin = (same or jobs)[0]
-    names = {tuple(job): "_".join(_point(item) for item in job) for job in jobs}
-    return [
-        Arm(
-            names[tuple(job)],
-            (*base, *job),
-            label=", ".join(_point(item).replace("_", " ").replace("=", " ") for item in job),
-            parent=None if job == origin else names[tuple(origin)],
-        )
-        for job in jobs
-    ]
-
-
 def arm_label(job: Sequence[str], overrides: Sequence[str]) -> str:
     """What distinguishes a job's arm: the values of the swept overrides, without the seed."""
     parts = [item for item in job if item not in overrides and not item.startswith("seed=")]
     return ",".join(part.removeprefix("rung=") for part in parts) or "base"
-
-
-def _point(override: str) -> str:
-    """`optimizer.learning_rate=1e-4` as `learning_rate=1e-4`."""
-    key, _, value = override.lstrip("+").partition("=")
-    return f"{re.split('[./]', key)[-1]}={value}"
 
 
 def _refuse_unknown_parents(arms: Sequence[Arm]) -> None:

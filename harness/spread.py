@@ -19,7 +19,10 @@ _OTHER_RUNS = 100  # read at most from other experiments
 
 @dataclass(frozen=True)
 class Spread:
-    """Standard deviation of one seed's difference between two arms, as a fraction of 1, and where it was seen."""
+    """Standard deviation of one seed's difference between two arms, as a fraction of 1, and where it was seen.
+
+    Where arms do not share seeds it is that of one arm's scores instead, as `harness.evaluation.power` wants it.
+    """
 
     sd: float
     source: str
@@ -40,12 +43,12 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
     spread = seed_spread(plan, store)
     if spread is None:
         return None
-    seeds = len(plan.experiment.seeds)
+    seeds, paired = len(plan.experiment.seeds), plan.experiment.paired
     return Power(
         spread,
         seeds,
-        minimum_detectable_difference(spread.sd, seeds, paired=True),
-        {size: seeds_needed(size, spread.sd, paired=True) for size in DIFFERENCES},
+        minimum_detectable_difference(spread.sd, seeds, paired=paired),
+        {size: seeds_needed(size, spread.sd, paired=paired) for size in DIFFERENCES},
     )
 
 
@@ -66,7 +69,9 @@ def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
     for planned in plan.arms:
         ours, theirs = scores[planned.arm.name], scores.get(planned.arm.parent or "", {})
         differences.append([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
-    sd, count = _pooled(differences)
+    paired = plan.experiment.paired
+    both = math.sqrt(2) if paired else 1.0  # a difference of two arms' scores, or one arm's scores
+    sd, count = _pooled(differences) if paired else (math.nan, 0)
     if count:
         return Spread(
             sd, f"paired differences of {count} comparison{'s' if count > 1 else ''} of this experiment"
@@ -74,12 +79,12 @@ def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
     sd, count = _pooled(list(values.values()) for values in scores.values())
     if count:
         return Spread(
-            math.sqrt(2) * sd, f"{count} arm{'s' if count > 1 else ''} of this experiment, taken as unpaired"
+            both * sd, f"{count} arm{'s' if count > 1 else ''} of this experiment, taken as unpaired"
         )
     sd, count = _pooled(_other_arms(plan, store))
     if count:
         return Spread(
-            math.sqrt(2) * sd,
+            both * sd,
             f"{count} other arm{'s' if count > 1 else ''} on this benchmark, taken as unpaired",
         )
     return None

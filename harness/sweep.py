@@ -21,9 +21,10 @@ import optuna
 from harness.compose import compose_run
 from harness.config import RunConfig
 from harness.config_error import ConfigError
+from harness.experiment import Experiment
 from harness.identity import flatten, identity
 from harness.ladder import Arm
-from harness.plan import Experiment, Plan, PlannedArm, RunSpec
+from harness.plan import Plan, PlannedArm, RunSpec
 from harness.spread import score
 from harness.store import ResultStore
 from harness.supervise import Feed
@@ -173,7 +174,10 @@ class Sweep(Feed):
             self._settle(trial)
 
     def plan(self) -> Plan:
-        """The trials as an experiment, for tables, figures and status."""
+        """The trials as an experiment, for tables, figures and status; those that other processes brought to their end, too."""
+        for frozen in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+            if frozen.number not in self._arms:
+                self._plan_arm(frozen.number, overrides_of(self.parameters, frozen.params))
         arms = [self._arms[number] for number in sorted(self._arms)]
         return Plan(self.experiment, arms, self._command)
 
@@ -227,7 +231,11 @@ class Sweep(Feed):
             values = self._values(trial.specs)
             if values is not None:
                 self._tell(trial, values=values)
-                return
+            else:  # it will never have one
+                names = ", ".join(self.search.objectives)
+                self.reasons.append(f"trial {trial.number} failed: its runs have no value of {names}")
+                self._tell(trial, state=optuna.trial.TrialState.FAIL)
+            return
         if "failed" in trial.outcomes.values():
             self._tell(trial, state=optuna.trial.TrialState.FAIL)
         elif not trial.open:

@@ -12,7 +12,7 @@ from typing import Any
 import optuna
 
 from harness.config_error import ConfigError, require, require_range
-from harness.plan import Experiment
+from harness.experiment import Experiment
 from harness.store import ResultStore, layout
 from harness.sweep_space import Parameter
 

@@ -43,13 +43,14 @@ def run(options: argparse.Namespace) -> int:
     plan = refuse(make_plan(options.overrides, options.multirun))
     config = plan.arms[0].config
     store = ResultStore(config.runtime.results)
-    report_checks(plan, config.runtime.checks)
+    _refuse_imported(store, plan.experiment.name)
+    checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
     report_data(config)
     again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
-    summary = _bring_to_end(plan, store, again)
+    summary = _bring_to_end(plan, store, again, checks)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
         plan = refuse(make_plan(options.overrides, options.multirun))
-        summary = _bring_to_end(plan, store, again)
+        summary = _bring_to_end(plan, store, again, checks)
     if summary.submitted:
         return exit_code(summary)
     if not options.no_answer:
@@ -69,8 +70,16 @@ def report_data(config: RunConfig) -> None:
         print(f"data {finding.name}: [{finding.check}] {finding.text}", file=sys.stderr)
 
 
-def _bring_to_end(plan: Plan, store: ResultStore, again: str) -> Summary:
-    store.write_plan(plan.experiment.name, plan.record())
+def _refuse_imported(store: ResultStore, name: str) -> None:
+    """An experiment of imported logs has no runs to make; writing over its plan would lose it."""
+    if name in store.plans() and store.plan(name).get("foreign"):
+        raise ConfigError(
+            f"experiment.name={name}: the store holds imported logs under this name; choose another"
+        )
+
+
+def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str]) -> Summary:
+    store.write_plan(plan.experiment.name, {**plan.record(), "checks": checks})
     summary = dispatch(plan, store, progress_on(sys.stderr))
     print(describe(plan.experiment.name, len(plan.specs), summary, again))
     refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}

@@ -18,8 +18,9 @@ from harness.commands.run import run as run_grid
 from harness.compose import compose_run
 from harness.config_error import ConfigError
 from harness.dispatch import search_runs
+from harness.experiment import Experiment
 from harness.identity import content_hash
-from harness.plan import Experiment, common_overrides, declared_experiment
+from harness.plan import common_overrides, declared_experiment, refuse_seed
 from harness.progress import progress_on
 from harness.refusals import refusals
 from harness.store import ResultStore
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
             "a search needs Optuna; install it with: pip install 'rlvr-harness[sweep]'"
         ) from error
 
+    refuse_seed(options.overrides, "'experiment.seeds=[0,1]', or --seeds 0,1")
     experiment, fixed = _declared(options) if named else _from_command_line(options)
     search = search_of(experiment)
     assert search is not None

@@ -222,8 +222,10 @@ class _Pool:
                 self._feed.ended(done.run_id, "finished")
 
     def _start_some(self) -> None:
-        self._fill()
-        while self._queue and len(self._running) < self._slots and time.monotonic() >= self._devices_at:
+        while True:
+            self._fill()  # also after runs that turn out to be another supervisor's
+            if not self._queue or len(self._running) >= self._slots or time.monotonic() < self._devices_at:
+                return
             gpus = None
             if self._gpus is not None:
                 gpus = self._gpus.take()

@@ -24,7 +24,7 @@ from analysis.published import published_table
 from analysis.results import results_of, tokens_to_target
 from analysis.statistics import Estimate
 from analysis.table import Column, Table, latex_escape, to_csv, to_frame, to_latex, to_markdown, to_terminal
-from analysis.tables import all_tables, checkpoints_table, main_table, summary_table
+from analysis.tables import all_tables, behaviour_table, checkpoints_table, main_table, summary_table
 from harness.store import ResultStore
 from harness.verify import MathVerifier
 
@@ -154,6 +154,28 @@ def test_arms_of_one_configuration_are_tested_against_their_own_null(tmp_path):
     assert [row["seeds"] for row in table.rows] == ["3 against 3", "5 against 5"]
     assert all(row["rate"] <= 0.15 for row in table.rows)
     assert [row["pool"] for row in table.rows] == ["16", "16"]
+
+
+def test_arms_that_share_seeds_are_in_the_null_pool_once(tmp_path):
+    rungs = [("a", "A", 0.5, 1.0), ("b", "A again", 0.5, 1.0)]
+    store = build_store(
+        tmp_path, rungs=rungs, design="arms", seeds=range(6), problems=6, n=4, steps=2, evaluate=(0, 2)
+    )
+    plan = store.plan("ladder")
+    first, second = plan["arms"]
+    second |= {"arm_id": first["arm_id"], "runs": first["runs"]}
+    store.write_plan("ladder", plan | {"paired": False})
+    table = null_table(results_of(load_experiment(tmp_path, "ladder")), splits=50)
+    assert [(row["seeds"], row["pool"]) for row in table.rows] == [("3 against 3", "6")]
+
+
+def test_arms_of_one_label_keep_their_own_cost_and_behaviour(tmp_path):
+    rungs = [("a", "same", 0.3, 1.0), ("b", "same", 0.8, 1.0)]
+    build_store(tmp_path, rungs=rungs, design="arms", problems=6, n=4, steps=2, evaluate=(0, 2))
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    rows = {row["name"]: row for row in summary_table(results).rows}
+    behaviour = {row["name"]: row for row in behaviour_table(results).rows}
+    assert rows["a"]["entropy_nats"] == behaviour["a"]["entropy_nats"] != rows["b"]["entropy_nats"]
 
 
 def test_different_arms_have_no_null_table(results):

@@ -10,8 +10,9 @@ from harness.checks import Finding, check_plan, report_checks
 from harness.cli import main
 from harness.compose import compose_run, compose_values, options
 from harness.config_error import ConfigError
+from harness.experiment import Experiment
 from harness.ladder import Arm
-from harness.plan import Experiment, Plan, PlannedArm, RunSpec, plan_experiment
+from harness.plan import Plan, PlannedArm, RunSpec, plan_experiment
 
 
 def planned(name: str, *overrides: str, parent: str | None = None, patch: str | None = None) -> PlannedArm:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -17,9 +18,11 @@ from harness.cli import main
 from harness.commands.plan import power_lines
 from harness.compose import compose_run
 from harness.cost import History
+from harness.evaluation.power import minimum_detectable_difference
 from harness.identity import arm_id
 from harness.match import STEP_LIMIT_FACTOR
 from harness.plan import Plan, RunSpec, plan_experiment, plan_multirun
+from harness.spread import plan_power
 from harness.store import ResultStore
 
 EXPERIMENT = "experiment=clip_lr_grid"
@@ -273,6 +276,12 @@ def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said
         (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
         (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
         (["plan", "model=qwen25_7b", "model.warmup.steps=3"], "belongs to another choice of model="),
+        (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
+        (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
+        (["plan", EXPERIMENT, "experiment.metric=pass@4"], "experiment.metric"),
+        (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "go together"),
+        (["plan", EXPERIMENT, "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
+        (["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"], "list of whole numbers"),
         (["status", "training.steps=3"], "stored runs are what they are"),
         (["show", "runtime.results=x"], "is no run"),
         (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
@@ -283,6 +292,38 @@ def test_what_would_be_ignored_or_cannot_be_is_one_line(capsys, command, says):
     text = capsys.readouterr().err
     assert says in text
     assert "Traceback" not in text
+
+
+def test_an_imported_experiment_is_not_written_over(store, capsys):
+    store.write_plan("taken", {"foreign": True, "arms": []})
+    assert main(["run", *overrides(store), "experiment.name=taken"]) == 2
+    assert "imported logs under this name" in capsys.readouterr().err
+
+
+def test_power_of_independent_seeds_is_welchs(store):
+    planned = plan(store, "experiment.paired=false", "experiment.seeds=[0,1]")
+    for arm, accuracies in zip(planned.arms, [(0.5, 0.52), (0.6, 0.64)], strict=False):
+        for (_, spec), accuracy in zip(arm.runs.items(), accuracies, strict=True):
+            finish(store, spec, accuracy)
+    found = plan_power(planned, store)
+    assert found is not None
+    sd = math.sqrt((2 * 0.01**2 + 2 * 0.02**2) / 2)
+    assert found.spread.sd == pytest.approx(sd)
+    assert found.resolvable == pytest.approx(minimum_detectable_difference(sd, 2, paired=False))
+
+
+def test_mean_of_the_last_five_and_a_development_benchmark_can_be_declared(store):
+    assert plan(store, "experiment.checkpoint_rule=mean_last_5").record()["checkpoint_rule"] == "mean_last_5"
+    dev = plan(store, "experiment.checkpoint_rule=best_on_dev", "experiment.dev_benchmark=arithmetic_heldout")
+    assert dev.record()["dev_benchmark"] == "arithmetic_heldout"
+
+
+def test_equal_content_has_one_id():
+    def id_of(*more: str) -> str:
+        return arm_id(compose_run(more))
+
+    assert id_of("evaluation.caps=[64,32]") == id_of("evaluation.caps=[32,64]") == id_of()
+    assert id_of("optimizer.weight_decay=-0.0") == id_of("optimizer.weight_decay=0.0")
 
 
 def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):

@@ -10,7 +10,8 @@ import pytest
 import stub_trial
 
 from harness.config_error import ConfigError
-from harness.plan import Experiment, plan_multirun
+from harness.experiment import Experiment
+from harness.plan import plan_multirun
 from harness.store import ResultStore
 from harness.supervise import run_all
 from harness.sweep import Sweep, best_lines, study_figures
@@ -255,3 +256,30 @@ def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the
     go(again)
     assert again.unsettled == 0
     assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
+
+
+def test_a_plan_has_the_trials_of_every_process(store):
+    first, second = sweep(store, trials=4, sampler="random"), sweep(store, trials=4, sampler="random")
+    handed = first.more(2)
+    run_all(handed, store, workers=2, entry="stub_trial:run")
+    for spec in handed:
+        first.ended(spec.run_id, "finished")
+    go(second)
+    assert [len(feed.plan().arms) for feed in (first, second)] == [4, 4]
+
+
+def test_a_process_that_joins_a_search_finds_work_of_its_own(store):
+    alive = sweep(store, trials=3, sampler="random")
+    (claimed,) = alive.more(1)
+    with store.run(claimed.run_id).lock():  # the other process works on it
+        summary = go(sweep(store, trials=3, sampler="random"), workers=1)
+    assert summary.elsewhere == [claimed.run_id]
+    assert len(summary.finished) == 2
+
+
+def test_a_trial_without_a_value_has_failed_and_says_so(store):
+    feed = sweep(store, trials=1, objectives=["response_tokens_mean_right"])
+    feed._objective = lambda spec, name: None  # as null in the metrics
+    go(feed)
+    assert feed.unsettled == 0
+    assert any("have no value of response_tokens_mean_right" in line for line in best_lines(feed))
