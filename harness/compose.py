@@ -50,7 +50,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
         try:
             values = OmegaConf.to_container(_composed(overrides), resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(_explain(str(error))) from error
+            raise ConfigError(_explain(str(error), error.__cause__)) from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
 
@@ -131,9 +131,11 @@ def _base_keys() -> list[str]:
     return sorted(keys | {".".join(key.split(".")[:n]) for key in keys for n in range(1, key.count(".") + 1)})
 
 
-def _explain(message: str) -> str:
-    """Hydra's message, with the nearest valid key, option or group appended where one was mistyped."""
+def _explain(message: str, cause: BaseException | None = None) -> str:
+    """Hydra's message, with the nearest valid key, option or group appended where one was mistyped, else with its cause."""
     first = message.strip().splitlines()[0] if message.strip() else "the configuration cannot be composed"
+    if first.startswith("Error merging override") and cause is not None:
+        first = f"{first}: {str(cause).strip().splitlines()[0]}"
     key = re.search(r"Could not override '([^']+)'", message)
     if key and "No match in the defaults list" not in message:
         return f"unknown key {key[1]!r}{_nearest_key(key[1])}"
