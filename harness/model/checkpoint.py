@@ -73,6 +73,25 @@ def _architecture(folder: Path) -> Any:
     return AutoConfig.from_pretrained(folder)
 
 
+def load_model(folder: Path, dtype: torch.dtype | str) -> Any:
+    """The `transformers` causal language model of a checkpoint folder, on the CPU.
+
+    Raises:
+        ConfigError: the checkpoint lacks tensors of the model, which `transformers` would draw at random.
+    """
+    from transformers import AutoModelForCausalLM
+
+    model, found = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+    lacking = sorted(found["missing_keys"])  # a projection that is tied to the embeddings is not missing
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        raise ConfigError(
+            f"{folder} lacks tensors of its model: {', '.join(lacking[:3])}{more}; download or save the checkpoint again, and see "
+            "that config.json belongs to it"
+        )
+    return model
+
+
 def load_tokenizer(folder: Path) -> Any:
     """The tokenizer of a checkpoint folder."""
     light = LightTokenizer.fitting(folder)

@@ -15,12 +15,15 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
+from harness.config_error import ConfigError
 from harness.model.linear import Linear
 
 SUPPORTED = ("llama", "qwen2", "qwen3")
+# Tables that old checkpoints hold beside the weights, and every loader computes by itself.
+_ROTARY_TABLES = tuple(f"rotary_emb.{table}" for table in ("inv_freq", "cos_cached", "sin_cached"))
 
 
-class UnsupportedArchitectureError(ValueError):
+class UnsupportedArchitectureError(ConfigError):
     """The checkpoint's architecture is not one that the fused decoder computes."""
 
 
@@ -85,6 +88,11 @@ class Shape:
             tied=bool(config.tie_word_embeddings),
             qkv_bias=config.model_type == "qwen2",
         )
+
+
+def is_rotary_table(name: str) -> bool:
+    """Whether a checkpoint's tensor is no weight but a table of the rotary embedding, which follows from the configuration."""
+    return name.endswith(_ROTARY_TABLES)
 
 
 class Layer(nn.Module):
@@ -202,7 +210,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def load_named(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Copy tensors given under `transformers` names into the fused parameters, in place; a tied head may come along.
+        """Copy tensors given under `transformers` names into the fused parameters, in place; a tied head and rotary tables may come along.
 
         Raises:
             KeyError: a tensor of this architecture is missing, or one that it has not is given; the message names it.
@@ -211,7 +219,7 @@ class Decoder(nn.Module):
         slots = self._slots()
         missing = set(slots)
         for name, tensor in weights:
-            if name == "lm_head.weight" and self.lm_head is None:
+            if is_rotary_table(name) or (name == "lm_head.weight" and self.lm_head is None):
                 continue
             if name not in slots:
                 raise KeyError(f"this model has no tensor {name!r}")

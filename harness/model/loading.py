@@ -17,9 +17,11 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from harness.config import RuntimeConfig
 from harness.config_error import ConfigError
 from harness.model import adapters
-from harness.model.checkpoint import copy_side_files
+from harness.model.checkpoint import copy_side_files, load_model
+from harness.model.packable import check_packable, naming
 from harness.model.packed_attention import register
 from harness.model.scoring import ScoringModel, check_logits
+from harness.ranks import Ranks
 
 
 def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool) -> ScoringModel:
@@ -30,14 +32,15 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
     config = AutoConfig.from_pretrained(folder)
     dtype = torch.float32 if trainable else getattr(torch, settings.precision)
     with _parameters_on_meta():
-        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
+        with naming(config.model_type):
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
         if trainable and settings.lora.rank:
             model = adapters.adapted(model, settings.lora)
+    check_packable(model)
     check_logits(model)
-    _without_dropout(model)
+    model.eval()  # the policy that samples has no dropout, so the one that is trained has none either
     if runtime.gradient_checkpointing and trainable:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-        model.train()
+        _recompute_layers(model)
     if not trainable:
         model.requires_grad_(False)
     scoring = ScoringModel(model)
@@ -72,16 +75,22 @@ def load_weights(scoring: ScoringModel, folder: Path) -> None:
     """Read the checkpoint on rank 0 and spread it; adapters start at their usual zero update.
 
     Raises:
-        ConfigError: the checkpoint lacks tensors of the model.
+        ConfigError: the checkpoint lacks tensors of the model (on every rank).
     """
     state: dict[str, Any] = {}
-    model, first = scoring.model, dist.get_rank() == 0
+    model, first, refused = scoring.model, dist.get_rank() == 0, ""
     if first:
-        from transformers import AutoModelForCausalLM
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()  # a run's log is no terminal
-        plain = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+        try:
+            plain = load_model(folder, "auto")
+        except ConfigError as error:
+            refused = str(error)
+    refused = Ranks(dist.get_rank(), dist.get_world_size()).from_first(refused)
+    if refused:
+        raise ConfigError(refused)
+    if first:
         adapted = {name for name, _ in model.named_modules() if name.endswith(".base_layer")}
         for name, tensor in plain.state_dict().items():
             stem, _, leaf = name.rpartition(".")
@@ -132,13 +141,26 @@ def export_checkpoint(
     copy_side_files(like, folder)
 
 
-def _without_dropout(model: Any) -> None:
-    """The policy that samples has no dropout, so the one that is trained has none either."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        if hasattr(module, "attention_dropout"):
-            module.attention_dropout = 0.0
+def _recompute_layers(model: Any) -> None:
+    """Keep only each layer's input for the backward pass. Layers recompute while `training` is set, so it is set on them alone.
+
+    Raises:
+        ConfigError: the architecture cannot do it.
+    """
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers or not model.supports_gradient_checkpointing:
+        raise ConfigError(
+            f"{model.config.model_type} has no layers that can be computed again; set runtime.gradient_checkpointing=false"
+        )
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    for layer in layers:
+        layer.training = True
+        # Some layers apply a dropout of their own, which `training` would switch on with the recomputation.
+        for name, value in vars(layer).items():
+            if "drop" in name and isinstance(value, float):
+                setattr(layer, name, 0.0)
 
 
 @contextmanager

@@ -7,6 +7,8 @@ of the pack for the attention product alone; all other operators of the model se
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -27,6 +29,24 @@ def register() -> str:
     AttentionInterface.register(NAME, packed_causal)
     AttentionMaskInterface.register(NAME, _no_mask)
     return NAME
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """Every call of the implementation inside, by the class of the layer that attends."""
+    from transformers import AttentionInterface
+
+    calls: list[str] = []
+
+    def counting(module: torch.nn.Module, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, None]:
+        calls.append(type(module).__name__)
+        return packed_causal(module, *args, **kwargs)
+
+    AttentionInterface.register(NAME, counting)
+    try:
+        yield calls
+    finally:
+        AttentionInterface.register(NAME, packed_causal)
 
 
 def _no_mask(*args: Any, **kwargs: Any) -> None:
@@ -51,15 +71,15 @@ def packed_causal(
     `cu_seq_lens_q` [B + 1] (int32) are the boundaries of the B sequences, `max_length_q` the longest one's length.
 
     Raises:
-        NotImplementedError: the architecture changes attention scores in a way that is not computed here.
+        NotImplementedError: the architecture changes attention scores in a way that is not computed here, or keeps the boundaries back.
     """
     asked = [name for name in _REFUSED if kwargs.get(name) is not None]
     if asked:
         raise NotImplementedError(
-            f"this architecture's attention uses {', '.join(asked)}, which packed training does not compute; choose another model"
+            f"this architecture's attention uses {', '.join(asked)}, which packed training does not compute"
         )
-    assert cu_seq_lens_q is not None
-    assert max_length_q is not None
+    if cu_seq_lens_q is None or max_length_q is None:
+        raise NotImplementedError("this architecture does not tell its attention where packed sequences end")
     window = sliding_window if sliding_window and sliding_window < max_length_q else None
     heads_first = (query[0], key[0], value[0])
     q, k, v = (part.transpose(0, 1) for part in heads_first)  # [N, heads, D]

@@ -20,6 +20,7 @@ from torch.distributed.checkpoint.state_dict import (
 from harness.config import RuntimeConfig
 from harness.model import adapters
 from harness.model.loading import build_sharded, export_checkpoint, load_weights
+from harness.model.packable import rehearse
 from harness.model.scoring import ScoringModel
 from harness.ranks import open_group
 
@@ -51,7 +52,18 @@ class TransformersPolicy:
         open_group()
         scoring = build_sharded(folder, settings, runtime, trainable)
         load_weights(scoring, folder)
-        return cls(scoring, folder, settings, runtime)
+        policy = cls(scoring, folder, settings, runtime)
+        if trainable:
+            policy._rehearse()
+        return policy
+
+    @torch.no_grad()
+    def _rehearse(self) -> None:
+        """Raise ConfigError where the architecture's code cannot score packed sequences."""
+        model = self.scoring.model
+        request = [[0, 1], [1]], torch.tensor([1, 0, 1, 0]), torch.tensor([1, 3])
+        layers = int(getattr(model.config.get_text_config(), "num_hidden_layers", 1))
+        rehearse(model.config.model_type, layers, lambda: self.token_log_probs(*request))
 
     @property
     def device(self) -> torch.device:

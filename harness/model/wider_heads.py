@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 
 from harness.config_error import ConfigError
 from harness.model.checkpoint import copy_side_files, read_state
+from harness.model.decoder import is_rotary_table
 
 
 class WiderHeads:
@@ -80,6 +81,8 @@ class WiderHeads:
         config = json.loads((folder / "config.json").read_text())
         config["head_dim"] = self.head * self.factor
         (out / "config.json").write_text(json.dumps(config, indent=2))
-        state = {name: self.tensor(name, value).contiguous() for name, value in read_state(folder).items()}
+        # Rotary tables, which old checkpoints hold, are those of the narrower head.
+        kept = {name: value for name, value in read_state(folder).items() if not is_rotary_table(name)}
+        state = {name: self.tensor(name, value).contiguous() for name, value in kept.items()}
         save_file(state, out / "model.safetensors", metadata={"format": "pt"})
         return out

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as functional
 
 from harness.model.decoder import Decoder, Layer
+from harness.rollout.attention import attend
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
 from harness.rollout.request import check_request
@@ -270,11 +271,14 @@ class _Pass:
             keys, values = self.keys[index, :count, :, :end], self.values[index, :count, :, :end]
             keys[:, :, at] = qk[:, shape.heads :]
             values[:, :, at] = heads[:, rotated:]
-            query = (qk[:, : shape.heads] * scale).reshape(grouped)
-            scores = torch.matmul(query, keys.transpose(-1, -2))
-            if mask is not None:
-                scores = scores + mask
-            attended = torch.matmul(scores.softmax(-1), values).reshape(count, -1)
-            x = x + decoder.linear(attended, layer.out)
+            if keys.dtype == torch.float32:
+                query = (qk[:, : shape.heads] * scale).reshape(grouped)
+                scores = torch.matmul(query, keys.transpose(-1, -2))
+                if mask is not None:
+                    scores = scores + mask
+                attended = torch.matmul(scores.softmax(-1), values)
+            else:
+                attended = attend(qk[:, : shape.heads].reshape(grouped), keys, values, mask)
+            x = x + decoder.linear(attended.reshape(count, -1), layer.out)
             x = decoder.mlp(layer, x)
         return functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from harness.benchmark import Benchmark
 from harness.config_error import ConfigError
 
+# Some chat templates write the current day into the prompt; a run that goes on tomorrow, or is repeated, would ask something else. This is
+# the day that Llama 3.2's own template falls back to; templates that know no `date_string` ask the function.
+_DAY = date(2024, 7, 26)
+_SAME_DAY = {"date_string": _DAY.strftime("%d %b %Y"), "strftime_now": _DAY.strftime}
 _SPECIAL = re.compile(r"<\|[^<|>\s]{1,40}\|>")
 
 
@@ -31,7 +36,9 @@ def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
     texts = []
     for problem in benchmark.problems:
         turn = [{"role": "user", "content": problem.prompt}]
-        texts.append(tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
+        texts.append(
+            tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False, **_SAME_DAY)
+        )
     _require_marks(tokenizer, benchmark, texts[:1])
     return [list(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
 
@@ -48,11 +55,19 @@ def _require_marks(tokenizer: Any, benchmark: Benchmark, texts: Sequence[str]) -
 
 
 def stop_tokens(tokenizer: Any, folder: Path) -> tuple[int, ...]:
-    """The tokenizer's end token and those of the checkpoint's `generation_config.json` (chat models end turns with another)."""
+    """The tokenizer's end token and the checkpoint's own (chat models end turns with another).
+
+    The checkpoint's are those of its `generation_config.json`, or where it has none those of its `config.json`, as in `transformers`.
+
+    Raises:
+        ConfigError: there is none.
+    """
     found = {int(tokenizer.eos_token_id)} if tokenizer.eos_token_id is not None else set()
-    path = folder / "generation_config.json"
-    if path.exists():
-        ends = json.loads(path.read_text()).get("eos_token_id")
+    about = (folder / name for name in ("generation_config.json", "config.json"))
+    path = next((file for file in about if file.exists()), None)
+    if path is not None:
+        values = json.loads(path.read_text())
+        ends = values.get("eos_token_id", values.get("text_config", {}).get("eos_token_id"))
         found |= set(ends if isinstance(ends, list) else [] if ends is None else [ends])
     if not found:
         raise ConfigError(f"{folder} names no end token; set eos_token_id in its generation_config.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -37,8 +38,9 @@ class RestartingEngine(Engine):
         try:
             return self.engine.generate(prompts, seeds_PG, params)
         except EngineDied as death:
-            self._restart(death)
-            return self.engine.generate(prompts, seeds_PG, params)
+            reason = str(death)
+        self._restart(reason)
+        return self.engine.generate(prompts, seeds_PG, params)
 
     def session(self, params: SamplingParams, longest_prompt: int) -> Session:
         """See `StreamingEngine`; groups that were out when the engine died are asked for again, once.
@@ -56,8 +58,10 @@ class RestartingEngine(Engine):
         """See `RolloutEngine`. `weights` must be the policy's: after a death they are read from it again."""
         try:
             self.engine.load_weights(weights)
+            return
         except EngineDied as death:
-            self._restart(death)
+            reason = str(death)
+        self._restart(reason)
 
     def sleep(self) -> None:
         """See `RolloutEngine`."""
@@ -67,20 +71,66 @@ class RestartingEngine(Engine):
         """See `RolloutEngine`."""
         try:
             self.engine.wake()
+            return
         except EngineDied as death:
-            self._restart(death)
+            reason = str(death)
+        self._restart(reason)
 
     def close(self) -> None:
         """See `RolloutEngine`."""
         self.engine.close()
 
-    def _restart(self, death: EngineDied) -> None:
-        print(f"the rollout engine died ({death}); built again from the policy's weights", file=sys.stderr)
+    def _restart(self, reason: str) -> None:
+        """Build again. Called outside of the handler: a traceback holds the dead engine's memory, which the new one needs.
+
+        Raises:
+            EngineDied: it cannot be built.
+        """
+        print(
+            f"the rollout engine died ({reason}); building it again from the policy's weights",
+            file=sys.stderr,
+        )
         self.restarts += 1
-        self.engine.close()
-        self.engine = self._build()
+        try:
+            self.engine.close()
+            self.engine = _Gone(f"the rollout engine died ({reason}) and could not be built again")
+            _free_memory()
+            self.engine = self._build()
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise EngineDied(
+                f"the rollout engine died ({reason}), and building it again failed: {why}"
+            ) from error
         if not self.engine.shares_weights:
             self.engine.load_weights(self._policy.named_weights())
+
+
+class _Gone(Engine):
+    """Stands where there is no engine; every request says why."""
+
+    def __init__(self, reason: str) -> None:
+        self.dead = reason
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """Raises EngineDied."""
+        raise EngineDied(self.dead)
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Raises EngineDied."""
+        raise EngineDied(self.dead)
+
+    def session(self, params: SamplingParams, longest_prompt: int) -> Session:
+        """Raises EngineDied."""
+        raise EngineDied(self.dead)
+
+
+def _free_memory() -> None:
+    """Collect what nothing names any more, and give its device memory back: a new engine measures what is free."""
+    gc.collect()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 class _RestartingSession:
@@ -88,7 +138,7 @@ class _RestartingSession:
 
     def __init__(self, owner: RestartingEngine, params: SamplingParams, longest_prompt: int) -> None:
         self._owner, self._params, self._longest = owner, params, longest_prompt
-        self._inner: Session = owner.engine.session(params, longest_prompt)  # type: ignore[attr-defined]
+        self._inner: Session | None = owner.engine.session(params, longest_prompt)  # type: ignore[attr-defined]
         self._out: dict[int, tuple[Sequence[int], np.ndarray]] = {}
         self._tickets: dict[int, int] = {}  # the inner session's, to ours
         self._count, self._died = 0, False
@@ -97,21 +147,33 @@ class _RestartingSession:
         """See `Session`."""
         ticket, self._count = self._count, self._count + 1
         self._out[ticket] = (prompt, seeds_G)
-        self._tickets[self._inner.submit(prompt, seeds_G)] = ticket
+        self._tickets[self._alive().submit(prompt, seeds_G)] = ticket
         return ticket
 
     def poll(self) -> list[tuple[int, Completions]]:
         """See `Session`. Raises EngineDied at the second death."""
         try:
-            done = self._inner.poll()
+            done = self._alive().poll()
         except EngineDied as death:
             if self._died:
                 raise
-            self._died = True
-            self._owner._restart(death)
-            self._inner = self._owner.engine.session(self._params, self._longest)  # type: ignore[attr-defined]
-            self._tickets = {self._inner.submit(*request): ours for ours, request in self._out.items()}
-            return []
+            reason = str(death)
+        else:
+            return self._take(done)
+        self._died, self._inner = True, None  # a session holds its engine
+        self._owner._restart(reason)
+        inner: Session = self._owner.engine.session(self._params, self._longest)  # type: ignore[attr-defined]
+        self._inner = inner
+        self._tickets = {inner.submit(*request): ours for ours, request in self._out.items()}
+        return []
+
+    def _alive(self) -> Session:
+        if self._inner is None:
+            raise EngineDied("this session's engine died and could not be built again")
+        return self._inner
+
+    def _take(self, done: list[tuple[int, Completions]]) -> list[tuple[int, Completions]]:
+        """The inner session's answers under our tickets."""
         answered = [(self._tickets.pop(ticket), completions) for ticket, completions in done]
         for ticket, _ in answered:
             del self._out[ticket]

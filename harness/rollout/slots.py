@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as functional
 
 from harness.model.decoder import Decoder, Layer
+from harness.rollout.attention import attend
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
 from harness.rollout.request import check_request
@@ -187,6 +188,9 @@ class SlotSession:
         hidden = (torch.arange(attended, device=place.device)[None] > place[:, None])[:, None, None]
         grouped = (self.rows, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
         scale = shape.head_size**-0.5
+        bias = None  # in float32 the scores may be held as they are
+        if self.keys.dtype != torch.float32:
+            bias = torch.zeros_like(hidden, dtype=self.keys.dtype).masked_fill(hidden, float("-inf"))
         x = functional.embedding(self.token, decoder.embed)
         rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
         for index, layer in enumerate(decoder.layers):
@@ -196,11 +200,14 @@ class SlotSession:
             qk = qk * cos + qk.roll(half, -1) * sin
             self.keys[index, rows, :, place] = qk[:, shape.heads :]
             self.values[index, rows, :, place] = heads[:, rotated:]
+            keys, values = self.keys[index, :, :, :attended], self.values[index, :, :, :attended]
             # The query heads of one key/value head are rows of one small product: nothing is expanded.
-            query = (qk[:, : shape.heads] * scale).reshape(grouped)
-            scores = query @ self.keys[index, :, :, :attended].transpose(-1, -2)
-            weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
-            out = weights @ self.values[index, :, :, :attended]
+            if bias is None:
+                query = (qk[:, : shape.heads] * scale).reshape(grouped)
+                scores = query @ keys.transpose(-1, -2)
+                out = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ values
+            else:
+                out = attend(qk[:, : shape.heads].reshape(grouped), keys, values, bias)
             x = x + decoder.linear(out.reshape(self.rows, -1), layer.out)
             x = decoder.mlp(layer, x)
         last = functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)

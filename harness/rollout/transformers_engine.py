@@ -8,11 +8,15 @@ padded on the left.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from harness.config_error import ConfigError
+from harness.model.checkpoint import load_model
+from harness.model.packable import recurrent
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
 from harness.rollout.request import check_request
@@ -27,11 +31,18 @@ class TransformersEngine(Engine):
 
     @classmethod
     def load(cls, folder: Any, rows: int, device: str, dtype: torch.dtype) -> TransformersEngine:
-        """Read a checkpoint folder."""
-        from transformers import AutoModelForCausalLM
+        """Read a checkpoint folder.
 
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).to(device)
-        return cls(model, rows)
+        Raises:
+            ConfigError: it lacks tensors, or the architecture has no key/value cache that can be repeated for a prompt's samples.
+        """
+        model = load_model(Path(folder), dtype)
+        if recurrent(model):
+            raise ConfigError(
+                f"engine=transformers cannot sample from {model.config.model_type}: it is recurrent (Mamba, linear attention, "
+                "convolutions), and its state cannot be repeated for a prompt's samples; use engine=vllm, or choose another model"
+            )
+        return cls(model.to(device), rows)
 
     @torch.no_grad()
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:

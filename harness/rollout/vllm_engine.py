@@ -22,6 +22,7 @@ import torch
 
 from harness.config_error import ConfigError
 from harness.model.checkpoint import tensor_names
+from harness.model.decoder import is_rotary_table
 from harness.model.wider_heads import WiderHeads
 from harness.rollout.errors import EngineDied
 from harness.rollout.request import check_request
@@ -97,9 +98,14 @@ class VllmEngine(Engine):
             with tempfile.TemporaryDirectory(prefix="wider-") as scratch:
                 served = folder if wider is None else wider.write(folder, Path(scratch))
                 llm = vllm.LLM(str(served), **settings)
-        except (ValueError, RuntimeError) as error:
+        except (
+            ValueError,
+            RuntimeError,
+            AssertionError,
+        ) as error:  # an assertion: memory changed while it measured
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ConfigError(
-                f"vLLM cannot serve {folder}: {str(error).strip().splitlines()[0]}; engine.gpu_memory_utilization, "
+                f"vLLM cannot serve {folder}: {reason}; engine.gpu_memory_utilization, "
                 "engine.kv_cache_memory_gib and engine.max_model_len say what it may take"
             ) from error
         finally:
@@ -275,10 +281,12 @@ def _complete(
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """The same tensors; KeyError at one that the checkpoint has not, and at the end for one that did not come.
 
-    The output projection may come or not where it is tied to the embeddings.
+    The output projection may come or not where it is tied to the embeddings; rotary tables are no weights and do not count.
     """
-    missing = set(names)
+    missing = {name for name in names if not is_rotary_table(name)}
     for name, tensor in weights:
+        if is_rotary_table(name):
+            continue
         if name not in names and name != _TIED_HEAD:
             raise KeyError(f"this model has no tensor {name!r}")
         missing.discard(name)

@@ -59,6 +59,21 @@ def test_graphs_are_replayed_with_new_weights_and_requests(base_policy: Path) ->
         assert sum(same) >= 0.95 * len(same)
 
 
+def test_bfloat16_graphs_sample_what_the_trainer_scores(base_policy: Path) -> None:
+    """Below float32 the decode step's attention is torch's own, captured like the rest; unequal prompts give it a mask."""
+    policy = TransformersPolicy.load(
+        base_policy, Pretrained(precision="bfloat16"), RuntimeConfig(device="cuda")
+    )
+    decoder = load_decoder(base_policy, "torch", torch.bfloat16).cuda().requires_grad_(False)
+    engine = NativeEngine(decoder, rows=32)
+    rows = [prompt for prompt in PROMPTS for _ in range(4)]
+    for _ in range(2):
+        made = engine.generate(PROMPTS, SEEDS, SAMPLED)
+        with torch.no_grad():
+            scores, _ = policy.token_log_probs(rows, made.tokens_N, made.lengths_R)
+        assert float((scores - made.log_probs_N).abs().mean()) < 0.05
+
+
 @pytest.mark.parametrize("shape", ["qwen2.5-0.5b", "qwen3-0.6b", "llama-3.2-1b"])
 def test_packed_scores_and_gradients_are_those_of_the_cpu(shape: str, tmp_path: Path) -> None:
     tiny = {

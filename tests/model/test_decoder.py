@@ -81,6 +81,17 @@ def test_a_missing_tensor_is_named() -> None:
         Decoder.from_transformers(model.config, state, Linear("torch"))
 
 
+def test_rotary_tables_of_old_checkpoints_are_ignored() -> None:
+    model = reference_model("llama", tied=False)
+    tables = {
+        f"model.layers.0.self_attn.rotary_emb.{table}": torch.ones(4) for table in ("inv_freq", "cos_cached")
+    }
+    decoder = Decoder.from_transformers(model.config, {**model.state_dict(), **tables}, Linear("torch"))
+    assert torch.equal(decoder.embed, model.state_dict()["model.embed_tokens.weight"])
+    with pytest.raises(KeyError, match="inv_freq_of_another_kind"):
+        decoder.load_named([("model.inv_freq_of_another_kind", torch.ones(4))])
+
+
 @pytest.mark.parametrize(
     "config",
     [

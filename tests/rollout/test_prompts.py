@@ -24,7 +24,8 @@ class Letters:
         return {"input_ids": [1] * add_special_tokens + [ord(letter) for letter in text]}
 
     def apply_chat_template(self, turns: list[dict[str, str]], **how: Any) -> str:
-        assert how == {"add_generation_prompt": True, "tokenize": False}
+        assert how["add_generation_prompt"]
+        assert not how["tokenize"]
         return "".join(f"<{turn['role']}>{turn['content']}" for turn in turns) + "<assistant>"
 
 
@@ -47,6 +48,28 @@ def test_a_chat_benchmark_needs_a_chat_template() -> None:
         prompt_tokens(tokenizer, Benchmark("b", 1, [], chat=True))
 
 
+# The day lines of Llama 3.2's template and of SmolLM3's.
+LLAMA = (
+    "{%- if not date_string is defined %}{%- if strftime_now is defined %}{%- set date_string = strftime_now('%d %b %Y') %}"
+    "{%- else %}{%- set date_string = '26 Jul 2024' %}{%- endif %}{%- endif %}{{ date_string }}"
+)
+SMOLLM = "{%- set today = strftime_now('%d %B %Y') -%}{{ today }}"
+
+
+@pytest.mark.parametrize(("template", "day"), [(LLAMA, "26 Jul 2024"), (SMOLLM, "26 July 2024")])
+def test_a_chat_template_that_writes_the_day_writes_the_same_every_day(template: str, day: str) -> None:
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    class Dated(Letters):
+        def apply_chat_template(self, turns: list[dict[str, str]], **how: Any) -> str:
+            del how["tokenize"]
+            texts, _ = render_jinja_template([turns], chat_template=template, **how)
+            return str(texts[0])
+
+    benchmark = Benchmark("b", 1, [Problem("a", "1+1", "2")], chat=True)
+    assert prompt_tokens(Dated(), benchmark) == [letters(day)]
+
+
 def test_a_mark_that_the_tokenizer_spells_in_pieces_is_refused() -> None:
     problems = [Problem("a", "<|im_start|>user\n1+1", "2")]
     with pytest.raises(ConfigError, match=r"<\|im_start\|>, which this tokenizer has no token for"):
@@ -59,6 +82,15 @@ def test_a_response_ends_at_the_tokenizers_or_the_checkpoints_end_tokens(
 ) -> None:
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
     assert stop_tokens(Letters(), tmp_path) == expected
+
+
+def test_without_a_generation_config_the_models_configuration_names_the_end(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": [5, 7]}))
+    assert stop_tokens(Letters(), tmp_path) == (0, 5, 7)
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": {"eos_token_id": 6}}))
+    assert stop_tokens(SimpleNamespace(eos_token_id=None), tmp_path) == (6,)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": 9}))
+    assert stop_tokens(Letters(), tmp_path) == (0, 9)
 
 
 def test_a_checkpoint_without_any_end_token_is_refused(tmp_path: Path) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import torch
 from engine_support import scores, seeds_for, shift
 
+from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import native
 from harness.rollout.errors import EngineDied
 from harness.rollout.native import NativeEngine
 from harness.rollout.restart import RestartingEngine
-from harness.rollout.types import Completions, SamplingParams
+from harness.rollout.slots import SlotSession
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 PROMPTS = [[5, 6, 7], [8, 9]]
 PARAMS = SamplingParams(6)
@@ -94,3 +97,77 @@ def test_a_death_while_weights_are_loaded_ends_with_the_newest_weights(base_poli
     made = engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
     assert engine.restarts == 1
     torch.testing.assert_close(made.log_probs_N, scores(policy, PROMPTS, made), rtol=0, atol=1e-4)
+
+
+def ask(engine: RestartingEngine) -> None:
+    engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
+
+
+def wake(engine: RestartingEngine) -> None:
+    engine.wake()
+
+
+def load(engine: RestartingEngine) -> None:
+    engine.load_weights(engine._policy.named_weights())
+
+
+def stream(engine: RestartingEngine) -> None:
+    session = engine.session(PARAMS, 3)
+    session.submit(PROMPTS[0], seeds_for(PROMPTS, 2)[0])
+    while not session.poll():
+        pass
+
+
+@pytest.mark.parametrize("request_", [ask, wake, load, stream])
+def test_the_dead_engine_is_collected_before_the_new_one_is_built(
+    base_policy: Path, request_: Callable[[RestartingEngine], None]
+) -> None:
+    """On a GPU there is no room for two: no traceback, frame or session may hold the first one's weights."""
+    first: list[weakref.ref[torch.nn.Module]] = []
+
+    class Dies(NativeEngine):
+        def die(self, *request: object) -> None:
+            weights = self.decoder  # as a frame of a real engine would
+            try:
+                raise RuntimeError(f"out of memory beside {len(list(weights.parameters()))} tensors")
+            except RuntimeError as error:
+                raise EngineDied(str(error)) from error
+
+        generate = wake = load_weights = die  # type: ignore[assignment]
+
+        def session(self, params: SamplingParams, longest_prompt: int) -> SlotSession:
+            session = super().session(params, longest_prompt)
+            session.poll = self.die  # type: ignore[assignment, method-assign]
+            return session
+
+    def build() -> RolloutEngine:
+        decoder = load_decoder(base_policy)
+        if not first:
+            first.append(weakref.ref(decoder))
+            return Dies(decoder, shares_weights=False)
+        assert first[0]() is None
+        return NativeEngine(decoder, shares_weights=False)
+
+    engine = RestartingEngine(build, NativePolicy.load(base_policy, "torch"))
+    request_(engine)
+    assert engine.restarts == 1
+
+
+def test_an_engine_that_cannot_be_built_again_says_both_reasons(base_policy: Path) -> None:
+    policy, mortal = NativePolicy.load(base_policy, "torch"), Mortal(base_policy, [1])
+
+    def build() -> NativeEngine:
+        if mortal.built:
+            raise AssertionError("memory changed while it was measured")
+        return mortal.build()
+
+    engine = RestartingEngine(build, policy)
+    session = engine.session(PARAMS, 3)
+    message = r"died \(killed\), and building it again failed: AssertionError: memory changed"
+    with pytest.raises(EngineDied, match=message):
+        engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
+    for ask_again in (ask, load, stream):
+        with pytest.raises(EngineDied, match="died"):
+            ask_again(engine)
+    engine.close()
+    del session

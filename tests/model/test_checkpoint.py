@@ -1,0 +1,53 @@
+"""Reading checkpoints that are not whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from harness.config import RuntimeConfig
+from harness.config_error import ConfigError
+from harness.model.checkpoint import load_model
+from harness.model.source.pretrained import Config
+from harness.model.transformers_policy import TransformersPolicy
+from harness.rollout.transformers_engine import TransformersEngine
+
+UP = "model.layers.1.mlp.up_proj.weight"
+
+
+def saved(folder: Path, tied: bool) -> None:
+    from transformers import AutoModelForCausalLM, LlamaConfig
+
+    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 4, "vocab_size": 64, "tie_word_embeddings": tied}
+    AutoModelForCausalLM.from_config(LlamaConfig(**sizes)).save_pretrained(folder)
+
+
+def drop(folder: Path, *names: str) -> None:
+    state = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in state.items() if name not in names}
+    assert len(kept) == len(state) - len(names)
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_missing_tensors_are_named_and_not_drawn_at_random(tmp_path: Path) -> None:
+    saved(tmp_path, tied=False)
+    drop(tmp_path, UP)
+    with pytest.raises(ConfigError, match=rf"lacks tensors of its model: {UP}; download"):
+        TransformersPolicy.load(tmp_path, Config(precision="float32"), RuntimeConfig(device="cpu"))
+    with pytest.raises(ConfigError, match=UP):
+        TransformersEngine.load(tmp_path, 8, "cpu", torch.float32)
+    drop(tmp_path, "lm_head.weight")
+    with pytest.raises(ConfigError, match=r"lm_head\.weight, model"):
+        load_model(tmp_path, "auto")
+
+
+def test_a_tied_projection_is_not_missing(tmp_path: Path) -> None:
+    saved(tmp_path, tied=True)
+    assert "lm_head.weight" not in load_file(tmp_path / "model.safetensors")
+    model = load_model(tmp_path, torch.float32)
+    assert model.lm_head.weight is model.model.embed_tokens.weight

@@ -1,0 +1,82 @@
+"""No dropout in the policy that is trained, with gradient checkpointing or without, for architectures that write theirs in other ways."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness.config import RuntimeConfig
+from harness.config_error import ConfigError
+from harness.model.source.pretrained import Config
+from harness.model.transformers_policy import TransformersPolicy
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 64,
+    "max_position_embeddings": 64,
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "seed_oss": {"head_dim": 8, "attention_dropout": 0.1, "residual_dropout": 0.3},
+    "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32, "dropout": 0.3, "layerdrop": 0.3},
+    "biogpt": {"hidden_dropout_prob": 0.3, "activation_dropout": 0.3, "layerdrop": 0.3},
+}
+REQUEST = [[3, 4, 5, 6], [7, 8, 9]], torch.arange(14) % 20 + 1, torch.tensor([5, 9])
+
+
+@pytest.fixture(params=KINDS)
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(request.param, **{**SIZES, **KINDS[request.param]})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def load(folder: Path, **runtime: Any) -> TransformersPolicy:
+    settings = RuntimeConfig(device="cpu", **runtime)
+    return TransformersPolicy.load(folder, Config(precision="float32"), settings)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_same_tokens_score_the_same_twice_and_in_the_reference(folder: Path, recompute: bool) -> None:
+    policy = load(folder, gradient_checkpointing=recompute)
+    first, _ = policy.token_log_probs(*REQUEST)
+    with torch.no_grad():
+        second, _ = policy.token_log_probs(*REQUEST)
+        reference, _ = policy.frozen_copy().token_log_probs(*REQUEST)
+    assert torch.equal(first, second)
+    assert torch.equal(first, reference)
+
+
+def test_layers_are_computed_again_with_the_same_gradients(folder: Path) -> None:
+    gradients = []
+    for recompute in (False, True):
+        policy = load(folder, gradient_checkpointing=recompute)
+        calls: list[str] = []
+        for name, module in policy.scoring.model.named_modules():
+            if name.endswith("k_proj"):
+                module.register_forward_hook(lambda *_, calls=calls: calls.append("k_proj"))
+        scores, _ = policy.token_log_probs(*REQUEST)
+        scores.sum().backward()  # type: ignore[no-untyped-call]
+        assert len(calls) == (4 if recompute else 2)
+        gradients.append([p.grad.full_tensor() for p in policy.parameters() if p.grad is not None])
+    for plain, again in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, again, atol=1e-6, rtol=1e-6)
+
+
+def test_a_model_without_layers_to_compute_again_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = type("Other", (torch.nn.Module,), {})
+    monkeypatch.setattr("transformers.modeling_layers.GradientCheckpointingLayer", other)
+    with pytest.raises(ConfigError, match=r"set runtime\.gradient_checkpointing=false"):
+        load(folder, gradient_checkpointing=True)

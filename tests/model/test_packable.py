@@ -1,0 +1,118 @@
+"""Which architectures are trained on packed sequences, and which are refused by name before they train on nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness.config import RuntimeConfig
+from harness.config_error import ConfigError
+from harness.model.source.pretrained import Config
+from harness.model.transformers_policy import TransformersPolicy
+from harness.rollout.transformers_engine import TransformersEngine
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 100,
+    "max_position_embeddings": 256,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+LINEAR = {
+    "head_dim": 16,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 16,
+}
+GRANITE = {"num_local_experts": 0, "shared_intermediate_size": 128}
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen2": {},
+    "qwen3": {"head_dim": 16},
+    "mistral": {"sliding_window": 5},
+    "gemma3_text": {"head_dim": 16, "sliding_window": 5},
+    "olmo3": {"sliding_window": 5},
+    "seed_oss": {"head_dim": 16},
+    # A family of hybrids, one of its models that has attention alone.
+    "granitemoehybrid": {**GRANITE, "layer_types": ["attention"] * 4},
+}
+RECURRENT: dict[str, dict[str, Any]] = {
+    "lfm2": {"layer_types": ["conv", "full_attention"] * 2, "conv_L_cache": 3},
+    "qwen3_5_text": LINEAR,
+    "mamba2": {"num_heads": 8, "head_dim": 16, "expand": 2, "state_size": 8, "n_groups": 1},
+    "bamba": {},
+    "jamba": {},
+    "falcon_h1": {},
+    "granitemoehybrid": {**GRANITE, "layer_types": ["mamba", "attention"] * 2},
+}
+UNFIT: dict[str, tuple[dict[str, Any], str]] = {
+    "minimax": ({}, "layers of linear_attention"),
+    "falcon": ({"alibi": True}, "does not take packed sequences"),
+    "gptj": ({"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_dim": 8}, "does not take packed sequences"),
+    "stablelm": ({}, "does not tell its attention where packed sequences end"),
+    "bloom": ({"n_head": 4, "n_layer": 2}, "cannot be told where in its sequence a packed token stands"),
+    "gpt_neox_japanese": ({}, "do not attend through the transformers attention interface"),
+}
+
+
+def saved(kind: str, extra: dict[str, Any], folder: Path) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        config = AutoConfig.for_model(kind, **{**SIZES, **extra})
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.15)
+    model.save_pretrained(folder)
+    return model
+
+
+def load(folder: Path) -> TransformersPolicy:
+    return TransformersPolicy.load(folder, Config(precision="float32"), RuntimeConfig(device="cpu"))
+
+
+@pytest.mark.parametrize("kind", ACCEPTED)
+@torch.no_grad()
+def test_sequences_of_a_pack_score_as_they_do_alone_in_the_models_own_forward(
+    kind: str, tmp_path: Path
+) -> None:
+    model = saved(kind, ACCEPTED[kind], tmp_path)
+    prompts, lengths = [[3, 4, 5, 6], [7, 8, 9], [3, 3, 3, 5, 6, 11, 12]], torch.tensor([5, 1, 9])
+    tokens = torch.arange(15) % 20 + 1
+    expected = []
+    for prompt, part in zip(prompts, tokens.split(lengths.tolist()), strict=True):
+        ids = torch.tensor([prompt + part.tolist()])
+        scores = model(ids, use_cache=False).logits.log_softmax(-1)[0, len(prompt) - 1 : -1]
+        expected.append(scores.gather(-1, part[:, None])[:, 0])
+    scored, _ = load(tmp_path).token_log_probs(prompts, tokens, lengths)
+    torch.testing.assert_close(scored, torch.cat(expected), atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_a_recurrent_model_is_neither_packed_nor_sampled_with_a_repeated_cache(
+    kind: str, tmp_path: Path
+) -> None:
+    saved(kind, RECURRENT[kind], tmp_path)
+    with pytest.raises(ConfigError, match=f"{kind} is recurrent.*choose another model"):
+        load(tmp_path)
+    with pytest.raises(ConfigError, match=f"cannot sample from {kind}.*engine=vllm"):
+        TransformersEngine.load(tmp_path, 8, "cpu", torch.float32)
+
+
+@pytest.mark.parametrize("kind", UNFIT)
+def test_an_architecture_that_cannot_be_packed_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    extra, reason = UNFIT[kind]
+    saved(kind, extra, tmp_path)
+    with pytest.raises(ConfigError, match=f"{kind} .*{reason}.*choose another model"):
+        load(tmp_path)
