@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 
 from harness.config import RunConfig
+from harness.config_error import ConfigError
 from harness.store import ResultStore
 
 MATCHES = ("steps", "tokens", "seconds")
@@ -21,15 +22,24 @@ def with_budget(config: RunConfig, match: str, budget: float) -> RunConfig:
 
 
 def spent(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:
-    """What finished runs spent on average: generated tokens, or seconds of training steps without evaluation. None: one is missing."""
+    """What finished runs spent on average: generated tokens, or seconds of training steps without evaluation. None: one is missing.
+
+    Raises:
+        ConfigError: a run spent nothing, so that there is no budget to match.
+    """
     totals = []
     for run_id in run_ids:
         run = store.run(run_id)
         if run.status != "finished":
             return None
         if match == "tokens":
-            totals.append(float((run.last_step() or {})["generated_tokens_total"]))
+            totals.append(float((run.last_step() or {}).get("generated_tokens_total") or 0.0))
         else:
             steps = run.steps()
             totals.append(float((steps["seconds_total"] - steps["seconds_evaluate"].fillna(0.0)).sum()))
+        if not totals[-1] > 0:
+            raise ConfigError(
+                f"experiment.match={match}: the reference run {run_id} spent no {match}; it needs training.steps of 1 or more, or set "
+                "experiment.match_budget"
+            )
     return sum(totals) / len(totals) if totals else None

@@ -93,8 +93,10 @@ def _parameter(item: Override) -> Parameter:
         return Parameter(key, choices=tuple(Override._get_value_element_as_str(one) for one in value.list))
     if isinstance(value, IntervalSweep):
         low, high = _bounds(value.start, value.end, item.input_line)
-        integer = isinstance(value.start, int) and isinstance(value.end, int)
-        return Parameter(key, low=low, high=high, log="log" in value.tags, integer=integer)
+        integer, log = isinstance(value.start, int) and isinstance(value.end, int), "log" in value.tags
+        if log and low <= 0:
+            raise ConfigError(f"{item.input_line}: a logarithmic scale needs a lower bound above 0")
+        return Parameter(key, low=low, high=high, log=log, integer=integer)
     if isinstance(value, RangeSweep):
         low, stop = _bounds(value.start, value.stop, item.input_line)
         step = float(value.step)

@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from rich.console import Console
 from rich.table import Table
 
+from harness.commands._key_values import read_yaml
 from harness.compose import options as config_options
 from harness.config_error import ConfigError, require
 from harness.registry import nearest
@@ -76,10 +76,7 @@ def parse(items: Sequence[str]) -> dict[str, Any]:
         key, equals, text = item.partition("=")
         if not equals or key not in _KEYS:
             raise ConfigError(f"explain has no argument {item!r}{nearest(key, list(_KEYS))}")
-        try:
-            values[key] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{key}={text} is not a list or number") from error
+        values[key] = read_yaml(text, item)
         listed = key in ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
         if listed and not _numbers(values[key], nested=key.endswith("log_probs")):
             raise ConfigError(f"{key}={text} must be a list of numbers such as [1.1,0.1]")

@@ -10,8 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from harness.commands._key_values import read_yaml
 from harness.commands.export import dialect, print_remarks, take
 from harness.compose import compose_run
 from harness.config_error import ConfigError
@@ -48,12 +47,12 @@ def read(items: list[str]) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f"{item!r} is no key=value")
         if key != "file":
-            values[key] = yaml.safe_load(text)
+            values[key] = read_yaml(text, item)
             continue
         path = Path(text)
         if not path.is_file():
             raise ConfigError(f"no file {text}")
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"), text)
         if not isinstance(content, dict):
             raise ConfigError(f"{text} holds no mapping of settings")
         values |= flatten(content)

@@ -21,10 +21,12 @@ from harness.importers._log import ForeignLogError
 from harness.importers._store import Import, import_run
 from harness.registry import UnknownMemberError
 from harness.store import ResultStore
+from harness.store.layout import safe_name
 
 _REQUIRED = ("format", "path", "experiment", "arm", "seed")
 _KEYS = tuple(item.name for item in dataclasses.fields(Import))
 _KINDS: dict[str, type] = {"seed": int, "responses_per_step": int, "cap": int, "paired": bool}
+_TEXTS = tuple(key for key in (*_KEYS, "results") if key not in _KINDS)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
-    values = key_values(options.values, (*_KEYS, "results"), "import_runs")
+    values = key_values(options.values, (*_KEYS, "results"), "import_runs", texts=_TEXTS)
     store = ResultStore(str(values.pop("results", "results")))
     try:
         found = import_run(store, request_of(values))
@@ -59,6 +61,10 @@ def request_of(values: dict[str, Any]) -> Import:
             raise ConfigError(
                 f"import_runs: {key}={value} is not a{'n integer' if kind is int else ' truth value'}"
             )
+    try:
+        safe_name(str(values["experiment"]), "experiment")
+    except ValueError as error:
+        raise ConfigError(f"import_runs: {error}; it names a folder") from error
     texts: dict[str, Any] = {
         key: value if key in _KINDS or value is None else str(value) for key, value in values.items()
     }

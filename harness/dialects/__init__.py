@@ -7,8 +7,11 @@ key `algorithm/aggregation` and its like choose group members).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from harness.config_error import ConfigError
 
 
 @dataclass
@@ -27,3 +30,14 @@ class Translation:
     def cannot(self, key: str, value: Any, reason: str) -> None:
         """Record that one of our settings has no counterpart."""
         self.inexpressible.append(f"{key}={value}: {reason}")
+
+
+def require_numbers(values: Mapping[str, Any], keys: Collection[str], texts: Collection[str]) -> None:
+    """Refuse a text for one of `keys`, all of which take numbers or truth values but for those in `texts`.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    for key, value in values.items():
+        if key in keys and key not in texts and isinstance(value, str):
+            raise ConfigError(f"{key}={value} is not a number")

@@ -14,6 +14,8 @@ AGGREGATION = {
 }
 KL = {"k1": "kl", "k2": "mse", "k3": "low_var_kl", "k3_k2": "low_var_kl+"}
 METRIC = {"accuracy": "acc", "reward": "reward"}
+COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
+GDPO_KEYS, GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
 NO_CLIP = 1e9  # a bound that no ratio reaches
 EPSILON = 1e-6
 WHITEN_EPSILON = 1e-8  # under the square root

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.config import RunConfig
-from harness.dialects import Translation
+from harness.dialects import Translation, require_numbers
 
 _LOSS = {
     "response_mean": "grpo",
@@ -263,9 +263,15 @@ _READ = {
     "max_steps", "vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max", "multi_objective_aggregation", "reward_weights",
 }  # fmt: skip
 
+_TEXTS = {
+    "loss_type", "scale_rewards", "lr_scheduler_type", "importance_sampling_level", "vllm_importance_sampling_mode",
+    "multi_objective_aggregation",
+}  # fmt: skip
+
 
 def overrides(values: Mapping[str, Any]) -> Translation:
     """Our overrides for a `GRPOConfig`'s keyword arguments; TRL's defaults stand for what is not given."""
+    require_numbers(values, _READ, _TEXTS)
     given = {**_DEFAULTS, **values}
     out = Translation({"algorithm": "grpo"})
     out.inexpressible = [f"{key}={values[key]}: not read" for key in values if key not in _READ]
@@ -281,7 +287,8 @@ def overrides(values: Mapping[str, Any]) -> Translation:
     else:
         scale = {True: "group", False: "none"}.get(given["scale_rewards"], given["scale_rewards"])
         out.settings["algorithm.advantage.scale"] = {v: k for k, v in _SCALE.items()}[scale]
-    out.settings |= {"algorithm.advantage.ddof": 1, "algorithm.advantage.epsilon": _EPSILON}
+    if out.settings.get("algorithm.advantage.scale") != "none":  # else nothing is divided
+        out.settings |= {"algorithm.advantage.ddof": 1, "algorithm.advantage.epsilon": _EPSILON}
     out.settings["algorithm.kl.coefficient"] = given["beta"]
     out.settings["algorithm.overlong.policy"] = "mask" if given["mask_truncated_completions"] else "score"
     corrects = given["vllm_importance_sampling_correction"]

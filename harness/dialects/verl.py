@@ -15,9 +15,12 @@ from harness.dialects._verl_back import overrides
 from harness.dialects._verl_names import (
     ACTOR,
     AGGREGATION,
+    COMPONENTS,
     CORRECTION,
     EPSILON,
     FILTER,
+    GDPO_KEYS,
+    GDPO_WEIGHTS,
     KL,
     METRIC,
     NO_CLIP,
@@ -92,7 +95,7 @@ def _advantage(config: RunConfig, out: Translation) -> None:
         _whitening(advantage, out)
     elif advantage.kind == "decoupled":
         name = "gdpo"
-        out.notes.append("verl's gdpo whitens the sum over tokens, here it is divided over sequences")
+        _decoupled(advantage, out)
     elif advantage.kind == "group":
         name = _group_estimator(advantage, out)
         if config.algorithm.responses_per_prompt == 1 and advantage.baseline != "none":
@@ -121,6 +124,27 @@ def _group_estimator(advantage: Any, out: Translation) -> str:
         return "reinforce_plus_plus_baseline"
     out.cannot("algorithm.advantage", f"{pair[0]}, {pair[1]}", "verl has no such baseline and scale together")
     return "grpo"
+
+
+def _decoupled(advantage: Any, out: Translation) -> None:
+    out.settings |= {
+        GDPO_KEYS: list(COMPONENTS),
+        GDPO_WEIGHTS: [getattr(advantage, f"{name}_weight") for name in COMPONENTS],
+    }
+    out.notes += [
+        "verl's gdpo whitens the sum over tokens, here it is divided over sequences",
+        f"gdpo_reward_keys: compute_score must return these rewards ({', '.join(COMPONENTS)}) beside the score",
+    ]
+    if not advantage.batch_normalise:
+        out.cannot("algorithm.advantage.batch_normalise", False, "verl's gdpo always whitens the sum")
+    if advantage.ddof != 1:
+        out.cannot("algorithm.advantage.ddof", advantage.ddof, "verl has ddof 1")
+    if advantage.epsilon != EPSILON:
+        out.cannot(
+            "algorithm.advantage.epsilon",
+            f"{advantage.epsilon:g}",
+            f"verl adds {EPSILON:g} in a group and {WHITEN_EPSILON:g} in the whitening",
+        )
 
 
 def _whitening(advantage: Any, out: Translation) -> None:

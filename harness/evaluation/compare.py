@@ -109,7 +109,8 @@ def evaluate_models(
     _add_differences(cells, frames)
     evaluation = dump(config.evaluation)
     protocol = {"evaluation": evaluation, "verifier": asdict(config.verifier), "fingerprint": fingerprint}
-    identifier = content_hash([m.fingerprint for m in models], protocol, [list(ks)] if ks else None)
+    made = [[cell["fingerprint"], cell["settings"]] for cell in cells]
+    identifier = content_hash(made, protocol, [list(ks)] if ks else None)
     return {
         "id": identifier,
         "protocol": protocol,

@@ -63,9 +63,15 @@ def read_recorded(path: Path) -> Recorded:
     """
     recorded, seen, first = Recorded(), set[str](), None
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        content = path.read_bytes()
+        lines = content.decode().split("\n")
     except OSError as error:
         raise ConfigError(f"cannot read samples={path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        broken = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{path} line {broken} is not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start}); write the file as UTF-8"
+        ) from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -99,7 +105,11 @@ def _parse(line: str, where: str) -> dict[str, Any]:
     if not isinstance(samples, list) or not all(item is None or isinstance(item, str) for item in samples):
         raise ConfigError(f"{where}: samples must be a list of texts (null for a lost one)")
     for key in ("labels", "finish_reasons"):
-        if len(row.get(key, samples)) != len(samples):
+        if row.get(key) is None:
+            row.pop(key, None)  # null is absent
+        elif not isinstance(row[key], list):
+            raise ConfigError(f"{where}: {key} must be a list, one entry a sample")
+        elif len(row[key]) != len(samples):
             raise ConfigError(f"{where}: {key} has {len(row[key])} entries for {len(samples)} samples")
     return dict(row)
 

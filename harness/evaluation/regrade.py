@@ -92,16 +92,31 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     if (path / _ABOUT).exists() and part_paths(path):
         return _of_model(path)
     if (path / "evaluation.json").exists():
-        cells = json.loads((path / "evaluation.json").read_bytes())["cells"]
-        # One folder holds all caps of a model on a benchmark.
-        folders = dict.fromkeys(path.resolve().parent.parent / cell["samples"] for cell in cells)
-        return pd.concat([_of_model(folder) for folder in folders], ignore_index=True)
+        return pd.concat([_of_model(folder) for folder in _folders(path, store)], ignore_index=True)
     run = RunDir(path.resolve()) if (path / MANIFEST).exists() else None
     if run is None and RUN_ID.fullmatch(result):
         run = store.run(result)
     if run is None or not run.benchmarks():
         raise ConfigError(f"regrade={result}: no stored samples there; name a result folder or a run")
     return pd.concat([_of_run(run, name) for name in run.benchmarks()], ignore_index=True)
+
+
+def _folders(evaluation: Path, store: ResultStore) -> list[Path]:
+    """Where the samples of an evaluation of models lie: under the results root that holds it, else (`out=`) under the store's."""
+    roots = (evaluation.resolve().parent.parent, store.root)
+    cells = json.loads((evaluation / "evaluation.json").read_bytes())["cells"]
+    folders = []
+    for name in dict.fromkeys(
+        cell["samples"] for cell in cells
+    ):  # one folder holds all caps of a model on a benchmark
+        found = [root / name for root in roots if (root / name / _ABOUT).exists()]
+        if not found:
+            raise ConfigError(
+                f"regrade={evaluation}: its samples ({name}) are not under {store.root}; give the results root that the evaluation "
+                "was made with: runtime.results=DIR"
+            )
+        folders.append(found[0])
+    return folders
 
 
 def _said(answer: object) -> str:

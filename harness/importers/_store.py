@@ -198,6 +198,12 @@ def _plan(store: ResultStore, request: Import, score: str, arm_id: str, run_id: 
             f"experiment {request.experiment!r} is about {known['benchmark']}/{known['metric']}, this import about "
             f"{benchmark}/{metric}; name the same score= or another experiment"
         )
+    unit = known.get("score_unit", "fraction")
+    if unit != fresh["score_unit"]:
+        raise ForeignLogError(
+            f"experiment {request.experiment!r} has scores of unit {unit}, this import of unit {fresh['score_unit']} (percent is read "
+            "as a fraction); give the same unit= or name another experiment"
+        )
     arms = [{**arm, "runs": dict(arm["runs"])} for arm in known["arms"]]
     arm = next((arm for arm in arms if arm["name"] == request.arm), None)
     if arm is None:

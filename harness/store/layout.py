@@ -85,8 +85,13 @@ def parse_step(name: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def is_safe(name: str) -> bool:
+    """Whether `name` can be one path component."""
+    return _SAFE_NAME.fullmatch(name) is not None
+
+
 def safe_name(name: str, what: str) -> str:
     """`name` itself if it is safe as one path component, else `ValueError`."""
-    if _SAFE_NAME.fullmatch(name) is None:
+    if not is_safe(name):
         raise ValueError(f"{what} {name!r} must match {_SAFE_NAME.pattern}")
     return name

@@ -40,6 +40,10 @@ class ResultStore:
         """One line for everything that readers skip: foreign files, newer schemas, unreadable manifests."""
         found = [problem for _, problem in self._scan() if isinstance(problem, str)]
         for name in self._experiment_names():
+            if not layout.is_safe(name):
+                folder = layout.experiments_dir(self.root) / name
+                found.append(f"{folder} is not an experiment (no experiment can have this name); ignored")
+                continue
             try:
                 self.plan(name)
             except StoreError as error:
@@ -137,6 +141,10 @@ class ResultStore:
 
     def plan(self, name: str) -> dict[str, Any]:
         """The plan of an experiment. Raises `StoreError` naming the file, and the plans there are."""
+        if not layout.is_safe(name):
+            raise StoreError(
+                f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})"
+            )
         path = layout.plan_file(self.root, name)
         try:
             plan = json.loads(path.read_bytes())
@@ -154,7 +162,7 @@ class ResultStore:
 
     def plans(self) -> list[str]:
         """The experiments that have a plan, by name."""
-        return [name for name in self._experiment_names() if layout.plan_file(self.root, name).exists()]
+        return [name for name in self._experiment_names() if layout.is_safe(name)]
 
     def cache_dir(self, name: str) -> Path:
         """Make and return `cache/<name>`, for what can be rebuilt."""
@@ -164,6 +172,7 @@ class ResultStore:
         return path
 
     def _experiment_names(self) -> list[str]:
+        """The folders with a plan, whatever they are called."""
         root = layout.experiments_dir(self.root)
         names = sorted(os.listdir(root)) if root.is_dir() else []
         return [name for name in names if not name.startswith(".") and (root / name / "plan.json").exists()]

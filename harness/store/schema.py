@@ -16,6 +16,9 @@ SAMPLES_VERSION = 1
 
 STATUSES = ("claimed", "running", "finished", "failed", "interrupted", "refused")
 
+_MANIFEST_KEYS: dict[str, type] = {"arm_id": str, "seed": int, "labels": dict, "attempts": list}
+_JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}
+
 _REQUIRED = {"answer": True}  # column -> may be null
 SAMPLES = pa.schema(
     [
@@ -106,7 +109,7 @@ def check_version(found: object, known: int, path: Path) -> None:
 
 
 def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None:
-    """Refuse a manifest of another schema, run or status. Raises `SchemaMismatch`."""
+    """Refuse a manifest of another schema, run or status, or without what readers need. Raises `SchemaMismatch`."""
     check_version(manifest.get("schema_version"), MANIFEST_VERSION, path)
     if manifest.get("run_id") != run_id:
         raise SchemaMismatch(
@@ -117,6 +120,14 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
         raise SchemaMismatch(
             f"{path} has status {manifest.get('status')!r}; expected one of {', '.join(STATUSES)}"
         )
+    for key, kind in _MANIFEST_KEYS.items():
+        if key not in manifest:
+            raise SchemaMismatch(f"{path} has no {key}; move the run's directory away to run this run again")
+        if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
+            raise SchemaMismatch(
+                f"{path} has {key} {manifest[key]!r}, which is not {_JSON_NAMES[kind]}; move the run's directory away to run this "
+                "run again"
+            )
 
 
 def to_samples_table(table: pa.Table, path: Path) -> pa.Table:

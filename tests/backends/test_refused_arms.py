@@ -49,7 +49,8 @@ def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: 
     spec = plan.arms[1].runs[3]
     run = ResultStore(tmp_path).run(spec.run_id)
     run.path.mkdir(parents=True)
-    run.write_manifest({"status": "finished", "arm_id": spec.arm_id, "seed": 3, "attempts": []})
+    manifest = {"arm_id": spec.arm_id, "seed": 3, "labels": {}, "attempts": []}
+    run.write_manifest({"status": "finished", **manifest})
     assert list(refuse(plan).arms[1].runs) == [3]
 
 

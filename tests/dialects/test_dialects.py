@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from harness.cli import main
+from harness.commands._key_values import key_values
 from harness.compose import compose_run, options
 from harness.config import RunConfig
 from harness.dialects import trl, verl
@@ -42,7 +43,7 @@ def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name:
     for key, (before, after) in difference(config, returned).items():
         leaf, section = key.rpartition(".")[2], key.split(".")[1]
         expected = (
-            leaf in lost or f"algorithm.{section}" in lost or section in ("reward", "overlong", "kl", "advantage")
+            leaf in lost or f"algorithm.{section}" in lost or section in ("reward", "overlong", "kl")
             or key.startswith(("optimizer.", "evaluation."))
         )  # fmt: skip
         assert expected, f"{key}: {before} came back as {after}\n" + "\n".join(exported.inexpressible)
@@ -205,8 +206,110 @@ def test_the_command_imports_what_it_exported(tmp_path: Path, capsys: pytest.Cap
         (["export", "algorithm=dapo"], "name one dialect"),
         (["export", "dialect=tlr", "algorithm=dapo"], "did you mean 'trl'?"),
         (["import", "dialect=trl", "file=nowhere.yaml"], "no file nowhere.yaml"),
+        (["import", "dialect=trl", "epsilon=high"], "epsilon=high is not a number"),
+        (["import", "dialect=verl", f"{ACTOR}.clip_ratio_low=low"], "clip_ratio_low=low is not a number"),
+        (["import", "dialect=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
     ],
 )
 def test_mistakes_are_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            ["dialect=trl", "epsilon=3e-4", "epsilon_high=4E-4"],
+            ["algorithm.surrogate.clip_low=0.0003", "algorithm.surrogate.clip_high=0.0004"],
+        ),
+        (
+            ["dialect=verl", f"{ACTOR}.clip_ratio_low=3e-4", f"{ACTOR}.optim.lr=1e-6"],
+            ["algorithm.surrogate.clip_low=0.0003", "optimizer.learning_rate=1e-06"],
+        ),
+    ],
+)
+def test_numbers_in_exponent_notation_are_numbers(
+    arguments: list[str], lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", *arguments]) == 0
+    assert set(lines) <= set(capsys.readouterr().out.splitlines())
+    file = tmp_path / "settings.yaml"
+    file.write_text("\n".join(item.replace("=", ": ") for item in arguments[1:]))
+    assert main(["import", arguments[0], f"file={file}"]) == 0
+    assert set(lines) <= set(capsys.readouterr().out.splitlines())
+
+
+def test_what_names_things_keeps_its_spelling() -> None:
+    given = key_values(["arm=1e-4", "run=010", "cap=1e3"], ("arm", "run", "cap"), "x", texts=("arm", "run"))
+    assert given == {"arm": "1e-4", "run": "010", "cap": 1000.0}
+    assert key_values(["regrade=1234567e12345678"], ("regrade",), "x") == {"regrade": "1234567e12345678"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"algorithm.gamma": 1.0, "algorithm.lam": 1.0, "trainer.critic_warmup": 0}, None),
+        ({"algorithm.gamma": 0.9}, "algorithm.gamma=0.9 has no effect in verl with adv_estimator=grpo"),
+        ({"critic.optim.lr": 1e-5}, "critic.optim.lr=1e-05 has no effect"),
+        ({"trainer.critic_warmup": 3}, "trainer.critic_warmup=3: verl's actor waits"),
+        (
+            {"algorithm.gamma": 0.9, "algorithm.adv_estimator": "reinforce_plus_plus"},
+            "algorithm.gamma=0.9: returns are not discounted here",
+        ),
+    ],
+)
+def test_keys_of_verls_critic_are_read_with_gae_only(given: dict[str, Any], said: str | None) -> None:
+    values = {"algorithm.adv_estimator": "grpo", **given}
+    out = verl.overrides(values)
+    back("verl", values)  # it composes
+    remarks = [*out.inexpressible, *out.notes]
+    assert not remarks if said is None else any(said in line for line in remarks), remarks
+    gae = back("verl", {"algorithm.adv_estimator": "gae", "algorithm.gamma": 0.9}).algorithm.advantage
+    assert gae.discount == 0.9
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ({"lr_warmup_steps": -1}, 0),
+        ({"lr_warmup_steps": None, "lr_warmup_steps_ratio": 0.0}, 0),
+        ({"lr_warmup_steps": 7, "lr_warmup_steps_ratio": 0.5}, 7),
+        ({"lr_warmup_steps": -1, "lr_warmup_steps_ratio": 0.1}, 5),
+    ],
+)
+def test_verls_warmup_of_no_steps_is_its_share_of_the_training(given: dict[str, Any], steps: int) -> None:
+    values = {f"{ACTOR}.optim.{key}": value for key, value in given.items()}
+    assert back("verl", {**values, "trainer.total_training_steps": 50}).optimizer.warmup_steps == steps
+
+
+def test_a_share_of_unknown_training_steps_is_said() -> None:
+    out = verl.overrides({f"{ACTOR}.optim.lr_warmup_steps_ratio": 0.1})
+    assert "optimizer.warmup_steps" not in out.settings
+    assert any("total_training_steps" in line for line in out.inexpressible)
+
+
+def test_verls_refill_without_limit_has_no_counterpart() -> None:
+    rounds = {"algorithm.filter_groups.max_num_gen_batches": 0}
+    assert verl.overrides(rounds).inexpressible == []  # nothing is filtered
+    given = {**rounds, "algorithm.filter_groups.enable": True}
+    assert any("verl refills without limit" in line for line in verl.overrides(given).inexpressible)
+    assert back("verl", given).algorithm.dead_groups.policy == "refill"
+    given["algorithm.filter_groups.max_num_gen_batches"] = 7
+    assert back("verl", given).algorithm.dead_groups.max_rounds == 7
+
+
+def test_decoupled_rewards_survive_verl_or_are_said_not_to() -> None:
+    weights = ["algorithm.advantage.format_weight=0.25", "algorithm.advantage.length_weight=0"]
+    exported = verl.export(compose_run(["algorithm=gdpo", *weights]))
+    assert exported.settings["algorithm.gdpo_reward_weights"] == [1.0, 0.25, 0.0]
+    returned = back("verl", exported.settings).algorithm.advantage
+    assert (returned.outcome_weight, returned.format_weight, returned.length_weight) == (1.0, 0.25, 0.0)
+    assert returned.epsilon == 1e-6  # verl's, in a group
+    assert any("advantage.epsilon=0.0001: verl adds 1e-06" in line for line in exported.inexpressible)
+    other = ["algorithm.advantage.ddof=0", "algorithm.advantage.batch_normalise=false"]
+    lines = " ".join(verl.export(compose_run(["algorithm=gdpo", *other])).inexpressible)
+    assert "advantage.ddof=0" in lines
+    assert "batch_normalise=False" in lines
+    foreign = {"algorithm.adv_estimator": "gdpo", "algorithm.gdpo_reward_keys": ["style", "format"]}
+    assert any("gdpo_reward_keys" in line for line in verl.overrides(foreign).inexpressible)

@@ -145,10 +145,9 @@ def test_an_interrupted_evaluation_goes_on_from_its_parts(
 def test_both_engines_give_the_same_samples(base_policy: Path, chains: Path, tmp_path: Path) -> None:
     arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
     arguments += ["evaluation.samples_per_problem=4"]
-    native, other = (
-        evaluate(tmp_path, *arguments, f"engine={engine}")["cells"][0]
-        for engine in ("native", "transformers")
-    )
+    results = [evaluate(tmp_path, *arguments, f"engine={engine}") for engine in ("native", "transformers")]
+    assert results[0]["id"] != results[1]["id"]  # neither replaces the other's table
+    native, other = (result["cells"][0] for result in results)
     assert (native["settings"]["engine"], other["settings"]["engine"]) == ("native", "transformers")
     columns = [*KEY, "response", "correct", "finish_reason"]
     pd.testing.assert_frame_equal(samples_of(tmp_path, native)[columns], samples_of(tmp_path, other)[columns])
@@ -185,6 +184,21 @@ def test_stored_samples_of_a_model_and_of_a_run_are_regraded(
         said = capsys.readouterr().out
         assert "arithmetic_heldout" in said
         assert "cap 24: 0 of 24 verdicts changed" in said
+
+
+def test_an_evaluation_written_elsewhere_is_regraded_from_the_stores_samples(
+    base_policy: Path, chains: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, out = tmp_path / "results", tmp_path / "elsewhere" / "out"
+    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[8]"]
+    arguments += ["evaluation.samples_per_problem=2", f"out={out}", "figures=false"]
+    assert main(["evaluate", *arguments, f"runtime.results={store}"]) == 0
+    again = ["evaluate", f"regrade={out}", "verifier=answer_line"]
+    capsys.readouterr()
+    assert main([*again, f"runtime.results={store}"]) == 0
+    assert "0 of 8 verdicts changed" in capsys.readouterr().out
+    assert main([*again, f"runtime.results={tmp_path / 'other'}"]) == 2
+    assert "runtime.results=DIR" in capsys.readouterr().err
 
 
 def test_a_budget_beyond_the_models_positions_is_refused_with_the_fix(

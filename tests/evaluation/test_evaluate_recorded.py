@@ -101,6 +101,7 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
         ({"id": "b", "samples": []}, "line 2 has no answer"),
         ({"id": "b", "answer": "1", "samples": [1, 2, 3, 4]}, "line 2: samples must be a list of texts"),
         ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": [True]}, "labels has 1 entries for 4"),
+        ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": True}, "line 2: labels must be a list"),
     ],
 )
 def test_a_malformed_line_is_one_error_with_its_number(
@@ -110,6 +111,21 @@ def test_a_malformed_line_is_one_error_with_its_number(
     assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_labels_that_are_null_are_absent(tmp_path: Path) -> None:
+    rows = [{**row, "labels": None, "finish_reasons": None} for row in TWO]
+    summary = evaluate(write(tmp_path / "null.jsonl", rows), tmp_path / "out")
+    assert "labels" not in summary
+
+
+def test_a_file_of_another_encoding_is_one_error_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "latin.jsonl", TWO)
+    path.write_bytes(path.read_bytes() + '{"id": "é"}\n'.encode("latin-1"))
+    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 2
+    assert "latin.jsonl line 3 is not UTF-8 (byte 0xe9" in capsys.readouterr().err
 
 
 def test_figures_are_drawn_by_a_process_of_their_own(tmp_path: Path) -> None:

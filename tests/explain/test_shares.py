@@ -125,3 +125,9 @@ def test_a_single_number_must_be_finite() -> None:
 def test_explain_keeps_the_order_of_systems() -> None:
     chosen = {name: ALGORITHMS[name] for name in ("vapo", "grpo")}
     assert list(explain(make_group(REWARDS, LENGTHS), chosen)) == ["vapo", "grpo"]
+
+
+def test_numbers_in_exponent_notation_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["rewards=[1,1e-3]", "lengths=[2,3]", "value=1e-1", "systems=grpo", "format=json"]
+    assert main(["explain", *arguments]) == 0
+    assert '"reward": 0.001' in capsys.readouterr().out

@@ -322,3 +322,22 @@ def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away() -> None
     filtered = verl.with_tokens({**logged, "training/filter_groups/evicted_samples": 3.0})
     assert "generated_tokens" not in filtered
     assert filtered["trained_tokens"] == 300.0
+
+
+def test_scores_of_another_unit_are_refused(tmp_path):
+    store = ResultStore(tmp_path / "results")
+    paths = [trl_state(tmp_path / f"{i}.json", [0.1 + i], at={10: {"eval_reward": 0.8}}) for i in range(3)]
+    import_run(store, Import("trl", paths[0], "mine", "a", 0))
+    import_run(store, Import("trl", paths[1], "mine", "a", 1, unit="percent"))  # read as a fraction, too
+    with pytest.raises(ForeignLogError, match="has scores of unit fraction, this import of unit reward"):
+        import_run(store, Import("trl", paths[2], "mine", "b", 0, unit="reward"))
+    assert len(store.run_ids()) == 2
+
+
+def test_names_that_can_be_no_folder_are_refused_and_arms_keep_their_spelling(tmp_path, capsys):
+    path = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_accuracy": 0.1}})
+    arguments = ["import_runs", "format=trl", f"path={path}", "seed=0", f"results={tmp_path / 'results'}"]
+    assert main([*arguments, "experiment=a b", "arm=1e-4"]) == 2
+    assert "experiment 'a b' must match" in capsys.readouterr().err
+    assert main([*arguments, "experiment=rates", "arm=1e-4"]) == 0
+    assert ResultStore(tmp_path / "results").plan("rates")["arms"][0]["name"] == "1e-4"

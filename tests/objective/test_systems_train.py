@@ -36,7 +36,8 @@ def trainer(config: RunConfig, run: RunDir, folder: Path) -> Trainer:
 
 def new_run(path: Path, config: RunConfig) -> RunDir:
     run = ResultStore(path).run("0" * 16)
-    run.create("", {"schema_version": 1, "run_id": "0" * 16, "status": "running"})
+    record = {"status": "running", "arm_id": "a", "seed": 0, "labels": {}, "attempts": []}
+    run.create("", {"schema_version": 1, "run_id": "0" * 16, **record})
     return run
 
 

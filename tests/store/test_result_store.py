@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
+from harness.config_error import ConfigError
+from harness.match import spent
 from harness.store import ResultStore, SchemaMismatch, StoreError
 
 IDS = [f"{number:016x}" for number in range(3)]
@@ -54,18 +57,20 @@ def test_foreign_and_newer_things_are_skipped_and_reported(store):
         ("d" * 16, '{"schema'),
         ("c" * 16, '{"schema_version": 1, "run_id": "0000000000000000", "status": "finished"}'),
         ("b" * 16, '{"status": "finished"}'),
+        ("a" * 16, json.dumps({"schema_version": 1, "run_id": "a" * 16, "status": "finished"})),
     ]:
         (runs / name).mkdir()
         (runs / name / "manifest.json").write_text(text)
     assert store.run_ids() == IDS
     assert len(store.manifests()) == 3
     problems = "\n".join(store.problems())
-    assert len(store.problems()) == 7
+    assert len(store.problems()) == 8
     for reason in ("notes.txt is not a run", "old_results is not a run", "no manifest.json", "newer version"):
         assert reason in problems
     assert "is not JSON" in problems
     assert "is the manifest of run '0000000000000000'" in problems
     assert "has no schema_version" in problems
+    assert "has no arm_id" in problems
     with pytest.raises(SchemaMismatch, match="written by a newer version of the harness"):
         store.run("e" * 16).manifest()
 
@@ -79,6 +84,27 @@ def test_plans_come_back_and_errors_name_the_file(store):
     (store.root / "experiments/newer/plan.json").write_text('{"schema_version": 2}')
     assert store.plans() == ["dapo_ladder", "newer"]
     assert any("newer version" in problem for problem in store.problems())
+
+
+def test_folders_that_can_be_no_experiment_are_foreign(store):
+    store.write_plan("dapo", {"name": "dapo", "arms": []})
+    folder = store.root / "experiments" / "dapo copy"
+    folder.mkdir()
+    (folder / "plan.json").write_text((store.root / "experiments/dapo/plan.json").read_text())
+    assert store.plans() == ["dapo"]
+    assert store.problems() == [f"{folder} is not an experiment (no experiment can have this name); ignored"]
+    with pytest.raises(StoreError, match=r"no experiment can be called 'dapo copy' \(plans here: dapo\)"):
+        store.plan("dapo copy")
+
+
+@pytest.mark.parametrize("match", ["tokens", "seconds"])
+def test_a_reference_that_spent_nothing_gives_no_budget(store, match):
+    run_id = "9" * 16
+    store.run(run_id).create(
+        "", {"arm_id": "a", "seed": 0, "status": "finished", "labels": {}, "attempts": []}
+    )
+    with pytest.raises(ConfigError, match=rf"{run_id} spent no {match}; it needs training\.steps of 1"):
+        spent(store, [run_id], match)
 
 
 def test_samples_of_several_runs_and_steps(store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 
@@ -61,6 +62,25 @@ def test_the_manifest_keeps_its_creation_time_and_refuses_unknown_states(run):
     assert run.manifest()["updated_at"] >= created
     with pytest.raises(SchemaMismatch, match=r"manifest\.json has status .done.; expected one of claimed"):
         run.write_manifest({**run.manifest(), "status": "done"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("arm_id", None, "has arm_id None, which is not a text"),
+        ("seed", True, "has seed True, which is not an integer"),
+        ("labels", [], r"has labels \[\], which is not an object"),
+        ("attempts", {}, r"has attempts \{\}, which is not a list"),
+    ],
+)
+def test_a_manifest_has_what_readers_need(run, key, value, says):
+    kept = run.manifest()
+    with pytest.raises(SchemaMismatch, match=rf"manifest\.json {says}"):
+        run.write_manifest({**kept, key: value})
+    del kept[key]
+    (run.path / "manifest.json").write_text(json.dumps(kept))
+    with pytest.raises(SchemaMismatch, match=rf"manifest\.json has no {key}"):
+        run.manifest()
 
 
 def test_steps_have_every_column_and_keep_the_last_occurrence(run):

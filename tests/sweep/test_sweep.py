@@ -72,6 +72,10 @@ def test_the_space_is_hydras_grammar():
         (["optimizer.learning_rate=1e-4"], "one value only"),
         ([RATE, RATE], "twice"),
         (["sampling.temperature=interval(2,1)"], "first bound"),
+        (
+            ["sampling.temperature=tag(log,interval(0.0,1.0))"],
+            "logarithmic scale needs a lower bound above 0",
+        ),
         ([], "nothing to search"),
     ],
 )
