@@ -92,13 +92,8 @@ def evaluate_models(
                     frame = cell_samples(cell, config.evaluation.samples_per_problem, cap)
                     frames[model.name, name, cap] = frame
                     summary = result_of(arrays(frame, LENGTH, grader.verifier.equivalent), ks, LENGTH)
-                    identity = {
-                        "model": model.name,
-                        "fingerprint": model.fingerprint,
-                        "benchmark": name,
-                        "cap": cap,
-                    }
-                    cells.append({**identity, "benchmark_version": benchmark.version, **summary})
+                    identity = {"model": model.name, "fingerprint": model.fingerprint, "benchmark": name}
+                    cells.append({**identity, "cap": cap, "benchmark_version": benchmark.version, **summary})
                     cells[-1]["samples"] = str(cell.directory.relative_to(store.root))
                     cells[-1]["settings"] = sampler.settings
             sampler.close()
