@@ -82,18 +82,32 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
         LocksUnsupported: the file system has no locks.
         StoreFull, StoreReadOnly: the lock file cannot be made.
     """
-    with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        _lock(path, descriptor, wait_seconds)
+    while True:
         with write_errors(path):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode(), 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return Lease(path, descriptor)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _lock(path, descriptor, wait_seconds)
+            # `harness clean` may have deleted the file while this waited: a lock on what has no name keeps nobody out.
+            if not _is_at(descriptor, path):
+                os.close(descriptor)
+                continue
+            with write_errors(path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(
+                    descriptor, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode(), 0
+                )
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Lease(path, descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def holder(path: Path) -> Holder | None:

@@ -268,3 +268,21 @@ def test_the_status_on_disk_is_whole_json_at_every_moment(tmp_path):
         assert run.status == "running"
     writer.kill()
     writer.communicate()
+
+
+def test_a_lock_on_a_file_that_was_cleaned_away_is_taken_anew(tmp_path, monkeypatch):
+    path, real, calls = tmp_path / "run" / "claim.lock", lease._lock, []
+
+    def cleaned_meanwhile(*arguments):
+        if not calls:
+            path.unlink()
+            path.parent.rmdir()
+        calls.append(arguments)
+        real(*arguments)
+
+    monkeypatch.setattr(lease, "_lock", cleaned_meanwhile)
+    with lease.acquire(path):
+        assert len(calls) == 2
+        assert path.exists()
+        with pytest.raises(RunClaimed):
+            lease.acquire(path)
