@@ -11,10 +11,10 @@ import torch
 
 from harness.benchmarks.arithmetic import Chain, Config, draw, load, prompt_width
 from harness.config_error import ConfigError
+from harness.model import tokenizer as tokenizers
 from harness.model.demonstrator import demonstrate, fact
 from harness.model.source.testbed import Config as ModelConfig
 from harness.model.source.testbed import Demonstrator
-from harness.model.tokenizer import testbed_tokenizer
 from harness.training.warmup import prepare_testbed
 from harness.verify import MathVerifier, VerifierConfig
 
@@ -79,7 +79,7 @@ def test_misconceptions_are_a_fixed_share_of_the_facts() -> None:
 
 
 def test_the_ordinary_verifier_reads_the_tokenizers_text() -> None:
-    tokenizer = testbed_tokenizer()
+    tokenizer = tokenizers.testbed_tokenizer()
     ids = tokenizer(r"7+8=5,5*3=5,\boxed{5}<eos>")["input_ids"]
     assert len(ids) == 6 + 6 + 4
     text = tokenizer.decode(ids, skip_special_tokens=True)
