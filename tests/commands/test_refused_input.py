@@ -1,0 +1,127 @@
+"""What a command would ignore, or cannot do, it refuses in one line; what it shows is what the store holds."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import pytest
+from commands_support import EXPERIMENT, finish, overrides, plan
+
+from harness.answer import answer_stands
+from harness.cli import main
+from harness.compose import compose_run
+from harness.evaluation.power import minimum_detectable_difference
+from harness.identity import arm_id
+from harness.plan import plan_multirun
+from harness.spread import plan_power
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["run", "-m", EXPERIMENT], "experiment= does not go with -m"),
+        (["plan", "-m", EXPERIMENT, "seed=0,1"], "experiment= does not go with -m"),
+        (["run", "-m", "rung=glob(nope_*)"], "a glob found nothing"),
+        (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
+        (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
+        (["plan", "model=qwen25_7b", "model.warmup.steps=3"], "belongs to another choice of model="),
+        (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
+        (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
+        (["plan", EXPERIMENT, "experiment.metric=pass@4"], "experiment.metric"),
+        (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "go together"),
+        (["plan", EXPERIMENT, "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
+        (["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"], "list of whole numbers"),
+        (["status", "training.steps=3"], "stored runs are what they are"),
+        (["show", "runtime.results=x"], "is no run"),
+        (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
+    ],
+)
+def test_what_would_be_ignored_or_cannot_be_is_one_line(capsys, command, says):
+    assert main(command) == 2
+    text = capsys.readouterr().err
+    assert says in text
+    assert "Traceback" not in text
+
+
+def test_an_imported_experiment_is_not_written_over(store, capsys):
+    store.write_plan("taken", {"foreign": True, "arms": []})
+    assert main(["run", *overrides(store), "experiment.name=taken"]) == 2
+    assert "imported logs under this name" in capsys.readouterr().err
+
+
+def test_power_of_independent_seeds_is_welchs(store):
+    planned = plan(store, "experiment.paired=false", "experiment.seeds=[0,1]")
+    for arm, accuracies in zip(planned.arms, [(0.5, 0.52), (0.6, 0.64)], strict=False):
+        for (_, spec), accuracy in zip(arm.runs.items(), accuracies, strict=True):
+            finish(store, spec, accuracy)
+    found = plan_power(planned, store)
+    assert found is not None
+    sd = math.sqrt((2 * 0.01**2 + 2 * 0.02**2) / 2)
+    assert found.spread.sd == pytest.approx(sd)
+    assert found.resolvable == pytest.approx(minimum_detectable_difference(sd, 2, paired=False))
+
+
+def test_mean_of_the_last_five_and_a_development_benchmark_can_be_declared(store):
+    assert plan(store, "experiment.checkpoint_rule=mean_last_5").record()["checkpoint_rule"] == "mean_last_5"
+    dev = plan(store, "experiment.checkpoint_rule=best_on_dev", "experiment.dev_benchmark=arithmetic_heldout")
+    assert dev.record()["dev_benchmark"] == "arithmetic_heldout"
+
+
+def test_equal_content_has_one_id():
+    def id_of(*more: str) -> str:
+        return arm_id(compose_run(more))
+
+    assert id_of("evaluation.caps=[64,32]") == id_of("evaluation.caps=[32,64]") == id_of()
+    assert id_of("optimizer.weight_decay=-0.0") == id_of("optimizer.weight_decay=0.0")
+
+
+def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):
+    given = ["training.steps=2", "training.steps=4", "rung=dapo_0_naive_grpo,dapo_2_clip_higher", "seed=0,1"]
+    names = [planned.arm.name for planned in plan_multirun(given).arms]
+    assert names == ["dapo_0_naive_grpo", "dapo_2_clip_higher"]
+
+
+def test_tables_stand_until_a_plan_or_a_run_is_newer(store):
+    planned = plan(store)
+    ids = [planned.arms[0].runs[0].run_id]
+    finish(store, planned.arms[0].runs[0])
+    store.write_plan("e", planned.record())
+    assert not answer_stands(store, "e", ids)
+    table = store.root / "experiments" / "e" / "tables" / "answer.md"
+    table.parent.mkdir()
+    table.write_text("table")
+    store.write_plan("e", planned.record())  # the same plan once more
+    assert answer_stands(store, "e", ids)
+    store.write_plan("e", {**planned.record(), "question": "another"})
+    assert not answer_stands(store, "e", ids)
+
+
+def test_status_lists_finished_runs_on_demand(store, capsys):
+    spec = plan(store).arms[0].runs[0]
+    finish(store, spec)
+    assert main(["status", f"runtime.results={store.root}"]) == 0
+    assert spec.run_id not in capsys.readouterr().out
+    assert main(["status", "--runs", f"runtime.results={store.root}"]) == 0
+    assert spec.run_id in capsys.readouterr().out
+
+
+def test_a_reader_that_stops_reading_ends_a_command_quietly(store):
+    command = f"{sys.executable} -m harness plan {EXPERIMENT} | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_a_results_root_under_a_file_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    assert main(["run", "training.steps=1", f"runtime.results={tmp_path / 'file' / 'results'}"]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_run_without_its_configuration_is_one_line(store, capsys):
+    spec = plan(store).arms[0].runs[0]
+    finish(store, spec)
+    (store.run(spec.run_id).path / "config.yaml").unlink()
+    assert main(["show", spec.run_id, f"runtime.results={store.root}"]) == 2
+    assert "config.yaml is missing" in capsys.readouterr().err
