@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 from analysis.answer import answer_sentences
-from analysis.load import load_experiment
-from analysis.plan import PlanError
-from analysis.results import Results, results_of
-from analysis.table import to_terminal
-from analysis.tables import main_table, summary_table
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import Results, results_of
+from analysis.experiment.stored_plan import PlanError
+from analysis.tables.experiment_tables import main_table, summary_table
+from analysis.tables.table import to_terminal
 from harness.store import StoreError
 
 PARTS = ("all", "table", "tables", "figures", "page")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from analysis.plan import Arm, Plan
-from analysis.results import Results
-from analysis.statistics import Estimate
-from analysis.tables import REFERENCE, differences_to_reference
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm, Plan
+from analysis.statistics.intervals import Estimate
+from analysis.tables.experiment_tables import REFERENCE, differences_to_reference
 
 
 def answer_sentences(results: Results) -> list[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import Results, results_of
 from analysis.figures.evaluation import (
     accuracy_figure,
     entropy_accuracy_figure,
@@ -24,10 +26,8 @@ from analysis.figures.shares import share_figure
 from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
-from analysis.load import load_experiment
-from analysis.results import Results, results_of
-from analysis.table import Table, to_csv, to_latex, to_markdown
-from analysis.tables import all_tables
+from analysis.tables.experiment_tables import all_tables
+from analysis.tables.table import Table, to_csv, to_latex, to_markdown
 from harness.store import ResultStore
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.statistics import Estimate, paired_difference, welch_difference
+from analysis.statistics.intervals import Estimate, paired_difference, welch_difference
 
 Floats = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from harness import __version__
-from harness.config_error import ConfigError
-from harness.registry import kinds, member, nearest
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
 
 _FAMILY = "harness.commands"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.benchmarks import arithmetic
-from harness.config import RunConfig
-from harness.model.source import testbed
-from harness.training.warmup import prepare_testbed
+from harness.configuration.schema import RunConfig
+from harness.problems.benchmarks import arithmetic
+from harness.testbed import recipe as testbed
+from harness.testbed.warm_up import prepare_testbed
 
 torch.set_num_threads(1)
 

@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from analysis.experiment.grid import grid_axes, grid_value, near_best
+from analysis.experiment.load import Experiment
+from analysis.experiment.results import Results, tokens_at
+from analysis.experiment.stored_plan import Plan
 from analysis.figures.series import Series, combine, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
-from analysis.grid import grid_axes, grid_value, near_best
-from analysis.load import Experiment
-from analysis.plan import Plan
-from analysis.results import Results, tokens_at
-from analysis.statistics import Estimate, mean_interval, performance_profile
+from analysis.statistics.intervals import Estimate, mean_interval, performance_profile
 
 
 def accuracy_series(
@@ -168,7 +168,7 @@ def profile_figure(results: Results, style: str) -> Figure | None:
 
 def waterfall_figure(results: Results, style: str) -> Figure | None:
     """Score of every arm with its interval; the step from its parent as a bar, filled where resolved."""
-    from analysis.tables import differences_to_reference
+    from analysis.tables.experiment_tables import differences_to_reference
 
     plan = results.experiment.plan
     estimates = {arm.name: results.mean(arm, "avg") for arm in plan.arms}

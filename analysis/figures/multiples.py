@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from analysis.experiment.load import Experiment
 from analysis.figures.evaluation import accuracy_series
 from analysis.figures.style import SEED_ALPHA, looks, new_figure
-from analysis.load import Experiment
 
 MANY = 9  # the palette's colours
 _COLUMNS = 5

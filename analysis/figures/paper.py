@@ -14,12 +14,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm
 from analysis.figures.evaluation import accuracy_series, k_figure, score_label
 from analysis.figures.series import AXES, Series
 from analysis.figures.style import legend_below, looks, new_figure, save, styled
 from analysis.figures.training import COUNTS, Panel, draw_series, logged, panel_series
-from analysis.plan import Arm
-from analysis.results import Results
 
 ACCURACY = "accuracy"  # a panel of evaluations rather than of a logged column
 ENTROPY = Panel("entropy_nats", "entropy, nats per token", zero=True)

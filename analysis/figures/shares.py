@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from analysis.experiment.gradient_share import Floats, NotCovered, Responses, run_shares
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm
 from analysis.figures.series import Series, mean_band
 from analysis.figures.style import looks, new_figure
 from analysis.figures.training import arm_legend, draw_series
-from analysis.gradient_share import Floats, NotCovered, Responses, run_shares
-from analysis.plan import Arm
-from analysis.results import Results
 from harness.store import ResultStore, StoreError
 
 LENGTH_BINS = 8

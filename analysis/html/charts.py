@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from analysis.experiment.results import Results
 from analysis.figures.evaluation import accuracy_series, k_curves, score_label
 from analysis.figures.series import AXES, Series
 from analysis.figures.style import looks
 from analysis.figures.training import FIGURES, Panel, logged, panel_series
-from analysis.results import Results
 
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 

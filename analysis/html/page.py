@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.answer import answer_sentences
+from analysis.experiment.results import Results
 from analysis.figures.evaluation import waterfall_figure
 from analysis.figures.style import styled, svg_bytes
 from analysis.html.charts import chart_data
 from analysis.html.samples import browser_data
-from analysis.results import Results
-from analysis.table import Table
-from analysis.tables import all_tables
+from analysis.tables.experiment_tables import all_tables
+from analysis.tables.table import Table
 from harness.store import ResultStore, StoreError
 
 PAGE_LIMIT_BYTES = 10_000_000

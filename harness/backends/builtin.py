@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.config import RunConfig
+    from harness.configuration.schema import RunConfig
     from harness.store import RunDir
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from harness.config_error import ConfigError
-from harness.registry import nearest
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import nearest
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
 _EXPONENT = re.compile(r"(?![0-9a-f]{16}$)[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")

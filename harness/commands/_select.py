@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.compose import compose_run
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
-from harness.registry import nearest
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import nearest
+from harness.configuration.schema import RuntimeConfig
 from harness.store import ResultStore
 
 _RUNTIME = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=")

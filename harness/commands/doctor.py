@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.commands._select import select
-from harness.doctor import examine
+from harness.execution.machine import examine
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
 

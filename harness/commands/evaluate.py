@@ -29,8 +29,8 @@ from rich.console import Console
 from harness.commands._counter import Counter
 from harness.commands._key_values import key_values
 from harness.commands.verify import verifier_config
-from harness.compose import compose_run, config_directory, options
-from harness.config_error import ConfigError, require
+from harness.configuration.compose import compose_run, config_directory, options
+from harness.configuration.error import ConfigError, require
 from harness.rollout.errors import EngineDied
 from harness.store import ResultStore
 from harness.verify import MathVerifier, VerifierConfig
@@ -118,8 +118,9 @@ def evaluate_models(items: Sequence[str]) -> int:
     """`model=A,B [benchmark=x,y] [overrides]`."""
     import torch
 
-    from harness.evaluation import compare, tables
-    from harness.evaluation.models import resolve
+    from harness.evaluation import result_table as tables
+    from harness.evaluation import side_by_side as compare
+    from harness.evaluation.named_models import resolve
     from harness.evaluation.protocol import protocol_config
     from harness.evaluation.sampler import reads_weights
     from harness.model.linear import resolve_kernel
@@ -147,8 +148,8 @@ def evaluate_models(items: Sequence[str]) -> int:
 
 def check(items: Sequence[str]) -> int:
     """`check [benchmark=x,y] [task=NAME] [data.path=DIR] [out=DIR]`: exit code 1 where something was found."""
-    from harness.data.hygiene import report
     from harness.evaluation.protocol import benchmarks_of, task_config
+    from harness.problems.hygiene import report
 
     own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, "evaluate check")
     request = _request(own, [item for item in items if item.partition("=")[0] not in _OWN])
@@ -165,8 +166,8 @@ def check(items: Sequence[str]) -> int:
 
 def export(configs: Sequence[Any], out: Path) -> None:
     """Write the datasets among `configs` as `OUT/<name>.jsonl`, for `data.path=` and for machines without network."""
-    from harness.benchmarks.dataset import load_records
-    from harness.data.records import write_jsonl
+    from harness.problems.benchmarks.dataset import load_records
+    from harness.problems.records import write_jsonl
 
     for config in configs:
         if config.kind == "dataset":

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands._key_values import read_yaml
-from harness.compose import options as config_options
-from harness.config_error import ConfigError, require
-from harness.registry import nearest
+from harness.configuration.compose import options as config_options
+from harness.configuration.error import ConfigError, require
+from harness.configuration.registry import nearest
 
 if TYPE_CHECKING:
     from harness.explain.shares import Rollout

@@ -9,12 +9,12 @@ import argparse
 
 import yaml
 
-from harness.compose import compose_run
-from harness.config_error import ConfigError
-from harness.dialects import Translation
-from harness.registry import kinds, member, nearest
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import kinds, member, nearest
+from harness.exchange.dialects import Translation
 
-FAMILY = "harness.dialects"
+FAMILY = "harness.exchange.dialects"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 from harness.commands._key_values import read_yaml
 from harness.commands.export import dialect, print_remarks, take
-from harness.compose import compose_run
-from harness.config_error import ConfigError
-from harness.identity import flatten
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import flatten
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.commands._key_values import key_values
-from harness.config_error import ConfigError
-from harness.importers._log import ForeignLogError
-from harness.importers._store import Import, import_run
-from harness.registry import UnknownMemberError
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import UnknownMemberError
+from harness.exchange.importers._log import ForeignLogError
+from harness.exchange.importers._store import Import, import_run
 from harness.store import ResultStore
 from harness.store.layout import safe_name
 

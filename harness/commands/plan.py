@@ -15,16 +15,16 @@ from collections.abc import Iterator, Mapping
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness.checks import report_checks
 from harness.commands.run import make_plan
-from harness.cost import Cost, History, computed
-from harness.estimate.words import Estimate, estimate_of
-from harness.estimate.words import lines as estimate_in_words
-from harness.identity import difference
-from harness.plan import Plan, PlannedArm
-from harness.progress import format_seconds
-from harness.refusals import refusal_lines, refusals
-from harness.spread import evaluation_noise, plan_power
+from harness.configuration.identity import difference
+from harness.execution.progress import format_seconds
+from harness.experiment.checks import report_checks
+from harness.experiment.cost import Cost, History, computed
+from harness.experiment.estimate.words import Estimate, estimate_of
+from harness.experiment.estimate.words import lines as estimate_in_words
+from harness.experiment.planning import Plan, PlannedArm
+from harness.experiment.refusals import refusal_lines, refusals
+from harness.experiment.seed_spread import evaluation_noise, plan_power
 from harness.store import ResultStore
 
 

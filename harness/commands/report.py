@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 
-from harness.answer import write_answer
-from harness.compose import compose_run
-from harness.config_error import ConfigError
-from harness.registry import nearest
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import nearest
+from harness.execution.answer import write_answer
 from harness.store import ResultStore
 
 # What the analysis is asked for; an empty tuple takes any value.

@@ -17,9 +17,9 @@ import yaml
 
 from harness.commands._select import HELP, Selection, select
 from harness.commands.run import describe, exit_code
-from harness.config import dump, load
-from harness.dispatch import dispatch_runs
-from harness.progress import progress_on
+from harness.configuration.schema import dump, load
+from harness.execution.dispatch import dispatch_runs
+from harness.execution.progress import progress_on
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ import argparse
 import shlex
 import sys
 
-from harness.answer import answer_stands, write_answer
-from harness.checks import report_checks
-from harness.config import RunConfig
-from harness.config_error import ConfigError
-from harness.dispatch import dispatch
-from harness.plan import Plan, plan_experiment, plan_multirun
-from harness.progress import progress_on
-from harness.refusals import refusal_lines, refuse
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.execution.answer import answer_stands, write_answer
+from harness.execution.dispatch import dispatch
+from harness.execution.progress import progress_on
+from harness.execution.supervise import Summary
+from harness.experiment.checks import report_checks
+from harness.experiment.planning import Plan, plan_experiment, plan_multirun
+from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
-from harness.supervise import Summary
 from harness.tracking._results import send_results
 
 
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 def report_data(config: RunConfig) -> None:
     """Say what is wrong with the data before anything runs: golds the verifier cannot read, duplicates, train/test overlap."""
-    from harness.data.hygiene import report
+    from harness.problems.hygiene import report
 
     for finding in report(config.evaluation.benchmarks, config.task):
         print(f"data {finding.name}: [{finding.check}] {finding.text}", file=sys.stderr)

@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.commands._select import HELP, find_run, select
-from harness.compose import compose_run
-from harness.config import dump
-from harness.identity import flatten
+from harness.configuration.compose import compose_run
+from harness.configuration.identity import flatten
+from harness.configuration.schema import dump
 from harness.store import ResultStore, RunDir
 
 

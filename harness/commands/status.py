@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 
 from harness.commands._select import HELP, select
-from harness.progress import status_table
+from harness.execution.progress import status_table
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

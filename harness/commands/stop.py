@@ -10,8 +10,8 @@ import argparse
 import time
 
 from harness.commands._select import HELP, select
+from harness.execution.supervise import stop_supervisors
 from harness.store import ResultStore
-from harness.supervise import stop_supervisors
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

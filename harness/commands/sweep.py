@@ -15,17 +15,17 @@ import sys
 from typing import Any
 
 from harness.commands.run import run as run_grid
-from harness.compose import compose_run
-from harness.config_error import ConfigError
-from harness.dispatch import search_runs
-from harness.experiment import Experiment
-from harness.identity import content_hash
-from harness.plan import common_overrides, declared_experiment, refuse_seed
-from harness.progress import progress_on
-from harness.refusals import refusals
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import content_hash
+from harness.execution.dispatch import search_runs
+from harness.execution.progress import progress_on
+from harness.execution.supervise import Summary
+from harness.experiment.declaration import Experiment
+from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
+from harness.experiment.refusals import refusals
+from harness.search.space import is_varied
 from harness.store import ResultStore
-from harness.supervise import Summary
-from harness.sweep_space import is_varied
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
             )
         return run_grid(options)
     try:
-        from harness.sweep import Sweep, best_lines, study_figures
-        from harness.sweep_study import search_of
+        from harness.search.ask_and_tell import Sweep, best_lines, study_figures
+        from harness.search.study import search_of
     except ModuleNotFoundError as error:
         raise ConfigError(
             "a search needs Optuna; install it with: pip install 'rlvr-harness[sweep]'"

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from harness.commands._counter import Counter
 from harness.commands._key_values import key_values
-from harness.config_error import ConfigError
-from harness.config_loader import load_dataclass
+from harness.configuration.error import ConfigError
+from harness.configuration.loader import load_dataclass
 from harness.verify import VerifierConfig
 from harness.verify.batch import VerifySummary, verify_file
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.benchmark import Benchmark, Problem, load_benchmark
-from harness.config import EvaluationConfig, RunConfig
-from harness.grading import Grader
-from harness.ranks import Ranks
+from harness.configuration.schema import EvaluationConfig, RunConfig
+from harness.model.ranks import Ranks
+from harness.problems.problem import Benchmark, Problem, load_benchmark
+from harness.reward.grading import Grader
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.prompts import prompt_tokens
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams

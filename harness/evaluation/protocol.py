@@ -11,11 +11,11 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from harness.compose import compose_values, options
-from harness.config import BENCHMARK, RunConfig, load
-from harness.config_error import ConfigError
-from harness.config_loader import load_dataclass
-from harness.registry import member, nearest
+from harness.configuration.compose import compose_values, options
+from harness.configuration.error import ConfigError
+from harness.configuration.loader import load_dataclass
+from harness.configuration.registry import member, nearest
+from harness.configuration.schema import BENCHMARK, RunConfig, load
 from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.evaluation.result import arrays, result_of
 from harness.store.atomic import publish_file, write_file
 from harness.verify import MathVerifier

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from harness.benchmark import load_benchmark
-from harness.config_error import ConfigError
-from harness.evaluation.models import run_config
+from harness.configuration.error import ConfigError
+from harness.evaluation.named_models import run_config
 from harness.evaluation.recorded import LOST, SAMPLES_FILE
+from harness.problems.problem import load_benchmark
 from harness.store import ResultStore, RunDir
 from harness.store.layout import MANIFEST, RUN_ID
 from harness.store.samples import part_paths, read_parts
@@ -124,9 +124,9 @@ def _said(answer: object) -> str:
 
 
 def _of_model(folder: Path) -> pd.DataFrame:
-    from harness.config import BENCHMARK
-    from harness.config_loader import load_dataclass
-    from harness.registry import member
+    from harness.configuration.loader import load_dataclass
+    from harness.configuration.registry import member
+    from harness.configuration.schema import BENCHMARK
 
     about = json.loads((folder / _ABOUT).read_bytes())
     values: dict[str, Any] = about["benchmark_config"]

@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.config_error import ConfigError
-from harness.evaluation.intervals import METHOD, problems_interval
-from harness.evaluation.metrics import UnevenSamples
-from harness.evaluation.summary import Samples, default_ks, problem_scores, samples_from_columns, summarise
-from harness.evaluation.votes import group_answers
+from harness.configuration.error import ConfigError
+from harness.evaluation.metrics.exact import UnevenSamples
+from harness.evaluation.metrics.intervals import METHOD, problems_interval
+from harness.evaluation.metrics.summary import (
+    Samples,
+    default_ks,
+    problem_scores,
+    samples_from_columns,
+    summarise,
+)
+from harness.evaluation.metrics.votes import group_answers
 
 SCHEMA_VERSION = 1
 _INTEGER = re.compile(r"-?[0-9]{1,1000}")

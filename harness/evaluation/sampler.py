@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from harness.config import ENGINE, RunConfig
-from harness.evaluation.models import Model
+from harness.configuration.registry import implementation, member
+from harness.configuration.schema import ENGINE, RunConfig
+from harness.evaluation.named_models import Model
 from harness.model.checkpoint import load_tokenizer
 from harness.model.decoder import Shape, UnsupportedArchitectureError
-from harness.registry import implementation, member
 from harness.rollout.prompts import stop_tokens
 from harness.rollout.stop_strings import StopStringEngine
 from harness.rollout.types import RolloutEngine

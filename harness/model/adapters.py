@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 
 _ADAPTER = "default"
 

@@ -11,7 +11,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.model.decoder import Decoder
 from harness.model.light_tokenizer import LightTokenizer
 from harness.model.linear import Linear

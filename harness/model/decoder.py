@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as functional
 from torch import nn
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.model.linear import Linear
 
 SUPPORTED = ("llama", "qwen2", "qwen3")

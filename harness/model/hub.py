@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 
 _WEIGHTS = "*.safetensors"
 _PATTERNS = ("*.json", "*.jinja", "*.txt", "*.model")

@@ -14,14 +14,14 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RuntimeConfig
 from harness.model import adapters
 from harness.model.checkpoint import copy_side_files, load_model
 from harness.model.packable import check_packable, naming
 from harness.model.packed_attention import register
+from harness.model.ranks import Ranks
 from harness.model.scoring import ScoringModel, check_logits
-from harness.ranks import Ranks
 
 
 def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool) -> ScoringModel:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.model.packed_attention import counted
 
 _REACHES = {"full_attention", "sliding_attention"}  # what `packed_causal` computes

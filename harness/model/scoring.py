@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.model.token_scores import token_scores
 
 # Configuration keys by which an architecture changes its logits after the output projection.

@@ -17,12 +17,12 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
 )
 
-from harness.config import RuntimeConfig
+from harness.configuration.schema import RuntimeConfig
 from harness.model import adapters
 from harness.model.loading import build_sharded, export_checkpoint, load_weights
 from harness.model.packable import rehearse
+from harness.model.ranks import open_group
 from harness.model.scoring import ScoringModel
-from harness.ranks import open_group
 
 
 class TransformersPolicy:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.config import AlgorithmConfig
+from harness.configuration.registry import implementation
+from harness.configuration.schema import AlgorithmConfig
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
-from harness.registry import implementation
 
 STATISTICS = (
     "tokens",

@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness.benchmark import Benchmark
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
+from harness.problems.problem import Benchmark
 
 # Some chat templates write the current day into the prompt; a run that goes on tomorrow, or is repeated, would ask something else. This is
 # the day that Llama 3.2's own template falls back to; templates that know no `date_string` ask the function.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import torch
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.model.policy import Policy
 from harness.rollout.errors import EngineDied
 from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams, Session

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from harness.model.policy import Policy
-from harness.ranks import Ranks
+from harness.model.ranks import Ranks
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import torch
 
-from harness.config import DeadGroupsConfig
+from harness.configuration.schema import DeadGroupsConfig
 from harness.sampling.collector import Collected
 from harness.sampling.groups import Groups
 

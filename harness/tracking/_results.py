@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.config import TRACKING
-from harness.config_error import ConfigError
-from harness.registry import implementation
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation
+from harness.configuration.schema import TRACKING
 from harness.store import ResultStore
 from harness.tracking._sink import about, absent, mark_sent, metrics_of, sent_mode, sent_step
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import yaml
 
-from harness.config import TRACKING
-from harness.registry import implementation
+from harness.configuration.registry import implementation
+from harness.configuration.schema import TRACKING
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
 

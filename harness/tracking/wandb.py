@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config_error import require
+from harness.configuration.error import require
 from harness.tracking._sink import About
 
 MODULES = ("wandb",)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from harness.ranks import Ranks, balanced
+from harness.model.ranks import Ranks, balanced
 
 
 def micro_batches(

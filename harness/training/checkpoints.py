@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from harness.ranks import Ranks
+from harness.model.ranks import Ranks
 from harness.store import RunDir
 
 STATE, POLICY, SHARDS = "state.pt", "policy", "shards"

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from harness.config import RunConfig
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy, Policy
 from harness.training.fault import NumericalFault
 

@@ -10,20 +10,19 @@ from typing import Any
 
 import torch
 
-from harness.benchmark import load_benchmark
-from harness.config import RunConfig, dump
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import content_hash
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
-from harness.evaluation.models import content_fingerprint
-from harness.grading import Grader
-from harness.identity import content_hash
+from harness.evaluation.named_models import content_fingerprint
 from harness.model.checkpoint import load_tokenizer
-from harness.model.open_policy import open_policy
+from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
-from harness.ranks import Ranks
-from harness.registry import implementation
+from harness.problems.problem import load_benchmark
+from harness.reward.grading import Grader
+from harness.rollout.engine.replay.recording import record
 from harness.rollout.prompts import prompt_tokens, stop_tokens
-from harness.rollout.replay import record
 from harness.rollout.restart import RestartingEngine
 from harness.rollout.stop_strings import StopStringEngine
 from harness.rollout.sync import WeightSync
@@ -35,6 +34,7 @@ from harness.sampling.streaming import collect_streaming
 from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, save_fault
 from harness.training.fault import NumericalFault
+from harness.training.open_policy import open_policy
 from harness.training.roll_out import RollOut
 from harness.training.step_metrics import rollout_row, update_row
 from harness.training.streaming import TrainingStream

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from harness.config import load
-from harness.parent_death import die_with
+from harness.configuration.schema import load
 from harness.store import RunDir
+from harness.training.parent_death import die_with
 from harness.training.run import train_run
 from harness.training.torchrun import ERROR, RESULT, STOP
 

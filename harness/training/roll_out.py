@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.benchmark import Problem
-from harness.config import RunConfig
-from harness.grading import Grader
-from harness.ranks import Ranks
+from harness.configuration.schema import RunConfig
+from harness.model.ranks import Ranks
+from harness.problems.problem import Problem
+from harness.reward.grading import Grader
 from harness.reward.shaping import shaped_rewards
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams

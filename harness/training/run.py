@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import torch
 
-from harness.config import RunConfig
-from harness.grading import Grader
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RunConfig
 from harness.model.linear import resolve_kernel
-from harness.ranks import Ranks
-from harness.registry import implementation
+from harness.model.ranks import Ranks
+from harness.reward.grading import Grader
 from harness.store import RunDir
 from harness.store.atomic import write_file
 from harness.training.loop import Trainer
@@ -26,7 +26,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     phases: dict[str, float | str] = {"begin": time.time()}
     kernel = resolve_kernel(config.runtime.linear_kernel, cache)
     phases["linear_kernel"] = kernel
-    source = implementation("harness.model.source", config.model)
+    source = implementation("harness.base_policy", config.model)
     # Rank 0 warms up or downloads; the others wait, and find it in the cache.
     initial = ranks.from_first(
         source.prepare(config.model, config.task, cache, kernel) if ranks.first else None

@@ -14,7 +14,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
-from harness.ranks import cpu_group
+from harness.model.ranks import cpu_group
 
 
 def start_writing(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> Any:

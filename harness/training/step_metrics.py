@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from harness.config import RunConfig
+from harness.configuration.schema import RunConfig
 from harness.objective.correction import Mismatch
 from harness.sampling.collector import Collected
 from harness.training.update import UpdateStats

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.rollout.types import RolloutEngine, Session
 from harness.sampling.groups import Groups
 from harness.training.roll_out import RollOut

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RuntimeConfig
 from harness.store import RunDir
 
 STOP, RESULT, ERROR = "stop-ranks", "ranks.json", "rank-error.txt"

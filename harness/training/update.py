@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from harness.config import RunConfig
+from harness.configuration.schema import RunConfig
 from harness.model.adapters import whole
 from harness.model.policy import Policy
+from harness.model.ranks import Ranks
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
-from harness.ranks import Ranks
 from harness.reward.shaping import reward_components
 from harness.rollout.noise import key
 from harness.sampling.groups import Groups

@@ -15,18 +15,18 @@ from concurrent.futures import Future
 from threading import Lock
 from types import TracebackType
 
-from harness.verify.arithmetic import formulas_equal
-from harness.verify.canonical import canonical_text
-from harness.verify.compare import Comparison
+from harness.verify.compare.answers import Comparison
 from harness.verify.config import VerifierConfig
-from harness.verify.extraction import Extracted, ends_there, extract
+from harness.verify.extract.final_answer import Extracted, ends_there, extract
+from harness.verify.extract.sentences import choice_in
 from harness.verify.limits import over_limit
-from harness.verify.nodes import Node, parse_node, plain_words
-from harness.verify.pool import Answer, VerifierPool
-from harness.verify.sentences import choice_in
+from harness.verify.read.canonical import canonical_text
+from harness.verify.read.formulas import formulas_equal
+from harness.verify.read.nodes import Node, parse_node, plain_words
+from harness.verify.read.wording import squeeze
+from harness.verify.service.pool import Answer, VerifierPool
+from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
-from harness.verify.wording import squeeze
-from harness.verify.worker import ENVIRONMENT
 
 CANONICAL_VERSION = 2
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.plan import parse_plan
-from harness.checks import check_plan
-from harness.plan import plan_experiment
+from analysis.experiment.stored_plan import parse_plan
+from harness.experiment.checks import check_plan
+from harness.experiment.planning import plan_experiment
 
 
 def test_the_second_arm_is_the_same_configuration_with_other_seeds():

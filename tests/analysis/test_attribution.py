@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.attribution import IncompleteDesign, interactions, main_effects, shapley
+from analysis.statistics.attribution import IncompleteDesign, interactions, main_effects, shapley
 
 PATCHES = ["a", "b", "c"]
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import results_of
 from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
 from analysis.figures.paper import FIGURES as PAPER
 from analysis.figures.paper import paper_figure, write_paper_figures
 from analysis.figures.series import centred_mean, combine, mean_band
 from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
-from analysis.load import load_experiment
 from analysis.report import write_answer
-from analysis.results import results_of
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from analysis.experiment.gradient_share import NotCovered, shares
 from analysis.figures.shares import by_length, by_success
-from analysis.gradient_share import NotCovered, shares
-from harness.compose import compose_run
-from harness.config import dump
+from harness.configuration.compose import compose_run
+from harness.configuration.schema import dump
 
 CAP = 32
 CORRECT = np.array([[True, False, False, True], [False, False, True, False], [True, True, True, True]])

@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 import pytest
 from synthetic_store import build_store
 
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import results_of
 from analysis.html import page
 from analysis.html.samples import browser_data
-from analysis.load import load_experiment
-from analysis.results import results_of
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)> &lt; \u2028"
 

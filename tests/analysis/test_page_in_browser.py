@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from synthetic_store import build_store
 
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import results_of
 from analysis.html.page import write_page
-from analysis.load import load_experiment
-from analysis.results import results_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis import bootstrap
-from analysis import statistics as st
+from analysis.statistics import bootstrap
+from analysis.statistics import intervals as st
 from harness.evaluation import power
 
 RNG = np.random.default_rng(7)

@@ -14,17 +14,32 @@ from scipy import stats
 from synthetic_store import build_store, make_samples
 
 from analysis.answer import answer_sentences
-from analysis.cells import run_cells
-from analysis.checkpoint import chosen_steps, parse_rule
-from analysis.designs import grid_table, null_table
-from analysis.grid import near_best
-from analysis.load import load_experiment
-from analysis.plan import PlanError, parse_plan
-from analysis.published import published_table
-from analysis.results import results_of, tokens_to_target
-from analysis.statistics import Estimate
-from analysis.table import Column, Table, latex_escape, to_csv, to_frame, to_latex, to_markdown, to_terminal
-from analysis.tables import all_tables, behaviour_table, checkpoints_table, main_table, summary_table
+from analysis.experiment.cells import run_cells
+from analysis.experiment.checkpoint_rule import chosen_steps, parse_rule
+from analysis.experiment.grid import near_best
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import results_of, tokens_to_target
+from analysis.experiment.stored_plan import PlanError, parse_plan
+from analysis.statistics.intervals import Estimate
+from analysis.tables.experiment_tables import (
+    all_tables,
+    behaviour_table,
+    checkpoints_table,
+    main_table,
+    summary_table,
+)
+from analysis.tables.of_designs import grid_table, null_table
+from analysis.tables.published import published_table
+from analysis.tables.table import (
+    Column,
+    Table,
+    latex_escape,
+    to_csv,
+    to_frame,
+    to_latex,
+    to_markdown,
+    to_terminal,
+)
 from harness.store import ResultStore
 from harness.verify import MathVerifier
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.backends import verl
-from harness.config import RunConfig
-from harness.model.source import pretrained
+from harness.base_policy import pretrained
+from harness.configuration.schema import RunConfig
 from harness.store import ResultStore, RunDir
 
 FAKE = Path(__file__).with_name("fake")

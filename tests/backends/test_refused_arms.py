@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from fake_verl import interpreter
 
-from analysis.load import load_experiment
+from analysis.experiment.load import load_experiment
 from harness.cli import main
-from harness.config_error import ConfigError
-from harness.plan import Plan, plan_experiment, plan_multirun
-from harness.refusals import refuse
+from harness.configuration.error import ConfigError
+from harness.experiment.planning import Plan, plan_experiment, plan_multirun
+from harness.experiment.refusals import refuse
 from harness.store import ResultStore
 
 REASON = "algorithm.overlong.policy=mask: verl has no overlong filtering"

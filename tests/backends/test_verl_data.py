@@ -12,13 +12,13 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from harness.benchmark import Benchmark, Problem, load_benchmark
-from harness.config import RunConfig
-from harness.config_error import ConfigError
+from harness.backends.verl.data import prompt_texts, write_data
+from harness.backends.verl.ledger import Graded, Ledger, ledger_columns
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
+from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.rollout.prompts import prompt_tokens
-from harness.verl.data import prompt_texts, write_data
-from harness.verl.ledger import Graded, Ledger, ledger_columns
 
 WORDS = ["<s>", "</s>", "[U]", "[A]", "what", "is", "one", "two"]
 

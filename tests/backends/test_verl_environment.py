@@ -22,19 +22,19 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from harness.backends import verl
-from harness.benchmark import load_benchmark
-from harness.compose import compose_run, options
-from harness.config import RunConfig
-from harness.importers.verl import read
+from harness.backends.verl.checkpoints import export, newest_step
+from harness.backends.verl.environment import interpreter as find_interpreter
+from harness.backends.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, overrides
+from harness.backends.verl.place import Place
+from harness.backends.verl.process import VerlFailed
+from harness.backends.verl.refusals import refusals
+from harness.backends.verl.run import prepare
+from harness.configuration.compose import compose_run, options
+from harness.configuration.schema import RunConfig
+from harness.exchange.importers.verl import read
 from harness.model.checkpoint import copy_side_files, load_tokenizer
+from harness.problems.problem import load_benchmark
 from harness.rollout.prompts import prompt_tokens
-from harness.verl.checkpoints import export, newest_step
-from harness.verl.environment import interpreter as find_interpreter
-from harness.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, overrides
-from harness.verl.place import Place
-from harness.verl.process import VerlFailed
-from harness.verl.refusals import refusals
-from harness.verl.run import prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "parity"))  # the environment is that of the loss parity
 from build_peer import interpreter, ready

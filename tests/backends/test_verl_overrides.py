@@ -10,10 +10,10 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import harness
-from harness.compose import compose_run
-from harness.config import RunConfig
-from harness.verl.overrides import WRITTEN_PROMPT, hydra_value, overrides, settings
-from harness.verl.place import Place
+from harness.backends.verl.overrides import WRITTEN_PROMPT, hydra_value, overrides, settings
+from harness.backends.verl.place import Place
+from harness.configuration.compose import compose_run
+from harness.configuration.schema import RunConfig
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 PLACE = Place(

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness.checks import inert
-from harness.compose import compose_run, options
-from harness.config import RunConfig, dump, load
-from harness.config_error import ConfigError
-from harness.identity import content_hash
-from harness.registry import kinds, member
-from harness.verl.overrides import overrides
-from harness.verl.place import Place, data_folder
-from harness.verl.refusals import refusals
+from harness.backends.verl.overrides import overrides
+from harness.backends.verl.place import Place, data_folder
+from harness.backends.verl.refusals import refusals
+from harness.configuration.compose import compose_run, options
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import content_hash
+from harness.configuration.registry import kinds, member
+from harness.configuration.schema import RunConfig, dump, load
+from harness.experiment.checks import inert
 
 COMMON = ["backend=verl", "model=random_init"]
 ACCEPT = "backend.accept=[unbounded_refill,warmup_from_zero]"

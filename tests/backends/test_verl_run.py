@@ -18,13 +18,13 @@ import pytest
 from fake_verl import interpreter, verl_run
 
 from harness.backends import verl
-from harness.config import RunConfig
-from harness.config_error import ConfigError
+from harness.backends.verl.environment import interpreter as find_interpreter
+from harness.backends.verl.process import VerlFailed
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.configuration.verl_runtime import VerlRuntime
 from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.store import RunDir
-from harness.verl.environment import interpreter as find_interpreter
-from harness.verl.process import VerlFailed
-from harness.verl.settings import VerlRuntime
 
 Prepared = tuple[RunConfig, RunDir]
 GROUPS, SIZE = 8, 4  # of `small_config`; the stand-in generates one group more and throws it away
@@ -196,7 +196,7 @@ def test_another_interpreter_than_verls_is_said(tmp_path: Path) -> None:
 def orphan() -> Iterator[int]:
     """The process that a killed parent had started."""
     code = (
-        "import sys, time; from pathlib import Path; from harness.verl.process import Child\n"
+        "import sys, time; from pathlib import Path; from harness.backends.verl.process import Child\n"
         "child = Child(['sleep', '300'], {}, Path('/dev/null')); print(child._process.pid, flush=True); time.sleep(300)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from store_speed import fill
 
-from harness.config import RuntimeConfig
-from harness.launch._work import Work
-from harness.plan import Plan, plan_multirun
+from harness.configuration.schema import RuntimeConfig
+from harness.execution.launch._supervise import Work
+from harness.execution.supervise.attempt import Attempt
+from harness.experiment.planning import Plan, plan_multirun
 from harness.store import ResultStore
-from harness.supervise.attempt import Attempt
 
 GRID = "optimizer.learning_rate={}"
 POINTS, SEEDS = 100, 3

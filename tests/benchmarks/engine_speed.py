@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from harness.config import RuntimeConfig
+from harness.configuration.registry import member
+from harness.configuration.schema import RuntimeConfig
 from harness.model.linear import resolve_kernel
-from harness.model.source import testbed
-from harness.registry import member
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import RolloutEngine, SamplingParams
-from harness.training.warmup import initialise
+from harness.testbed import recipe as testbed
+from harness.testbed.warm_up import initialise
 
 SIZES = {
     "m (3.2M), 64 tokens": ({"hidden": 256, "intermediate": 768, "layers": 4, "heads": 4, "kv_heads": 2}, 64),

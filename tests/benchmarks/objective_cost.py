@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import torch
 
-from harness.config import RunConfig
+from harness.configuration.schema import RunConfig
 from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
 from harness.model.token_scores import token_scores

@@ -15,11 +15,11 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.execution.supervise import run_all
+from harness.execution.supervise.attempt import Attempt
 from harness.store import ResultStore
 from harness.store.run import RunDir
 from harness.store.schema import METRICS
-from harness.supervise import run_all
-from harness.supervise.attempt import Attempt
 
 STEPS = 100
 NEW_RUNS = 100

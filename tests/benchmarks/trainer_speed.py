@@ -26,17 +26,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.benchmarks import arithmetic
-from harness.config import AGGREGATION, RunConfig
-from harness.grading import Grader, Grades
+from harness.configuration.registry import member
+from harness.configuration.schema import AGGREGATION, RunConfig
 from harness.model.linear import resolve_kernel
-from harness.model.tokenizer import VOCABULARY
-from harness.registry import member
+from harness.problems.benchmarks import arithmetic
+from harness.reward.grading import Grader, Grades
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
+from harness.testbed.tokenizer import VOCABULARY
+from harness.testbed.warm_up import initialise
 from harness.training.loop import Trainer
-from harness.training.warmup import initialise
 from harness.verify import Verdict
 
 SIZES = {

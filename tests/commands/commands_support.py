@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from harness.plan import Plan, RunSpec, plan_experiment
+from harness.experiment.planning import Plan, RunSpec, plan_experiment
 from harness.store import ResultStore
 
 EXPERIMENT = "experiment=clip_lr_grid"

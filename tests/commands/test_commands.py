@@ -14,10 +14,10 @@ from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from harness.cli import main
 from harness.commands.plan import power_lines
-from harness.compose import compose_run
-from harness.cost import History
-from harness.identity import arm_id
-from harness.match import STEP_LIMIT_FACTOR
+from harness.configuration.compose import compose_run
+from harness.configuration.identity import arm_id
+from harness.experiment.cost import History
+from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 
 # ---- plan --------------------------------------------------------------------------------------------------------------
 
@@ -181,12 +181,12 @@ def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said
     seen = {}
 
     def fake(config, work, progress):
-        from harness.supervise import Summary
+        from harness.execution.supervise import Summary
 
         seen["specs"], seen["runtime"] = work.specs, work.runtime
         return Summary(finished=[one.run_id for one in work.specs])
 
-    monkeypatch.setattr("harness.launch.local.launch", fake)
+    monkeypatch.setattr("harness.execution.launch.local.launch", fake)
     assert main(["retry", f"runtime.results={store.root}", "runtime.micro_batch_tokens=512"]) == 0
     (retried,) = seen["specs"]
     assert retried.run_id == spec.run_id

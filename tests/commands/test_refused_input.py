@@ -9,13 +9,13 @@ import sys
 import pytest
 from commands_support import EXPERIMENT, finish, overrides, plan
 
-from harness.answer import answer_stands
 from harness.cli import main
-from harness.compose import compose_run
+from harness.configuration.compose import compose_run
+from harness.configuration.identity import arm_id
 from harness.evaluation.power import minimum_detectable_difference
-from harness.identity import arm_id
-from harness.plan import plan_multirun
-from harness.spread import plan_power
+from harness.execution.answer import answer_stands
+from harness.experiment.planning import plan_multirun
+from harness.experiment.seed_spread import plan_power
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 from engine_support import cases
 from fake_server import FakeServer
 
-from harness.benchmarks import arithmetic
 from harness.cli import main
-from harness.config import RunConfig, dump
-from harness.identity import arm_id, run_id
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, dump
 from harness.model.policy import NativePolicy
-from harness.rollout.native import NativeEngine
+from harness.problems.benchmarks import arithmetic
+from harness.rollout.engine.native.sampler import NativeEngine
 from harness.store import ResultStore, RunDir
 from harness.store.samples import read_parts
 from harness.training.run import train_run

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from harness.benchmarks import arithmetic
 from harness.cli import main
-from harness.config import RunConfig, dump
-from harness.evaluation import compare
-from harness.identity import arm_id, run_id
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, dump
+from harness.evaluation import side_by_side as compare
+from harness.problems.benchmarks import arithmetic
 from harness.store import ResultStore, RunDir
 from harness.store.samples import read_parts
 from harness.training.run import train_run

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.compose import options
-from harness.config_error import ConfigError
+from harness.configuration.compose import options
+from harness.configuration.error import ConfigError
 from harness.evaluation.protocol import Request, protocol_config
 
 PRESETS = [name for name in options("evaluation") if name != "testbed"]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from harness.evaluation.intervals import paired_difference, problems_interval
+from harness.evaluation.metrics.intervals import paired_difference, problems_interval
 from harness.evaluation.result import voting_answers
 
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.evaluation import metrics
-from harness.evaluation.peer_metrics import (
+from harness.evaluation.metrics import exact as metrics
+from harness.evaluation.metrics.peers import (
     first_seen_majority_at_k,
     plugin_pass_at_k,
     string_majority_at_n,
     verl_best_at_n,
 )
-from harness.evaluation.votes import count_votes, group_answers, majority_at_k
+from harness.evaluation.metrics.votes import count_votes, group_answers, majority_at_k
 
 
 def subsets(values, k):

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from harness.evaluation.metrics import UnevenSamples
-from harness.evaluation.summary import default_ks, samples_from_columns, summarise
+from harness.evaluation.metrics.exact import UnevenSamples
+from harness.evaluation.metrics.summary import default_ks, samples_from_columns, summarise
 
 
 def table(**changes):

@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 
-from harness.compose import compose_values
-from harness.config import RunConfig, load
-from harness.config_error import ConfigError
-from harness.estimate.work import forward_flop, update_passes
-from harness.grading import Grader, Grades
+from harness.base_policy import random_init
+from harness.configuration.compose import compose_values
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig, load
+from harness.experiment.estimate.work import forward_flop, update_passes
 from harness.model.shapes import Shape, from_config
-from harness.model.source import random_init
+from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore
 from harness.training.loop import Trainer
 from harness.verify import Verdict

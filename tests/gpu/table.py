@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from harness.estimate.gpus import GPUS
+from harness.configuration.gpus import GPUS
 
 PACKAGES = ("torch", "transformers", "vllm", "trl")
 COLUMNS = (

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config import RunConfig, RuntimeConfig
-from harness.grading import Grader
+from harness.base_policy._random_checkpoint import random_checkpoint
+from harness.base_policy.pretrained import Config as Pretrained
+from harness.base_policy.random_init import SHAPES
+from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.model.checkpoint import load_decoder
-from harness.model.initialise import random_checkpoint
 from harness.model.policy import NativePolicy
-from harness.model.source.pretrained import Config as Pretrained
-from harness.model.source.random_init import SHAPES
 from harness.model.transformers_policy import TransformersPolicy
-from harness.rollout.native import NativeEngine
+from harness.reward.grading import Grader
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.noise import key, sample_seeds
-from harness.rollout.transformers_engine import TransformersEngine
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.training.loop import Trainer

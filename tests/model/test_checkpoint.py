@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
+from harness.base_policy.pretrained import Config
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RuntimeConfig
 from harness.model.checkpoint import load_model
-from harness.model.source.pretrained import Config
 from harness.model.transformers_policy import TransformersPolicy
-from harness.rollout.transformers_engine import TransformersEngine
+from harness.rollout.engine.transformers.batches import TransformersEngine
 
 UP = "model.layers.1.mlp.up_proj.weight"
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
-from harness.model.source.pretrained import Config
+from harness.base_policy.pretrained import Config
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RuntimeConfig
 from harness.model.transformers_policy import TransformersPolicy
 
 SIZES: dict[str, Any] = {

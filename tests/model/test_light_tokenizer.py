@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.model.light_tokenizer import LightTokenizer
-from harness.model.tokenizer import VOCABULARY
+from harness.testbed.tokenizer import VOCABULARY
 
 TEXTS = ["7+8*3:", r"_3-4:7,2\boxed{5}", "12:=3,=5", ""]
 
@@ -48,7 +48,7 @@ def test_a_file_that_asks_for_more_goes_to_transformers(base_policy: Path, tmp_p
 
 def test_a_testbed_policy_loads_without_transformers(base_policy: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; import harness.worker;"
+        "import sys; from pathlib import Path; import harness.execution.worker;"
         "from harness.model.checkpoint import load_decoder, load_tokenizer;"
         f"folder = Path({str(base_policy)!r}); load_decoder(folder); load_tokenizer(folder);"
         "sys.exit('transformers' in sys.modules)"

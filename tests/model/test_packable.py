@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
-from harness.model.source.pretrained import Config
+from harness.base_policy.pretrained import Config
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RuntimeConfig
 from harness.model.transformers_policy import TransformersPolicy
-from harness.rollout.transformers_engine import TransformersEngine
+from harness.rollout.engine.transformers.batches import TransformersEngine
 
 SIZES: dict[str, Any] = {
     "hidden_size": 64,

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
+from harness.base_policy import pretrained, random_init
 from harness.model.shapes import SHAPES, Shape, from_config, shape_of
-from harness.model.source import pretrained, random_init
 
 # The number of parameters that the model's page on the Hub shows.
 PUBLISHED = {

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
-from harness.model.initialise import random_checkpoint
+from harness.base_policy._random_checkpoint import random_checkpoint
+from harness.base_policy.pretrained import Config, prepare
+from harness.base_policy.random_init import SHAPES
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RuntimeConfig
 from harness.model.policy import NativePolicy
-from harness.model.source.pretrained import Config, prepare
-from harness.model.source.random_init import SHAPES
 from harness.model.transformers_policy import TransformersPolicy, packed
 
 TINY = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 64}

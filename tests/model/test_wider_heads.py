@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from harness.config_error import ConfigError
-from harness.model.wider_heads import WiderHeads
+from harness.configuration.error import ConfigError
+from harness.rollout.engine.vllm.padded_heads import WiderHeads
 
 
 def llama(folder: Path, head: int, bias: bool) -> Any:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from objective_support import SYSTEMS, algorithm, gradient, sample
 
+from harness.configuration.registry import kinds, member
 from harness.objective.objective import Objective
 from harness.objective.types import TokenBatch
-from harness.registry import kinds, member
 
 ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.config import CORRECTIONS, RunConfig
-from harness.grading import Grader
+from harness.configuration.schema import CORRECTIONS, RunConfig
 from harness.objective.correction import Mismatch, engine_weights
+from harness.reward.grading import Grader
 from harness.rollout.types import Completions
 from harness.store import ResultStore
 from harness.training.loop import Trainer

@@ -10,8 +10,8 @@ import pytest
 import torch
 from objective_support import SYSTEMS, algorithm
 
-from harness.config import RunConfig
-from harness.grading import Grader
+from harness.configuration.schema import RunConfig
+from harness.reward.grading import Grader
 from harness.store import ResultStore, RunDir
 from harness.training.loop import Trainer
 

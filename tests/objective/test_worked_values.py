@@ -9,11 +9,11 @@ import pytest
 import torch
 from objective_support import algorithm
 
+from harness.configuration.registry import member
 from harness.objective.advantage import best_worst, decoupled, gae, group, imitation, return_to_go
 from harness.objective.objective import Objective
 from harness.objective.surrogate import best_worst_dpo, clipped_is, policy_gradient, ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
-from harness.registry import member
 
 
 def one_group(rewards: list[float], lengths: list[int] | None = None, **more: Any) -> RolloutBatch:

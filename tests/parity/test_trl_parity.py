@@ -17,9 +17,9 @@ import pytest
 import torch
 from build_peer import interpreter, ready
 
-from harness.compose import compose_run, options
-from harness.config import RunConfig
-from harness.dialects import trl
+from harness.configuration.compose import compose_run, options
+from harness.configuration.schema import RunConfig
+from harness.exchange.dialects import trl
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 

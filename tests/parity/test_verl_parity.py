@@ -16,9 +16,9 @@ import torch
 from build_peer import interpreter, ready
 from test_trl_parity import CAP, PROMPTS, SEEDS, SIZE, relative, tensors
 
-from harness.compose import compose_run, options
-from harness.config import RunConfig
-from harness.dialects import verl
+from harness.configuration.compose import compose_run, options
+from harness.configuration.schema import RunConfig
+from harness.exchange.dialects import verl
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 

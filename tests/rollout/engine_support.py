@@ -19,15 +19,15 @@ import pytest
 import torch
 from fake_server import FakeServer
 
-from harness.config import RuntimeConfig
+from harness.configuration.registry import kinds, member
+from harness.configuration.schema import RuntimeConfig
 from harness.model.policy import NativePolicy
-from harness.model.tokenizer import testbed_tokenizer
-from harness.model.wider_heads import WiderHeads
-from harness.registry import kinds, member
-from harness.rollout.native import NativeEngine
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.replay.recording import ReplayEngine, record
+from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.noise import key, sample_seeds
-from harness.rollout.replay import ReplayEngine, record
 from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
+from harness.testbed.tokenizer import testbed_tokenizer
 
 FAMILY = "harness.rollout.engine"
 ROWS = 64

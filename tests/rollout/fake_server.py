@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.rollout.native import NativeEngine
+from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import SamplingParams
 
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 from engine_support import seeds_for
 
-from harness.config import RuntimeConfig
+from harness.base_policy.pretrained import Config
+from harness.configuration.schema import RuntimeConfig
 from harness.model.checkpoint import load_decoder
-from harness.model.source.pretrained import Config
 from harness.model.transformers_policy import TransformersPolicy
-from harness.rollout.attention import attend
-from harness.rollout.native import NativeEngine
-from harness.rollout.slots import SlotSession, answer
-from harness.rollout.transformers_engine import TransformersEngine
+from harness.rollout.engine.native.attention import attend
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.native.slots import SlotSession, answer
+from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.types import Completions, SamplingParams
 
 PROMPTS = [list(range(2, 62)), list(range(100, 140))]

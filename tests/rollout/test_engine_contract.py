@@ -25,12 +25,12 @@ from engine_support import (
     tiny_checkpoint,
 )
 
-from harness.benchmarks import arithmetic
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
+from harness.problems.benchmarks import arithmetic
 from harness.rollout.choice import filtered
+from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.errors import EngineDied
-from harness.rollout.native import NativeEngine
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 EOS = 1

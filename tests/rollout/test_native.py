@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.benchmarks import arithmetic
 from harness.model.policy import NativePolicy
+from harness.problems.benchmarks import arithmetic
 from harness.rollout.choice import filtered
-from harness.rollout.native import NativeEngine
+from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.noise import key, sample_seeds, uniforms
 from harness.rollout.types import Completions, SamplingParams, ragged_index
 

@@ -13,13 +13,13 @@ from engine_support import seeds_for
 from fake_server import FakeServer
 
 from harness.backends import builtin
-from harness.config import RunConfig
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import openai
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.openai.client import OpenAIEngine
 from harness.rollout.errors import EngineDied
-from harness.rollout.native import NativeEngine
-from harness.rollout.openai_engine import OpenAIEngine
 from harness.rollout.types import SamplingParams
 
 PROMPTS = [[5, 6, 7], [8, 9]]

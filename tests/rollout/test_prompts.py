@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.benchmark import Benchmark, Problem
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
+from harness.problems.problem import Benchmark, Problem
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 
 

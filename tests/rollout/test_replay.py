@@ -14,14 +14,14 @@ import torch
 import yaml
 from engine_support import seeds_for
 
-from harness.config import RunConfig, dump
-from harness.config_error import ConfigError
-from harness.identity import arm_id, run_id
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, dump
 from harness.model.checkpoint import read_state
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import replay
-from harness.rollout.native import NativeEngine
-from harness.rollout.replay import ReplayEngine, record
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.replay.recording import ReplayEngine, record
 from harness.rollout.types import Completions, SamplingParams
 from harness.store import ResultStore, RunDir
 from harness.training.run import train_run
@@ -155,7 +155,7 @@ def test_a_torn_last_line_is_dropped(recorded: tuple[Path, Completions]) -> None
 def test_a_record_goes_on_after_a_torn_line(
     recorded: tuple[Path, Completions], base_policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.rollout.replay._BLOCK", 50)
+    monkeypatch.setattr("harness.rollout.engine.replay.recording._BLOCK", 50)
     path, made = recorded
     path.write_text(path.read_text()[:-20])
     engine = record(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)

@@ -13,10 +13,10 @@ from engine_support import scores, seeds_for, shift
 from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import native
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.native.slots import SlotSession
 from harness.rollout.errors import EngineDied
-from harness.rollout.native import NativeEngine
 from harness.rollout.restart import RestartingEngine
-from harness.rollout.slots import SlotSession
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 PROMPTS = [[5, 6, 7], [8, 9]]

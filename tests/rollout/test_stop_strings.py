@@ -10,12 +10,12 @@ import pytest
 import torch
 from engine_support import cases, open_engine, seeds_for
 
-from harness.benchmarks import arithmetic
-from harness.config import EvaluationConfig, RunConfig, SamplingConfig
-from harness.config_error import ConfigError
-from harness.identity import run_id
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import run_id
+from harness.configuration.schema import EvaluationConfig, RunConfig, SamplingConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
+from harness.problems.benchmarks import arithmetic
 from harness.rollout.stop_strings import StopStringEngine, cut
 from harness.rollout.types import Completions, SamplingParams
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from harness.benchmarks import arithmetic
 from harness.model.checkpoint import load_tokenizer
 from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.model.policy import NativePolicy
+from harness.problems.benchmarks import arithmetic
 from harness.rollout.engine import transformers as member
-from harness.rollout.native import NativeEngine
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.noise import key, sample_seeds
-from harness.rollout.transformers_engine import TransformersEngine
 from harness.rollout.types import SamplingParams
 
 EOS = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.rollout.vllm_engine import _complete
+from harness.rollout.engine.vllm.in_process import _complete
 
 TABLE = "model.layers.0.self_attn.rotary_emb.inv_freq"
 NAMES = frozenset({"model.norm.weight", "model.embed_tokens.weight", TABLE})

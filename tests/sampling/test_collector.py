@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from harness.config import DeadGroupsConfig
+from harness.configuration.schema import DeadGroupsConfig
 from harness.rollout.types import Completions
 from harness.sampling.collector import collect
 from harness.sampling.groups import Groups

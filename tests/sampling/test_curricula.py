@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config_error import ConfigError
-from harness.registry import kinds, member
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import kinds, member
 from harness.sampling.curriculum import offline_filter, retire, success_bands
 
 FAMILY = "harness.sampling.curriculum"

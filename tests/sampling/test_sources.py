@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from harness.benchmark import load_benchmark
-from harness.config import RunConfig
+from harness.configuration.registry import implementation, kinds, member
+from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
-from harness.registry import implementation, kinds, member
+from harness.problems.problem import load_benchmark
 from harness.rollout.noise import sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.sampling.source import Source, SourceContext

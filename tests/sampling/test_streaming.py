@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config import DeadGroupsConfig, RunConfig
-from harness.config_checks import check_combinations
-from harness.config_error import ConfigError
+from harness.configuration.combinations import check_combinations
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import DeadGroupsConfig, RunConfig
 from harness.model.checkpoint import load_decoder
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.native.slots import SlotSession
 from harness.rollout.errors import EngineDied
-from harness.rollout.native import NativeEngine
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.restart import RestartingEngine
-from harness.rollout.slots import SlotSession
 from harness.rollout.types import Completions, SamplingParams
 from harness.sampling.collector import collect
 from harness.sampling.groups import Groups
@@ -105,7 +105,7 @@ def test_a_session_refuses_what_does_not_fit(base_policy: Path) -> None:
 
 
 def trained(config: RunConfig, folder: Path, root: Path) -> Trainer:
-    from harness.grading import Grader
+    from harness.reward.grading import Grader
 
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, ResultStore(root).run("a" * 16), folder, "torch", grader)

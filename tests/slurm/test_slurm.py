@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "launch"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
 
 from launch_support import Events, statuses, use_stubs, work
 from sweep_support import Spec, sweep, wait_until
 
-from harness.config import RuntimeConfig
-from harness.config_error import ConfigError
-from harness.launch import local, slurm
-from harness.launch._work import Work
-from harness.model.source.pretrained import Config as Pretrained
-from harness.plan import RunSpec
-from harness.registry import implementation
+from harness.base_policy.pretrained import Config as Pretrained
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RuntimeConfig
+from harness.execution.launch import local, slurm
+from harness.execution.launch._supervise import Work
+from harness.experiment.planning import RunSpec
 from harness.store import ResultStore
 
 REQUEUE_SECONDS = 240  # Slurm holds a requeued job back for two minutes
@@ -141,7 +141,7 @@ def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, make_c
         spec = RunSpec.of(config, {"arm": launcher.kind})
         root = (tmp_path / launcher.kind).resolve()
         todo = Work(root, [spec], config.runtime, {"command": "test"}, "launched")
-        summary = implementation("harness.launch", launcher).launch(launcher, todo, Events())
+        summary = implementation("harness.execution.launch", launcher).launch(launcher, todo, Events())
         assert summary.finished == [spec.run_id], summary.errors
         run = ResultStore(root).run(spec.run_id)
         assert run.steps()["step"].tolist() == [1, 2]
@@ -151,7 +151,7 @@ def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, make_c
 
 @pytest.mark.optional
 def test_a_job_that_dies_before_its_runs_says_why_and_where(tmp_path, specs, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if "supervise" not in path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if "execution" not in path))
     summary = submit(tmp_path, specs)
     assert set(summary.not_started) == {one.run_id for one in specs}
     said = summary.errors[specs[0].run_id]

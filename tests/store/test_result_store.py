@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from harness.config_error import ConfigError
-from harness.match import spent
+from harness.configuration.error import ConfigError
+from harness.experiment.equal_budget import spent
 from harness.store import ResultStore, SchemaMismatch, StoreError
 
 IDS = [f"{number:016x}" for number in range(3)]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.compose import compose_run
-from harness.config import RuntimeConfig
-from harness.launch._work import Work, supervise_here
-from harness.plan import RunSpec
-from harness.progress import Progress
+from harness.configuration.compose import compose_run
+from harness.configuration.schema import RuntimeConfig
+from harness.execution import follower as _tracker
+from harness.execution.launch._supervise import Work, supervise_here
+from harness.execution.progress import Progress
+from harness.experiment.planning import RunSpec
 from harness.store import ResultStore
-from harness.tracking import _tracker
 from harness.tracking._follow import Followed
 from harness.tracking._results import online, sync_runs
 from harness.tracking._sink import sent_mode, sent_step

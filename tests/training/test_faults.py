@@ -10,11 +10,11 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from harness.config import RunConfig
-from harness.config_error import ConfigError
-from harness.grading import Grader
-from harness.ranks import Ranks
-from harness.registry import member
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import member
+from harness.configuration.schema import RunConfig
+from harness.model.ranks import Ranks
+from harness.reward.grading import Grader
 from harness.rollout.sync import EngineMismatch, WeightSync
 from harness.store import ResultStore
 from harness.training.fault import NumericalFault
@@ -123,7 +123,7 @@ class Stale:
 
 def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: Trainer, base_policy: Path) -> None:
     from harness.model.checkpoint import load_decoder
-    from harness.rollout.native import NativeEngine
+    from harness.rollout.engine.native.sampler import NativeEngine
 
     engine = NativeEngine(load_decoder(base_policy), shares_weights=False)
     sync = WeightSync(Stale(engine), trainer.policy, trainer.prompts, trainer.roll_out.params)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: Trainer,
 def test_offline_data_is_refused_on_several_ranks(
     make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
 ) -> None:
-    from harness.registry import member
+    from harness.configuration.registry import member
 
     config = make_config(algorithm__source=member("harness.sampling.source", "initial_policy").Config())
     with pytest.raises(ConfigError, match=r"one rank only; set runtime\.ranks=1"):

@@ -12,10 +12,10 @@ import yaml
 from safetensors.torch import load_file
 
 from harness.backends import builtin
-from harness.config import RunConfig, dump
-from harness.identity import arm_id, run_id
-from harness.model.source.pretrained import Config as Pretrained
-from harness.ranks import Ranks, balanced
+from harness.base_policy.pretrained import Config as Pretrained
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, dump
+from harness.model.ranks import Ranks, balanced
 from harness.store import ResultStore, RunDir
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.torchrun import RankFailed, torchrun_command

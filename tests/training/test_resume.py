@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config import RunConfig
-from harness.grading import Grader
-from harness.registry import kinds, member
+from harness.configuration.registry import kinds, member
+from harness.configuration.schema import RunConfig
+from harness.reward.grading import Grader
 from harness.store import ResultStore, RunDir
 from harness.training.loop import Trainer
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.config import EngineCorrectionConfig, RunConfig
+from harness.configuration.registry import kinds, member
+from harness.configuration.schema import EngineCorrectionConfig, RunConfig
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
-from harness.registry import kinds, member
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.training.fault import NumericalFault

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.verify import MathVerifier, symbolic
-from harness.verify.arithmetic import formulas_equal
+from harness.verify import MathVerifier
+from harness.verify.compare import symbolic
+from harness.verify.read.formulas import formulas_equal
 
 
 @pytest.mark.parametrize(

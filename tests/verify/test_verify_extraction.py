@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.verify import MathVerifier, VerifierConfig
-from harness.verify.canonical import canonical_text
-from harness.verify.extraction import extract
+from harness.verify.extract.final_answer import extract
+from harness.verify.read.canonical import canonical_text
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_two_megabytes_of_anything_are_searched_in_linear_time(text: str) -> Non
 )
 def test_canonical_form_of_a_long_answer_takes_milliseconds(fragment: str) -> None:
     from harness.verify.limits import over_limit
-    from harness.verify.nodes import parse_node
+    from harness.verify.read.nodes import parse_node
 
     began = time.process_time()
     text = canonical_text((fragment * 4096)[:4096])
@@ -161,7 +161,7 @@ def test_fractions_equal_their_multiples_and_nothing_beside(top: int, bottom: in
 @given(st.text(max_size=300))
 def test_no_text_makes_the_parent_fail(text: str) -> None:
     from harness.verify.limits import over_limit
-    from harness.verify.nodes import parse_node
+    from harness.verify.read.nodes import parse_node
 
     found = extract(text, "any")
     canonical = canonical_text(found.text if found else text)

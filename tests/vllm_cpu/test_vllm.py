@@ -21,22 +21,22 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
 
-from harness.benchmarks import arithmetic
-from harness.config import RunConfig, RuntimeConfig, dump
-from harness.grading import Grader
-from harness.identity import arm_id, run_id
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, RuntimeConfig, dump
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
-from harness.rollout import vllm_worker
+from harness.problems.benchmarks import arithmetic
+from harness.reward.grading import Grader
 from harness.rollout.engine import vllm as member
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.vllm import worker as vllm_worker
+from harness.rollout.engine.vllm.in_process import VllmEngine
 from harness.rollout.errors import EngineDied
-from harness.rollout.native import NativeEngine
 from harness.rollout.restart import RestartingEngine
 from harness.rollout.types import RolloutEngine, SamplingParams
-from harness.rollout.vllm_engine import VllmEngine
 from harness.store import ResultStore
+from harness.testbed.warm_up import prepare_testbed
 from harness.training.run import train_run
-from harness.training.warmup import prepare_testbed
 
 pytestmark = [
     pytest.mark.optional,

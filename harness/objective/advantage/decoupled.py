@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.config_error import require
+from harness.configuration.error import require
 
 if TYPE_CHECKING:
     import torch

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.config_error import require, require_range
+from harness.configuration.error import require, require_range
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.config_error import require, require_range
+from harness.configuration.error import require, require_range
 
 if TYPE_CHECKING:
     import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.config_error import require, require_range
+from harness.configuration.error import require, require_range
 
 
 @dataclass

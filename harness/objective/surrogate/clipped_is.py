@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config_error import ConfigError, require_range
+from harness.configuration.error import ConfigError, require_range
 from harness.sampling.curriculum.uniform import Uniform
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config_error import ConfigError, require_range
+from harness.configuration.error import ConfigError, require_range
 from harness.rollout.noise import key
 
 _FOREVER = np.iinfo(np.int64).max

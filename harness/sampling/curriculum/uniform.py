@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.config_error import ConfigError
+from harness.configuration.error import ConfigError
 from harness.rollout.noise import key
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.benchmark import Problem
-    from harness.config import RunConfig
+    from harness.configuration.schema import RunConfig
     from harness.model.policy import Policy
+    from harness.problems.problem import Problem
     from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from harness.config import RunConfig
+from harness.configuration.schema import RunConfig
 from harness.model.policy import Policy
 from harness.rollout.types import Completions, ragged_index
 

@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.benchmarks.arithmetic import PAD, Chain
-from harness.config_error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError, require, require_range
+from harness.problems.benchmarks.arithmetic import PAD, Chain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ class DemonstrationSource:
         return completions
 
     def _write(self, problem: int, seed: int) -> str:
-        from harness.model.demonstrator import CLOSE, EOS, OPEN, demonstrate
+        from harness.testbed.demonstrator import CLOSE, EOS, OPEN, demonstrate
 
         rng, text = random.Random(seed), ""
         right = f"{OPEN}{self.context.problems[problem].gold}{CLOSE}{EOS}"

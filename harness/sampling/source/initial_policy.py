@@ -27,7 +27,7 @@ class InitialPolicySource:
     """Asks an engine over a frozen copy of the initial policy."""
 
     def __init__(self, context: SourceContext) -> None:
-        from harness.registry import implementation
+        from harness.configuration.registry import implementation
         from harness.rollout.stop_strings import StopStringEngine
 
         self.policy, self.prompts, self.config = context.policy, context.prompts, context.config

@@ -1,0 +1,70 @@
+"""Arms that form a grid: the settings that vary over them and the value each arm has."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm, Plan
+from analysis.statistics.intervals import holm
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
+    """Setting to its sorted values, for arms that vary the same one or two settings; None where they do not.
+
+    ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the base
+    value. Arms without a parent (a multirun) have no changes; their overrides ``setting=value`` are compared.
+    """
+    if plan.design != "arms":
+        return None
+    found = sorted({key for arm in plan.arms for key in (arm.changes or _overrides(arm))})
+    keys = [key for key in found if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
+    if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
+        return None
+    points = [tuple(grid_value(plan, arm, key) for key in keys) for arm in plan.arms]
+    if len(set(map(str, points))) < len(points):
+        return None
+    return {key: _ordered([point[i] for point in points]) for i, key in enumerate(keys)}
+
+
+def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
+    """The value of a setting in an arm, None where nothing says it."""
+    if key in arm.changes:
+        return arm.changes[key][-1]
+    overrides = _overrides(arm)
+    if key in overrides:
+        return overrides[key]
+    return next((other.changes[key][0] for other in plan.arms if key in other.changes), None)
+
+
+def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
+    """The arm with the highest score, and the arms whose difference to it is not resolved (Holm over all of them).
+
+    None without scores. With one seed nothing is resolved, so every arm is near the best.
+    """
+    plan = results.experiment.plan
+    scored = [arm for arm in plan.arms if not math.isnan(results.mean(arm, "avg").value)]
+    if not scored:
+        return None
+    best = max(scored, key=lambda arm: results.mean(arm, "avg").value)
+    others = [arm for arm in scored if arm.name != best.name]
+    tested = holm([results.difference(best, arm) for arm in others])
+    near = (arm.name for arm, estimate in zip(others, tested, strict=True) if not estimate.resolved)
+    return best.name, frozenset(near)
+
+
+def _overrides(arm: Arm) -> dict[str, Any]:
+    pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
+    found = {key: value for key, _, value in pairs if key != "seed"}
+    return {key: float(value) if _NUMBER.fullmatch(value) else value for key, value in found.items()}
+
+
+def _ordered(values: list[Any]) -> list[Any]:
+    distinct = list(dict.fromkeys(values))
+    if all(isinstance(value, int | float) for value in distinct):
+        return sorted(distinct)
+    return distinct

@@ -1,0 +1,1 @@
+"""Intervals, tests and attribution over training seeds, the unit of replication."""

@@ -1,0 +1,145 @@
+"""Who deserves the gain: factorial effects and Shapley values of patches, per seed first, then t intervals.
+
+Both work on ``score[subset][seed]``, the score of the arm that applies exactly that set of patches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.statistics.intervals import Estimate, holm, mean_interval, paired_difference
+
+Subset = frozenset[str]
+Scores = Mapping[Subset, Mapping[int, float]]
+
+
+class IncompleteDesign(ValueError):
+    """Arms that the attribution needs are not there; the message names them."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Effect per patch (or per pair) in the order of the plan, Holm over the whole list."""
+
+    names: tuple[str, ...]
+    effects: tuple[Estimate, ...]
+    orders: int = 0
+
+
+def main_effects(patches: Sequence[str], scores: Scores) -> Attribution:
+    """Mean change when a patch is switched on, over all settings of the others (full factorial only)."""
+    contrasts = [(name, _signs(patches, [name])) for name in patches]
+    return _contrast_effects(patches, scores, contrasts)
+
+
+def interactions(patches: Sequence[str], scores: Scores) -> Attribution:
+    """Two-factor interactions: half the change of one patch's effect when the other is switched on."""
+    pairs = list(itertools.combinations(patches, 2))
+    contrasts = [(f"{a} × {b}", _signs(patches, [a, b])) for a, b in pairs]
+    return _contrast_effects(patches, scores, contrasts)
+
+
+def shapley(
+    patches: Sequence[str], scores: Scores, orders: Iterable[Sequence[str]] | None = None
+) -> Attribution:
+    """Shapley value of each patch: mean over orders of its gain when it is added.
+
+    With every subset present the value is exact over all |patches|! orders. Otherwise ``orders`` (or, without
+    them, every order whose prefixes all exist) are averaged; the interval then covers seeds, not the choice
+    of orders. The values of a seed add up to full minus base.
+
+    Raises:
+        IncompleteDesign: if no order is complete.
+    """
+    present = {subset for subset, by_seed in scores.items() if by_seed}
+    if orders is None and len(present) == 2 ** len(patches):
+        return _exact_shapley(patches, scores)
+    candidates = list(orders) if orders is not None else _complete_orders(patches, present)
+    usable = [order for order in candidates if all(p in present for p in _prefixes(order))]
+    if not usable:
+        raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
+    weights = {name: _order_weights(name, usable) for name in patches}
+    return _weighted(patches, scores, weights, len(usable))
+
+
+def _exact_shapley(patches: Sequence[str], scores: Scores) -> Attribution:
+    count = len(patches)
+    weights: dict[str, dict[Subset, float]] = {}
+    for name in patches:
+        others = [p for p in patches if p != name]
+        own: dict[Subset, float] = {}
+        for size in range(count):
+            share = math.factorial(size) * math.factorial(count - 1 - size) / math.factorial(count)
+            for subset in map(frozenset, itertools.combinations(others, size)):
+                own[subset | {name}] = own.get(subset | {name}, 0.0) + share
+                own[subset] = own.get(subset, 0.0) - share
+        weights[name] = own
+    return _weighted(patches, scores, weights, math.factorial(count))
+
+
+def _order_weights(name: str, orders: Sequence[Sequence[str]]) -> dict[Subset, float]:
+    weights: dict[Subset, float] = {}
+    for order in orders:
+        before = frozenset(order[: list(order).index(name)])
+        weights[before | {name}] = weights.get(before | {name}, 0.0) + 1 / len(orders)
+        weights[before] = weights.get(before, 0.0) - 1 / len(orders)
+    return weights
+
+
+def _weighted(
+    names: Sequence[str], scores: Scores, weights: Mapping[str, Mapping[Subset, float]], orders: int
+) -> Attribution:
+    """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
+    estimates = []
+    for name in names:
+        used = {subset: weight for subset, weight in weights[name].items() if weight != 0.0}
+        seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
+        values = [sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds]
+        estimates.append(paired_difference(values, np.zeros(len(values))) if values else mean_interval([]))
+    return Attribution(tuple(names), tuple(holm(estimates)), orders)
+
+
+def _contrast_effects(
+    patches: Sequence[str], scores: Scores, contrasts: Sequence[tuple[str, Mapping[Subset, int]]]
+) -> Attribution:
+    subsets = _all_subsets(patches)
+    missing = [subset for subset in subsets if not scores.get(subset)]
+    if missing:
+        names = "; ".join("+".join(sorted(s)) or "base" for s in missing[:4])
+        raise IncompleteDesign(f"a factorial needs all {len(subsets)} arms; no finished run of: {names}")
+    half = len(subsets) / 2
+    weights = {name: {s: sign / half for s, sign in signs.items()} for name, signs in contrasts}
+    return _weighted([name for name, _ in contrasts], scores, weights, 0)
+
+
+def _signs(patches: Sequence[str], chosen: Sequence[str]) -> dict[Subset, int]:
+    return {
+        subset: math.prod(1 if name in subset else -1 for name in chosen) for subset in _all_subsets(patches)
+    }
+
+
+def _all_subsets(patches: Sequence[str]) -> list[Subset]:
+    sizes = range(len(patches) + 1)
+    return [frozenset(c) for size in sizes for c in itertools.combinations(patches, size)]
+
+
+def _prefixes(order: Sequence[str]) -> list[Subset]:
+    return [frozenset(order[:size]) for size in range(len(order) + 1)]
+
+
+def _complete_orders(patches: Sequence[str], present: set[Subset]) -> list[tuple[str, ...]]:
+    """Orders whose every prefix is present, grown from the empty set."""
+    orders: list[tuple[str, ...]] = [()] if frozenset() in present else []
+    for _ in patches:
+        orders = [
+            (*order, name)
+            for order in orders
+            for name in patches
+            if name not in order and frozenset((*order, name)) in present
+        ]
+    return orders

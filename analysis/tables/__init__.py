@@ -1,0 +1,1 @@
+"""Tables as data, and the tables of an experiment."""

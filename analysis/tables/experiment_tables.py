@@ -1,0 +1,393 @@
+"""The tables of an experiment: scores and deltas, diagnostics, cost, attribution, grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from analysis.experiment.cells import table_ks
+from analysis.experiment.logged import TRAINING
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm, Plan
+from analysis.statistics.bootstrap import seed_bootstrap
+from analysis.statistics.intervals import (
+    Estimate,
+    holm,
+    interquartile_mean,
+    mean_interval,
+    performance_profile,
+    probability_of_improvement,
+)
+from analysis.tables.makers import maker_notes, marked, odd_arms
+from analysis.tables.of_designs import attribution_tables, grid_table, null_table
+from analysis.tables.published import published_table
+from analysis.tables.table import Cell, Column, Table, cell_text
+from harness.evaluation.power import minimum_detectable_difference, seeds_needed
+
+REFERENCE = {
+    "cumulative": "rung below",
+    "leave_one_out": "full recipe",
+    "one_factor": "base",
+    "factorial": "base",
+    "shapley": "base",
+    "arms": "reference",
+}
+
+
+def all_tables(results: Results) -> list[Table]:
+    """Every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
+    tables = [main_table(results), answers_table(results), behaviour_table(results)]
+    tables += [second_reading_table(results), checkpoints_table(results)]
+    tables += attribution_tables(results, metric_name(results))
+    others = (grid_table(results, metric_name(results)), null_table(results), published_table(results))
+    return [*tables, *(table for table in others if table), cost_table(results)]
+
+
+def main_table(results: Results) -> Table:
+    """Score per arm with its interval, deltas with Holm-corrected words, published value and source."""
+    plan = results.experiment.plan
+    below = differences_to_reference(results)
+    to_base = _holm_family(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
+    shared = _shared_source(plan)
+    rows: list[Mapping[str, Cell]] = []
+    before = _before_row(results, {"score": "avg"})
+    if before:
+        rows.append(before)
+    odd = odd_arms(results.experiment)
+    for arm in plan.arms:
+        rows.append(
+            {
+                "arm": marked(arm, odd),
+                "reference": arm_label(_reference(plan, arm)),
+                "score": results.mean(arm, "avg"),
+                "delta": below.get(arm.name),
+                "delta_base": to_base.get(arm.name),
+                "seeds": _seeds(results, arm),
+                **_published(arm, shared),
+            }
+        )
+    reference = REFERENCE[plan.design]
+    columns = [
+        Column("arm", "arm"),
+        _score_column(plan, "score", f"{metric_name(results)}{plan.percent} (95 % interval)"),
+        _delta_column(plan, "delta", f"Δ to {reference} (95 % interval)"),
+    ]
+    if plan.design in ("cumulative", "leave_one_out") and len(plan.arms) > 2:
+        columns.append(_delta_column(plan, "delta_base", "Δ to base (95 % interval)"))
+    if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
+        columns.insert(2, Column("reference", "reference"))
+    columns.append(Column("seeds", "seeds"))
+    if shared:
+        columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
+    elif any(arm.published for arm in plan.arms):
+        columns += [Column("published", "published"), Column("source", "source")]
+    return Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below))
+
+
+def differences_to_reference(results: Results) -> dict[str, Estimate]:
+    """Arm to its difference to the parent (or the base), Holm-corrected over all of them."""
+    plan = results.experiment.plan
+    return _holm_family(results, {arm.name: _reference(plan, arm) for arm in plan.arms})
+
+
+def answers_table(results: Results) -> Table:
+    """Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
+    plan, n = results.experiment.plan, _samples(results)
+    metrics = [
+        Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100)
+        for name in ("pass", "maj")
+        for k in table_ks(n)
+    ]
+    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
+    metrics += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
+    notes = (
+        "Means over seeds. Pass@k is unbiased; Maj@k is the expectation over k-subsets with uniform ties; "
+        "missing answers take a place and cannot win.",
+    )
+    return _means_table(results, "answers", "Pass@k, Maj@k and response caps", metrics, notes)
+
+
+def behaviour_table(results: Results) -> Table:
+    """Response length by outcome, truncation, entropy and generated tokens at the checkpoint."""
+    plan = results.experiment.plan
+    metrics = [
+        Column("tokens_all_mean", "length, tokens"),
+        Column("tokens_right_mean", "length right"),
+        Column("tokens_wrong_mean", "length wrong"),
+        Column("truncated_fraction", "truncated %", scale=100),
+        Column("truncated_right_fraction", "truncated, right %", scale=100),
+        Column("no_answer_fraction", "no answer %", scale=100),
+        Column("entropy_nats", "entropy, nats", digits=3),
+        Column("train_generated_tokens_total", "generated tokens, k", digits=0, scale=1e-3),
+        Column("tokens_to_target", "tokens to target, k", digits=0, scale=1e-3),
+    ]
+    target = f"{plan.scale * results.target:.{plan.digits}f}{plan.percent}"
+    origin = "declared" if plan.target_accuracy is not None else f"the final score of {plan.base.label}"
+    notes = (
+        "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
+        f"Tokens to target: generated tokens until {metric_name(results)} first reaches {target} ({origin}), linear "
+        "between evaluations, mean of the seeds that reach it.",
+    )
+    return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
+
+
+def _means_table(
+    results: Results, name: str, title: str, metrics: list[Column], notes: tuple[str, ...]
+) -> Table:
+    plan = results.experiment.plan
+    before = _before_row(results, {column.key: column.key for column in metrics})
+    rows: list[Mapping[str, Cell]] = [before] if before else []
+    for arm in plan.arms:
+        cells: dict[str, Cell] = {"name": arm.name, "arm": arm.label}  # two arms may have one label
+        for column in metrics:
+            metric, _, cap = column.key.partition(":")
+            cells[column.key] = results.mean(arm, metric, int(cap) if cap else None).value
+        rows.append(cells)
+    columns = (Column("arm", "arm"), *metrics)
+    return Table(f"{plan.name}-{name}", f"{plan.title} ({title})", columns, tuple(rows), notes)
+
+
+def checkpoints_table(results: Results) -> Table:
+    """The score by the last checkpoint, the mean of the last three and the best on test, as published ladders mix them."""
+    plan, name = results.experiment.plan, metric_name(results)
+    rows: list[Mapping[str, Cell]] = [
+        {
+            "arm": arm.label,
+            **{key: results.mean(arm, key) for key in ("last_score", "mean_last_3_score", "best_on_test")},
+        }
+        for arm in plan.arms
+    ]
+    columns = (
+        Column("arm", "arm"),
+        _score_column(plan, "last_score", f"{name}{plan.percent}, last"),
+        _score_column(plan, "mean_last_3_score", f"{name}{plan.percent}, mean of last 3"),
+        _score_column(plan, "best_on_test", f"{name}{plan.percent}, best on test (biased)"),
+    )
+    notes = (
+        f"The result is by the declared rule, {plan.checkpoint_rule}; the other columns stand beside it since published "
+        "ladders differ in this. Best on test picks the evaluation by the test problems: inflated, and no result.",
+    )
+    return Table(f"{plan.name}-checkpoints", f"{plan.title} (checkpoint rules)", columns, tuple(rows), notes)
+
+
+def summary_table(results: Results) -> Table:
+    """What a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
+    plan, n = results.experiment.plan, _samples(results)
+    behaviour, costs = behaviour_table(results), cost_table(results)
+    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
+    means = [Column(f"{kind}@{n}", f"{kind.capitalize()}@{n} %", scale=100) for kind in ("pass", "maj") if n]
+    means += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
+    answers = _means_table(results, "summary", "summary", means, ())
+    taken = {"truncated_fraction", "entropy_nats", "train_generated_tokens_total", "tokens_to_target"}
+    columns = (
+        *answers.columns,
+        *(column for column in behaviour.columns if column.key in taken),
+        Column("total", "wall, s", digits=0),
+    )
+    cost_rows = {row["name"]: row for row in costs.rows}
+    behaviour_rows = {row["name"]: row for row in behaviour.rows}
+    rows = tuple(
+        {**behaviour_rows.get(row["name"], {}), **row, "total": cost_rows.get(row["name"], {}).get("total")}
+        for row in answers.rows
+    )
+    return Table("summary", "Means over seeds at the checkpoint; tokens and wall time per run", columns, rows)
+
+
+def second_reading_table(results: Results) -> Table:
+    """Readings beside the mean: IQM over seeds, probability of improvement, problems mostly solved."""
+    plan = results.experiment.plan
+    rows: list[Mapping[str, Cell]] = []
+    for arm in plan.arms:
+        scores = list(results.scores(arm, "avg").values())
+        reference = _reference(plan, arm)
+        other = [] if reference is None else list(results.scores(reference, "avg").values())
+        solved = [performance_profile(values, [0.5])[0] for values in results.problem_scores(arm).values()]
+        rows.append(
+            {
+                "arm": arm.label,
+                "iqm": seed_bootstrap(scores, interquartile_mean) if scores else None,
+                "improvement": probability_of_improvement(scores, other) if scores and other else None,
+                "solved": mean_interval(solved),
+            }
+        )
+    columns = (
+        Column("arm", "arm"),
+        _score_column(plan, "iqm", f"interquartile mean{plan.percent} (95 % interval)"),
+        Column("improvement", f"P(seed beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
+        Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
+    )
+    notes = (
+        "Interquartile mean over seeds, bootstrap standard error with the small-sample t quantile. P is the chance "
+        "that a random seed of the arm beats a random seed of its reference, ties half.",
+    )
+    return Table(f"{plan.name}-robust", f"{plan.title} (robust readings)", columns, tuple(rows), notes)
+
+
+def cost_table(results: Results) -> Table:
+    """Wall seconds by phase and generated tokens per second; not deterministic, so apart from the rest."""
+    plan, steps = results.experiment.plan, results.experiment.steps
+    phases = ("rollout", "verify", "train", "evaluate", "total")
+    rows: list[Mapping[str, Cell]] = []
+    for arm in plan.arms:
+        own = steps[steps["arm"] == arm.name] if len(steps) else steps
+        row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
+        if len(own):
+            runs = own.groupby("run_id")
+            for phase in phases:
+                row[phase] = float(runs[f"seconds_{phase}"].sum().mean())
+            row["tokens"] = float(runs["generated_tokens"].sum().mean())
+            total = float(own["seconds_rollout"].sum())
+            row["rate"] = float(own["generated_tokens"].sum()) / total if total > 0 else None
+        rows.append(row)
+    columns = (
+        Column("arm", "arm"),
+        Column("seeds", "seeds"),
+        *(Column(phase, f"{phase}, s") for phase in phases),
+        Column("tokens", "generated tokens, k", digits=0, scale=1e-3),
+        Column("rate", "tokens per rollout second", digits=0),
+    )
+    note = "Wall time: mean per run, on the machine and load of the day; it differs from run to run."
+    return Table("cost", f"{plan.title} (cost)", columns, tuple(rows), (note,))
+
+
+def arm_label(arm: Arm | None) -> str | None:
+    """The label of an arm that may not be there."""
+    return None if arm is None else arm.label
+
+
+def _shared_source(plan: Plan) -> tuple[str, str] | None:
+    """Unit and source of the published numbers where all of them share one: it then stands in the header."""
+    found = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published}
+    return found.pop() if len(found) == 1 else None
+
+
+def _published(arm: Arm, shared: tuple[str, str] | None) -> dict[str, Cell]:
+    if arm.published is None:
+        return {}
+    value = f"{arm.published.value:g}"
+    if shared:
+        return {"published": value}
+    return {"published": f"{value} {arm.published.unit}", "source": arm.published.source}
+
+
+def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, ...]:
+    plan = results.experiment.plan
+    design = "paired by seed" if plan.paired else "independent seeds, Welch"
+    notes = [
+        f"{metric_name(results)} on {plan.benchmark}{plan.cap_text}, checkpoint rule "
+        f"{plan.checkpoint_rule}. Intervals: Student's t over training seeds ({design}), problems fixed.",
+        "The words resolved / not resolved are after Holm's correction over the differences of a column; the "
+        "intervals are not corrected.",
+    ]
+    last = plan.arms[-1]
+    if plan.design == "cumulative" and last.name != plan.base.name:
+        wider = results.population_difference(last, plan.base)
+        if not math.isnan(wider.low):
+            shown = cell_text(wider, _delta_column(plan, "", ""))
+            notes.append(
+                f"For new problems as well as new seeds (two-way t), {last.label} over base: {shown}."
+            )
+    single = [arm for arm in plan.arms if len(results.scores(arm, "avg")) == 1]
+    if single:
+        notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
+    notes += maker_notes(results.experiment)
+    notes += _foreign_notes(plan)
+    notes += _power_notes(below, plan)
+    notes += plan.notes
+    notes += [f"Missing: {line}." for line in (*results.experiment.notes, *results.notes)]
+    return tuple(notes)
+
+
+def _foreign_notes(plan: Plan) -> list[str]:
+    """Says which numbers were not made here, and what that means for the columns."""
+    by_format: dict[str, list[str]] = {}
+    for arm in plan.arms:
+        if arm.foreign:
+            by_format.setdefault(arm.foreign, []).append(arm.label)
+    if not by_format:
+        return []
+    arms = "; ".join(f"{name}: {', '.join(labels)}" for name, labels in by_format.items())
+    about = "a training metric" if plan.benchmark == TRAINING else "as their trainer logged them"
+    return [
+        f"Foreign runs ({arms}): scores are {about}, graded by other code and without samples here, so no Pass@k, "
+        "Maj@k or problem-level statistics of ours."
+    ]
+
+
+def _power_notes(below: Mapping[str, Estimate], plan: Plan) -> list[str]:
+    paired = plan.paired
+    known = [e for e in below.values() if e.seeds > 1 and not math.isnan(e.standard_error)]
+    if not known:
+        return []
+    seeds = min(e.seeds for e in known)
+    per_seed = [e.standard_error * math.sqrt(e.seeds / (1 if paired else 2)) for e in known]
+    sd = float(np.sqrt(np.mean(np.square(per_seed))))
+    if sd == 0:
+        return ["The seeds do not differ at all here, so nothing can be said of power."]
+    found = minimum_detectable_difference(sd, seeds, paired=paired)
+    enough = seeds_needed(found / 2, sd, paired=paired) if found > 0 else None
+    size = f"{plan.scale * found:.{plan.digits}f}{' points' if plan.percent else ''}"
+    note = f"With {seeds} seeds a single difference of {size} is found with 80 % power"
+    return [f"{note}; half of it needs {enough} seeds." if enough else f"{note}."]
+
+
+def _holm_family(results: Results, references: Mapping[str, Arm | None]) -> dict[str, Estimate]:
+    plan = results.experiment.plan
+    pairs = [(plan.arm(name), reference) for name, reference in references.items() if reference is not None]
+    corrected = holm([results.difference(arm, reference) for arm, reference in pairs])
+    return {arm.name: estimate for (arm, _), estimate in zip(pairs, corrected, strict=True)}
+
+
+def _reference(plan: Plan, arm: Arm) -> Arm | None:
+    """The arm a delta is taken to: the parent, or the base where no parent is declared.
+
+    In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken
+    to.
+    """
+    if arm.parent is not None:
+        return plan.arm(arm.parent)
+    if plan.design == "leave_one_out":
+        return None
+    return None if arm.name == plan.base.name else plan.base
+
+
+def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell] | None:
+    """Step 0: one value per metric, averaged over all runs (they share the warm-up checkpoint)."""
+    plan, before = results.experiment.plan, results.before
+    rows = before[before["cap"] == plan.primary_cap] if len(before) else before
+    if not len(rows):
+        return None
+    cells: dict[str, Cell] = {"name": "", "arm": "before RL"}
+    for key, metric in metrics.items():
+        name, _, cap = metric.partition(":")
+        source = before[before["cap"] == int(cap)] if cap else rows
+        cells[key] = float(source[name].mean()) if name in source and len(source) else None
+    return cells
+
+
+def _seeds(results: Results, arm: Arm) -> str:
+    return f"{len(results.scores(arm, 'avg'))}/{len(results.experiment.plan.seeds_of(arm))}"
+
+
+def _samples(results: Results) -> int:
+    frame = results.per_seed
+    known = frame["samples"].dropna() if "samples" in frame else frame["avg"].iloc[:0]
+    return int(known.max()) if len(known) else 0
+
+
+def metric_name(results: Results) -> str:
+    """``avg@32``, or the score of foreign runs under the name their trainer gave it."""
+    plan = results.experiment.plan
+    if plan.metric != "avg":
+        return plan.metric
+    return f"avg@{_samples(results)}" if _samples(results) else "avg@n"
+
+
+def _score_column(plan: Plan, key: str, header: str) -> Column:
+    return Column(key, header, digits=plan.digits, scale=plan.scale)
+
+
+def _delta_column(plan: Plan, key: str, header: str) -> Column:
+    return Column(key, header, digits=plan.digits, scale=plan.scale, signed=True, words=True)

@@ -1,0 +1,55 @@
+"""Rows whose runs were made by other code or other packages than the rest of the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from analysis.experiment.load import Experiment
+from analysis.experiment.stored_plan import Arm
+
+MARK = " †"
+
+
+def odd_arms(experiment: Experiment) -> Mapping[str, list[int]]:
+    """Arm name → seeds of finished runs that were not made by what made most runs of the experiment; empty: all alike.
+
+    Runs whose manifest does not say (foreign ones, for example) are left out of the comparison.
+    """
+    made = {
+        str(row["run_id"]): (str(row["code"]), str(row["packages"]))
+        for row in experiment.makers.to_dict("records")
+        if row["code"] or row["packages"]
+    }
+    runs = [
+        (arm, seed, made[arm.runs[seed]])
+        for arm in experiment.plan.arms
+        for seed in experiment.finished_seeds(arm)
+        if arm.runs.get(seed) in made
+    ]
+    if not runs:
+        return {}
+    # Ties go to the maker of the first run, so that the same store marks the same rows.
+    usual = Counter(maker for _, _, maker in runs).most_common(1)[0][0]
+    odd: dict[str, list[int]] = {}
+    for arm, seed, maker in runs:
+        if maker != usual:
+            odd.setdefault(arm.name, []).append(seed)
+    return odd
+
+
+def marked(arm: Arm, odd: Mapping[str, list[int]]) -> str:
+    """The arm's label, with a dagger where some of its runs are odd."""
+    return arm.label + (MARK if arm.name in odd else "")
+
+
+def maker_notes(experiment: Experiment) -> list[str]:
+    """One sentence that explains the daggers, or nothing."""
+    odd = odd_arms(experiment)
+    if not odd:
+        return []
+    listed = "; ".join(f"{name}, seeds {', '.join(map(str, seeds))}" for name, seeds in odd.items())
+    return [
+        f"{MARK.strip()} made by other code or packages than the other runs of this table: {listed}. "
+        "`harness diff RUN RUN` says what differs."
+    ]

@@ -1,0 +1,151 @@
+"""Tables that only some designs have: attribution of patches, grids, and the null of an A/A experiment."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from analysis.experiment.grid import grid_axes, grid_value, near_best
+from analysis.experiment.results import Results
+from analysis.statistics.attribution import (
+    Attribution,
+    IncompleteDesign,
+    interactions,
+    main_effects,
+    shapley,
+)
+from analysis.statistics.intervals import NOT_RESOLVED, welch_difference
+from analysis.tables.table import Cell, Column, Table
+
+
+def attribution_tables(results: Results, metric: str) -> list[Table]:
+    """Main effects and interactions of a factorial, Shapley values; a note where arms are missing."""
+    plan = results.experiment.plan
+    if plan.design not in ("factorial", "shapley"):
+        return []
+    patches = list(dict.fromkeys(name for arm in plan.arms for name in arm.patches))
+    scores = {frozenset(arm.patches): results.scores(arm, "avg") for arm in plan.arms}
+    wanted = [("shapley", "Shapley value")]
+    if plan.design == "factorial":
+        wanted = [("main-effects", "main effect"), ("interactions", "interaction"), *wanted]
+    tables = []
+    for key, header in wanted:
+        try:
+            if key == "shapley":
+                found = shapley(patches, scores, plan.orders or None)
+            else:
+                found = (main_effects if key == "main-effects" else interactions)(patches, scores)
+        except IncompleteDesign as error:
+            found = Attribution((), ())
+            notes = [f"Not computed: {error}."]
+        else:
+            notes = [
+                "Per seed first, then Student's t. The words are after Holm's correction over the rows; the "
+                "intervals are not corrected."
+            ]
+            notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
+        columns = (
+            Column("patch", "patch"),
+            Column(
+                "effect",
+                f"{header} on {metric}, {plan.unit} (95 % interval)",
+                digits=plan.digits,
+                scale=plan.scale,
+                signed=True,
+                words=True,
+            ),
+        )
+        rows: list[Mapping[str, Cell]] = [
+            {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
+        ]
+        tables.append(
+            Table(f"{plan.name}-{key}", f"{plan.title} ({header}s)", columns, tuple(rows), tuple(notes))
+        )
+    return tables
+
+
+def grid_table(results: Results, metric: str) -> Table | None:
+    """Score by the two settings that vary over the arms, or None where the arms are no grid."""
+    plan = results.experiment.plan
+    axes = grid_axes(plan)
+    if axes is None or len(axes) != 2:
+        return None
+    (row_key, row_values), (column_key, column_values) = axes.items()
+    columns = [Column("setting", f"{row_key} \\ {column_key}")]
+    columns += [
+        Column(f"c{i}", str(value), digits=plan.digits, scale=plan.scale)
+        for i, value in enumerate(column_values)
+    ]
+    cells = {
+        (grid_value(plan, arm, row_key), grid_value(plan, arm, column_key)): results.mean(arm, "avg")
+        for arm in plan.arms
+    }
+    rows = [
+        {"setting": str(r), **{f"c{i}": cells.get((r, c)) for i, c in enumerate(column_values)}}
+        for r in row_values
+    ]
+    notes = [f"{metric}{plan.percent}, mean over seeds with its 95 % interval."]
+    found = near_best(results)
+    if found is not None:
+        best, near = found
+        labels = [arm.label for arm in plan.arms if arm.name in near]
+        rest = "; ".join(labels) if labels else "none"
+        notes.append(
+            f"Best: {plan.arm(best).label}. Not distinguishable from it (Holm over all cells): {rest}."
+        )
+    return Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), tuple(notes))
+
+
+def null_table(results: Results, splits: int = 2000) -> Table | None:
+    """How often two groups of seeds of *one* configuration are called different, or None where no two arms are the same.
+
+    The seeds of arms with the same ``arm_id`` are pooled and split at random into two disjoint groups of S seeds, each
+    split tested by Welch's t as independent arms are. All splits share the pool, so the rate has the pool's own noise.
+    """
+    plan = results.experiment.plan
+    runs: dict[str, dict[str, float]] = {}  # arms that share a seed share the run: it is in the pool once
+    for arm in plan.arms:
+        scores = results.scores(arm, "avg")
+        runs.setdefault(arm.arm_id, {}).update((arm.runs[seed], score) for seed, score in scores.items())
+    by_content = {content: list(scores.values()) for content, scores in runs.items()}
+    arms = [arm.arm_id for arm in plan.arms]
+    same = [content for content in by_content if content and arms.count(content) > 1]
+    if not same:
+        return None
+    rows: list[Mapping[str, Cell]] = []
+    rng = np.random.default_rng(0)
+    for content, seeds in itertools.product(same, (3, 5, 10)):
+        pool = np.array(by_content[content])
+        if len(pool) < 2 * seeds:
+            continue
+        found = []
+        for _ in range(splits):
+            order = rng.permutation(len(pool))
+            found.append(welch_difference(pool[order[:seeds]], pool[order[seeds : 2 * seeds]]))
+        widths = [(e.high - e.low) / 2 for e in found if not math.isnan(e.low)]
+        rows.append(
+            {
+                "seeds": f"{seeds} against {seeds}",
+                "pool": str(len(pool)),
+                "rate": float(np.mean([e.resolved for e in found])),
+                "covered": float(np.mean([e.low <= 0.0 <= e.high for e in found])),
+                "half": float(np.mean(widths)) if widths else None,
+            }
+        )
+    columns = (
+        Column("seeds", "seeds"),
+        Column("pool", "runs in the pool"),
+        Column("rate", "null called resolved %", scale=100),
+        Column("covered", "95 % interval covers zero %", scale=100),
+        Column("half", f"mean half width, {plan.unit}", digits=plan.digits, scale=plan.scale),
+    )
+    notes = (
+        f"The arms are one configuration: every difference is chance. {splits} random splits of the pooled seeds into two "
+        f"disjoint groups, Welch's t; nominal 5 %. {NOT_RESOLVED.capitalize()} is the right word for each.",
+    )
+    return Table(
+        f"{plan.name}-null", f"{plan.title} (A/A: splits of one configuration)", columns, tuple(rows), notes
+    )

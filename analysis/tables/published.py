@@ -1,0 +1,92 @@
+"""Published numbers beside ours: what a paper reports, under which protocol, and that this is no test of either."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm, Plan
+from analysis.tables.table import Cell, Column, Table
+
+REPOSITORY = Path(__file__).parents[1]
+STANDING = {
+    "P": "read in the paper",
+    "S": "second hand",
+    "C": "code or its documentation",
+    "I": "issue thread",
+}
+
+
+def published_table(results: Results, repository: Path = REPOSITORY) -> Table | None:
+    """Every row of the plan's ``reference`` file with our score of the same arm; None without such a file.
+
+    An arm of ours is the same as a published one where its label or the end of its name says so.
+    """
+    plan = results.experiment.plan
+    reference = read_reference(plan, repository)
+    if not reference:
+        return None
+    rows: list[Mapping[str, Cell]] = []
+    for row in reference:
+        arm = matching_arm(plan, row["arm"])
+        rows.append(
+            {
+                "arm": row["arm"].replace("_", " "),
+                "ours": None if arm is None else results.mean(arm, "avg"),
+                "published": f"{row['value']} {row['unit']}",
+                "metric": row["metric"],
+                "seeds": row["seeds"],
+                "protocol": row["protocol"],
+                "source": row["source"],
+            }
+        )
+    columns = (
+        Column("arm", "arm"),
+        Column("ours", f"ours{plan.percent} (95 % interval)", digits=plan.digits, scale=plan.scale),
+        Column("published", "published"),
+        Column("metric", "their metric"),
+        Column("seeds", "their seeds"),
+        Column("protocol", "their protocol"),
+        Column("source", "source"),
+    )
+    return Table(
+        f"{plan.name}-published",
+        f"{plan.title} (published numbers)",
+        columns,
+        tuple(rows),
+        _notes(results, reference),
+    )
+
+
+def read_reference(plan: Plan, repository: Path = REPOSITORY) -> list[dict[str, str]]:
+    """The rows of ``reference.csv``; none where the plan names no file or the file is not in this checkout."""
+    path = repository / plan.reference if plan.reference else None
+    if path is None or not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def matching_arm(plan: Plan, published: str) -> Arm | None:
+    """Our arm of a published one, by label (``+ clip-higher`` for ``clip_higher``) or by the end of its name."""
+    for arm in plan.arms:
+        label = re.sub(r"[^a-z0-9.]+", "_", arm.label.lower()).strip("_")
+        if published in (label, arm.name) or arm.name.endswith(f"_{published}"):
+            return arm
+    return None
+
+
+def _notes(results: Results, reference: list[dict[str, str]]) -> tuple[str, ...]:
+    plan = results.experiment.plan
+    protocols = len({row["protocol"] for row in reference})
+    runs = sorted({row["seeds"] for row in reference})
+    marks = ", ".join(f"[{key}] {meaning}" for key, meaning in STANDING.items())
+    return (
+        f"The protocols differ: ours is {plan.benchmark}{plan.cap_text}, {len(plan.seeds)} seeds, checkpoint rule "
+        f"{plan.checkpoint_rule}; theirs {'is another' if protocols == 1 else f'are {protocols} others'}, from {' or '.join(runs)} "
+        f"run{'s' if runs != ['1'] else ''} each. Levels cannot be compared; signs and the order of steps can be, with care.",
+        f"Standing of a source: {marks}.",
+    )

@@ -1,0 +1,55 @@
+"""Training by verl 0.9.1 in an environment of its own (`runtime.verl`), for what one node cannot hold; see docs/verl.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import require
+from harness.exchange.dialects._verl_names import DEVIATIONS
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+    from harness.store import RunDir
+
+
+@dataclass
+class Config:
+    """What of verl can change a run's numbers. Where it runs, and how its memory is divided, stands in `runtime.verl`.
+
+    Attributes:
+        rollout_engine: verl's sampler, vllm or sglang.
+        accept: differences that are accepted although verl does a little else than the configuration says: warmup_from_zero,
+            unbounded_refill; an arm with one that is not listed is refused with its description.
+        overrides: further Hydra overrides of verl's own keys, `key=value`; what the harness sets cannot be set here.
+    """
+
+    kind: str = "verl"
+    rollout_engine: str = "vllm"
+    accept: list[str] = field(default_factory=list)
+    overrides: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        require("backend.rollout_engine", self.rollout_engine, ("vllm", "sglang"))
+        for name in self.accept:
+            require("backend.accept", name, DEVIATIONS)
+
+
+def check(config: RunConfig) -> list[str]:
+    """See the family's contract."""
+    from harness.backends.verl.refusals import refusals
+
+    return refusals(config)
+
+
+def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
+    """See the family's contract.
+
+    Raises:
+        ConfigError: verl cannot express the configuration, is not where `runtime.verl.python` says, or is another version.
+        VerlFailed: verl's process ended with an error.
+    """
+    from harness.backends.verl.run import train_run
+
+    return train_run(config, run, stop, attempt)

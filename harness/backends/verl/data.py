@@ -1,0 +1,102 @@
+"""Problems as verl reads them: parquet rows whose prompts already carry our template, so that verl's tokenizer yields our token ids."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.problems.problem import Benchmark, load_benchmark
+from harness.rollout.prompts import prompt_tokens
+from harness.store.atomic import publish_file
+
+TRAIN = "train"
+_TURN = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+SCHEMA = pa.schema(
+    [
+        ("data_source", pa.string()),  # the benchmark's name; verl averages its validation by it
+        ("prompt", _TURN),
+        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
+        (
+            "extra_info",
+            pa.struct([("index", pa.int64()), ("split", pa.string()), ("problem_id", pa.string())]),
+        ),
+    ]
+)
+
+
+def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_file: Path) -> int:
+    """Write the training problems and those of all benchmarks (the training problems again where there are none).
+
+    Returns the tokens of the longest prompt.
+
+    Raises:
+        ConfigError: fewer problems than a step needs, or prompts that verl's tokenizer cannot be given.
+    """
+    task = load_benchmark(config.task)
+    needed = config.algorithm.prompts_per_step
+    if len(task.problems) < needed:
+        raise ConfigError(
+            f"algorithm.prompts_per_step={needed} is more than the {len(task.problems)} training problems of {task.name}"
+        )
+    train, longest = _table(tokenizer, TRAIN, TRAIN, task)
+    validation = []
+    for name, item in config.evaluation.benchmarks.items():
+        table, length = _table(tokenizer, name, "validation", load_benchmark(item))
+        validation.append(table)
+        longest = max(longest, length)
+    publish_file(train_file, functools.partial(_write, train))
+    publish_file(validation_file, functools.partial(_write, pa.concat_tables(validation or [train])))
+    return longest
+
+
+def prompt_texts(tokenizer: Any, benchmark: Benchmark) -> tuple[list[str], int]:
+    """Texts that `tokenizer(text, add_special_tokens=False)` turns into our prompts, and the longest in tokens.
+
+    Raises:
+        ConfigError: the tokenizer adds something that no text stands for.
+    """
+    wanted = prompt_tokens(tokenizer, benchmark)
+    texts = []
+    for problem, ids in zip(benchmark.problems, wanted, strict=True):
+        if benchmark.chat:
+            turn = [{"role": "user", "content": problem.prompt}]
+            text = str(tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
+        else:
+            bare = _bare(tokenizer, problem.prompt)
+            before = ids[: len(ids) - len(bare)]  # a token that begins every text
+            text = str(tokenizer.decode(before)) + problem.prompt if before else problem.prompt
+        if _bare(tokenizer, text) != list(ids):
+            raise ConfigError(
+                f"{benchmark.name}: the prompt of problem {problem.id} cannot be written for verl: this tokenizer adds tokens that no "
+                "text yields; choose a chat template (`template: boxed`) or another model"
+            )
+        texts.append(text)
+    return texts, max((len(ids) for ids in wanted), default=0)
+
+
+def _bare(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _table(tokenizer: Any, name: str, split: str, benchmark: Benchmark) -> tuple[pa.Table, int]:
+    texts, longest = prompt_texts(tokenizer, benchmark)
+    rows = [
+        {
+            "data_source": name,
+            "prompt": [{"role": "user", "content": text}],
+            "reward_model": {"style": "rule", "ground_truth": problem.gold},
+            "extra_info": {"index": index, "split": split, "problem_id": problem.id},
+        }
+        for index, (problem, text) in enumerate(zip(benchmark.problems, texts, strict=True))
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA), longest
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path)

@@ -1,0 +1,157 @@
+"""One run from configuration to finished store entry, with verl as the trainer and our evaluation before and after."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from harness.backends.verl.checkpoints import POLICY, export, newest_step, remove_old
+from harness.backends.verl.data import write_data
+from harness.backends.verl.environment import check_machine, environment, interpreter
+from harness.backends.verl.metrics import MetricsImport
+from harness.backends.verl.overrides import FILE_LOGGER, overrides
+from harness.backends.verl.place import Place, data_folder
+from harness.backends.verl.process import LOG, Child, VerlFailed
+from harness.backends.verl.refusals import refusals
+from harness.backends.verl.validation import import_validations
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import content_hash
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RunConfig, dump
+from harness.evaluation.evaluate import Evaluator
+from harness.evaluation.named_models import Model, content_fingerprint
+from harness.evaluation.sampler import sampler_of
+from harness.model.checkpoint import load_tokenizer
+from harness.model.linear import resolve_kernel
+from harness.problems.problem import load_benchmark
+from harness.reward.grading import Grader
+from harness.rollout.prompts import stop_tokens
+from harness.store import RunDir
+
+_POLL_SECONDS = 1.0
+
+
+def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
+    """See `harness.backends`.
+
+    Raises:
+        ConfigError: verl cannot train this configuration, or not here.
+        VerlFailed: verl's process ended with an error.
+    """
+    reasons = refusals(config)
+    if reasons:
+        raise ConfigError("backend=verl cannot express this run: " + "; ".join(reasons))
+    python = interpreter(config.runtime.verl)
+    check_machine(config)
+    torch.set_num_threads(config.runtime.threads)
+    cache = (run.path.parent.parent / "cache").resolve()
+    kernel = resolve_kernel(config.runtime.linear_kernel, cache)
+    source = implementation("harness.base_policy", config.model)
+    initial = source.prepare(config.model, config.task, cache, kernel).resolve()
+    evaluation = Evaluation(config, run, kernel, cache)
+    try:
+        evaluation(initial, 0)
+        policy = _exported(config, run)
+        if policy is None:
+            place = prepare(config, run, initial, cache, attempt)
+            if stop() or not _train(config, run, place, python, stop):
+                return False
+            policy = export(python, run, place, config.training.steps, _log(run, attempt))
+        evaluation(policy, config.training.steps)
+    finally:
+        evaluation.close()
+    shutil.rmtree(run.path / "verl" / "checkpoints", ignore_errors=True)  # only a resume needs them
+    return True
+
+
+def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt: int) -> Place:
+    """Write the problems as verl reads them; returns the attempt's files."""
+    tokenizer = load_tokenizer(initial)
+    data = data_folder(config, cache, initial)
+    ends = stop_tokens(tokenizer, initial)
+    place = Place(run.path.resolve(), data, initial, 0, ends, attempt)
+    longest = write_data(config, tokenizer, place.train_file, place.validation_file)
+    return Place(place.run, data, initial, longest, ends, attempt)
+
+
+def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool]) -> bool:
+    """Run verl to its last step; False if it was stopped (it resumes at its newest checkpoint)."""
+    place.folder.mkdir(exist_ok=True)
+    begun = newest_step(place.checkpoints)
+    if begun >= config.training.steps:
+        return True
+    remove_old(place.checkpoints)
+    metrics = MetricsImport(config, run, place, begun)
+    variables = {**environment(python), FILE_LOGGER: str(place.metrics)}
+    # Without an address Ray would join whatever cluster it finds on this machine.
+    variables["RAY_ADDRESS"] = config.runtime.verl.ray_address or "local"
+    command = [python, "-m", "verl.trainer.main_ppo", *overrides(config, place)]
+    child = Child(command, variables, _log(run, place.attempt))
+    try:
+        while child.wait(_POLL_SECONDS) and not stop():
+            metrics.update()
+        stopped = child.running
+    finally:
+        child.stop()
+        metrics.update()
+        import_validations(config, run)
+    if stopped:
+        return False
+    child.check()
+    reached = newest_step(place.checkpoints)
+    if reached < config.training.steps:
+        raise VerlFailed(
+            f"verl ended without an error at step {reached} of {config.training.steps}; see {_log(run, place.attempt)}"
+        )
+    return True
+
+
+class Evaluation:
+    """Our evaluation of a checkpoint folder, exactly as of any other backend's."""
+
+    def __init__(self, config: RunConfig, run: RunDir, linear_kernel: str, cache: Path) -> None:
+        self._config, self._run, self._kernel, self._cache = config, run, linear_kernel, cache
+        self._grader = Grader(config.verifier, config.runtime)
+
+    def __call__(self, folder: Path, step: int) -> None:
+        """Sample, grade and store all benchmarks; what this step has already is left as it is."""
+        config = self._config
+        names = config.evaluation.benchmarks
+        if all(step in self._run.sample_steps(name) for name in names):
+            return
+        model = Model(str(folder), folder, content_fingerprint(folder))
+        sampler = sampler_of(model, config, self._kernel, max(config.evaluation.caps))
+        versions = {name: load_benchmark(item).version for name, item in names.items()}
+        protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine), sampler.settings]
+        depends = ["checkpoint", model.fingerprint, versions, protocol, self._grader.verifier.fingerprint()]
+        shared = self._cache / "evaluations" / content_hash(*depends)
+        engine = sampler.engine
+        try:
+            Evaluator(
+                config, self._run, engine, sampler.tokenizer, self._grader, sampler.stop_token_ids, shared
+            ).evaluate(step)
+        finally:
+            engine.close()
+            del engine, sampler
+            gc.collect()
+            if torch.cuda.is_available():  # verl needs the memory
+                torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """End the verifier's processes."""
+        self._grader.close()
+
+
+def _exported(config: RunConfig, run: RunDir) -> Path | None:
+    """The last step's policy, if an earlier attempt came so far."""
+    return next((path / POLICY for step, path in run.checkpoints() if step == config.training.steps), None)
+
+
+def _log(run: RunDir, attempt: int) -> Path:
+    folder = run.path / "attempts" / f"{attempt:03d}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / LOG

@@ -1,0 +1,62 @@
+"""Any causal language model of `transformers`: a Hugging Face id at a pinned revision, or the folder of a saved checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.configuration.error import ConfigError, require, require_range
+
+
+@dataclass
+class Lora:
+    """Low-rank adapters (arXiv:2106.09685) in place of full training; `rank` 0 trains all weights.
+
+    Attributes:
+        rank: of the update of each adapted matrix.
+        alpha: the update is scaled by alpha / rank.
+        targets: names of the adapted modules separated by commas, or `all-linear`.
+    """
+
+    rank: int = 0
+    alpha: float = 32.0
+    targets: str = "all-linear"
+
+    def __post_init__(self) -> None:
+        require_range("model.lora.rank", self.rank, 0)
+        require_range("model.lora.alpha", self.alpha, 1e-9)
+
+
+@dataclass
+class Config:
+    """A pretrained policy.
+
+    Attributes:
+        path: `ORG/NAME` on the Hub, or a folder.
+        revision: the commit on the Hub, 40 hexadecimal digits; needed with an `ORG/NAME`, so that a run has one meaning.
+        precision: of the forward and backward products, bfloat16 or float32; weights, gradients' sums and optimiser state are float32.
+        lora: adapters.
+    """
+
+    kind: str = "pretrained"
+    path: str = ""
+    revision: str | None = None
+    precision: str = "bfloat16"
+    lora: Lora = field(default_factory=Lora)
+
+    def __post_init__(self) -> None:
+        require("model.precision", self.precision, ("bfloat16", "float32"))
+
+
+def prepare(config: Config, task: Any, cache: Path, linear_kernel: str) -> Path:
+    """The checkpoint's folder, fetched from the Hub if it is not there; see the family's contract.
+
+    Raises:
+        ConfigError: no such folder, no pinned revision, or the Hub cannot be reached.
+    """
+    from harness.model.hub import checkpoint_folder
+
+    if not config.path:
+        raise ConfigError("model=pretrained needs model.path: ORG/NAME on the Hub, or a checkpoint's folder")
+    return checkpoint_folder(config.path, config.revision)

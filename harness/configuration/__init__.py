@@ -1,0 +1,1 @@
+"""What a run is, as data: the schema and its checks, composing YAML into it, identity, families of members. Imports nothing of ours."""

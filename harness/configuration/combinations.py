@@ -1,0 +1,118 @@
+"""Combinations of keys that cannot run or cannot mean what they say. Each check names the keys and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import ConfigError
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+
+
+def check_combinations(config: RunConfig) -> None:
+    """Run every check. Raises `ConfigError`."""
+    for check in _CHECKS:
+        check(config)
+
+
+def _dead_groups(config: RunConfig) -> None:
+    algorithm = config.algorithm
+    if algorithm.dead_groups.policy != "refill":
+        return
+    if algorithm.responses_per_prompt < 2:
+        raise ConfigError(
+            "algorithm.dead_groups.policy=refill needs algorithm.responses_per_prompt >= 2: a group of one is always dead"
+        )
+    if algorithm.source.kind != "policy":
+        raise ConfigError(
+            f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
+        )
+
+
+def _overlong_shape(config: RunConfig) -> None:
+    algorithm = config.algorithm
+    if not algorithm.overlong.punishes or algorithm.overlong.shape == "additive":
+        return
+    if algorithm.reward.wrong < 0:
+        raise ConfigError(
+            "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong would *raise* the reward of long "
+            "wrong answers; use shape=additive or reward.wrong=0"
+        )
+    if algorithm.advantage.kind == "decoupled":
+        raise ConfigError(
+            "algorithm.advantage=decoupled normalises the addends of the reward; use algorithm.overlong.shape=additive"
+        )
+
+
+def _streaming(config: RunConfig) -> None:
+    if not config.sampling.streaming:
+        return
+    algorithm = config.algorithm
+    if algorithm.dead_groups.surplus == "carry":
+        raise ConfigError(
+            "sampling.streaming=true leaves no surplus groups to carry; set algorithm.dead_groups.surplus=discard"
+        )
+    if algorithm.source.kind != "policy":
+        raise ConfigError(
+            f"sampling.streaming=true samples from the policy; algorithm.source={algorithm.source.kind} does not: set it to false"
+        )
+
+
+def _pairs(config: RunConfig) -> None:
+    algorithm = config.algorithm
+    fits = algorithm.advantage.kind == "best_worst" and algorithm.aggregation.kind == "response_mean"
+    if algorithm.surrogate.kind == "best_worst_dpo" and not fits:
+        raise ConfigError(
+            "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
+            "algorithm.aggregation=response_mean"
+        )
+
+
+def _task(config: RunConfig) -> None:
+    problems, wanted = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
+    if isinstance(problems, int) and problems < wanted:
+        raise ConfigError(
+            f"task.problems={problems} is less than algorithm.prompts_per_step={wanted}: a step draws distinct problems; raise the "
+            "one or lower the other"
+        )
+    if config.model.kind == "testbed" and config.task.kind != "arithmetic":
+        raise ConfigError(
+            f"model=testbed is warmed up on task=arithmetic only, not on task={config.task.kind}"
+        )
+
+
+def _old_log_probs(config: RunConfig) -> None:
+    correction = config.algorithm.engine_correction
+    if correction.old_log_probs != "sampler":
+        return
+    if correction.kind != "none":
+        raise ConfigError(
+            f"algorithm.engine_correction.kind={correction.kind} needs algorithm.engine_correction.old_log_probs=recomputed: with "
+            "the sampler's log-probs the ratio corrects for the engine already, and the weight would correct it twice"
+        )
+    if config.sampling.top_p < 1 or config.sampling.top_k > 0:
+        raise ConfigError(
+            "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed: the sampler's log-probs are "
+            "those of the filtered distribution, so the importance ratio would not start at 1"
+        )
+
+
+def _caps(config: RunConfig) -> None:
+    if max(config.evaluation.caps) < config.sampling.max_response_tokens:
+        raise ConfigError(
+            f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="
+            f"{config.sampling.max_response_tokens}; add the training cap"
+        )
+
+
+_CHECKS: tuple[Callable[[RunConfig], None], ...] = (
+    _dead_groups,
+    _streaming,
+    _overlong_shape,
+    _pairs,
+    _task,
+    _old_log_probs,
+    _caps,
+)

@@ -1,0 +1,35 @@
+"""The configuration error and the one-line checks that raise it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot run; the message names the key and the fix."""
+
+
+def require(key: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise unless `value` is one of `choices`; the message names the nearest one."""
+    if value in choices:
+        return
+    from harness.configuration.registry import nearest
+
+    raise ConfigError(
+        f"{key}={value!r} is not known{nearest(str(value), [str(choice) for choice in choices])}"
+    )
+
+
+def require_texts(key: str, values: Sequence[str]) -> None:
+    """Raise unless no value is empty: an empty string is contained in every text."""
+    if not all(values):
+        raise ConfigError(f"{key}={list(values)!r} contains an empty string")
+
+
+def require_range(key: str, value: float, low: float, high: float = float("inf")) -> None:
+    """Raise unless low <= value <= high."""
+    if not (low <= value <= high and math.isfinite(value)):
+        bound = f"at least {low:g}" if high == float("inf") else f"between {low:g} and {high:g}"
+        raise ConfigError(f"{key}={value!r} must be {bound}")

@@ -1,0 +1,114 @@
+"""Run identity: the same content has the same id, by whatever route it was configured.
+
+`run_id` hashes the canonical JSON of a `RunConfig` without `runtime`; `arm_id` also leaves out the seed. Labels, code version and
+packages are not identity: they are recorded and shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from typing import Any
+
+from harness.configuration.schema import RunConfig, dump
+
+IDENTITY_VERSION = 1
+
+
+def canonical_json(value: Any) -> str:
+    """Sorted keys, shortest-repr floats (so 1e-6 and 0.000001 agree), explicit nulls.
+
+    Raises:
+        ValueError: a float that is not finite, which JSON cannot hold.
+    """
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"a configuration must hold finite numbers, got {value}")
+        return value + 0.0  # -0.0 is 0.0
+    return value
+
+
+def identity(config: RunConfig) -> dict[str, Any]:
+    """What a run's id is a hash of."""
+    values = _without_neutral(config)
+    del values["runtime"]
+    return {"identity_version": IDENTITY_VERSION, **values}
+
+
+def _without_neutral(config: Any) -> dict[str, Any]:
+    """`dump(config)` less the fields marked neutral that hold their default (see `harness.configuration.schema.neutral`)."""
+    values = {}
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if item.metadata.get("neutral") and value == _default(item):
+            continue
+        if dataclasses.is_dataclass(value):
+            values[item.name] = _without_neutral(value)
+        elif isinstance(value, dict):
+            values[item.name] = {
+                key: _without_neutral(part) if dataclasses.is_dataclass(part) else part
+                for key, part in value.items()
+            }
+        else:
+            values[item.name] = value
+    return values
+
+
+def _default(item: dataclasses.Field[Any]) -> Any:
+    if item.default_factory is not dataclasses.MISSING:
+        return item.default_factory()
+    return item.default
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:16]
+
+
+def run_id(config: RunConfig) -> str:
+    """16 hexadecimal digits naming arm and seed."""
+    return _digest(identity(config))
+
+
+def arm_id(config: RunConfig) -> str:
+    """16 hexadecimal digits naming the arm: the identity without the seed."""
+    values = identity(config)
+    del values["seed"]
+    return _digest(values)
+
+
+def content_hash(*parts: Any) -> str:
+    """A 16-digit key for caches (warm-up checkpoints, machine probes) of plain values."""
+    return _digest(list(parts))
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mapping → dotted keys; lists are leaves."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def difference(a: RunConfig, b: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Dotted key → (value in a, value in b) for every identity key in which two configurations differ."""
+    left, right = flatten(dump(a)), flatten(dump(b))
+    missing = object()
+    keys = sorted(key for key in left.keys() | right.keys() if key.split(".")[0] != "runtime")
+    return {
+        key: (left.get(key), right.get(key))
+        for key in keys
+        if left.get(key, missing) != right.get(key, missing)
+    }

@@ -1,0 +1,85 @@
+"""A strict loader of nested dataclasses: unknown keys, wrong types and unknown members are errors that name the nearest valid key."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any, TypeVar
+
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import kinds, member, nearest
+
+T = TypeVar("T")
+
+
+def load_dataclass(cls: type[T], values: Any, path: str) -> T:
+    """Build `cls` from a plain mapping; `path` is where it stands in the whole, for messages.
+
+    Fields whose metadata name a `family` hold that family's member of the mapping's `kind`; `family_values` the same for each value of
+    a mapping. Raises `ConfigError`.
+    """
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
+    hints = typing.get_type_hints(cls, include_extras=False)
+    known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    arguments: dict[str, Any] = {}
+    for name, value in values.items():
+        where = f"{path}.{name}" if path else str(name)
+        if name not in known:
+            raise ConfigError(f"unknown key {where!r}{nearest(str(name), list(known))}")
+        metadata = known[name].metadata
+        if "family" in metadata:
+            arguments[name] = _load_member(metadata["family"], value, where)
+        elif "family_values" in metadata:
+            arguments[name] = {
+                str(key): _load_member(metadata["family_values"], item, f"{where}.{key}")
+                for key, item in _mapping(value, where).items()
+            }
+        else:
+            arguments[name] = _convert(hints[name], value, where)
+    return cls(**arguments)
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a mapping, got {value!r}")
+    return value
+
+
+def _load_member(package: str, values: Any, path: str) -> Any:
+    """One family member's Config, chosen by its `kind`."""
+    kind = _mapping(values, path).get("kind")
+    if kind is None:
+        raise ConfigError(f"{path} has no `kind`; choose one of: {', '.join(sorted(kinds(package)))}")
+    try:
+        module = member(package, kind)
+    except ValueError as error:
+        raise ConfigError(f"{path}.kind: {error}") from error
+    return load_dataclass(module.Config, values, path)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """Check one plain value against its annotation; integers widen to float, nothing else is coerced."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in arguments:
+            return None
+        (hint,) = [argument for argument in arguments if argument is not type(None)]
+        return _convert(hint, value, where)
+    if dataclasses.is_dataclass(hint):
+        return load_dataclass(typing.cast(type, hint), value, where)
+    if origin is list:
+        if not isinstance(value, list):
+            raise ConfigError(f"{where} must be a list, got {value!r}")
+        return [_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if origin is dict:
+        return {
+            key: _convert(arguments[1], item, f"{where}.{key}")
+            for key, item in _mapping(value, where).items()
+        }
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):
+        return value
+    raise ConfigError(f"{where} must be {hint.__name__}, got {value!r}")

@@ -1,0 +1,123 @@
+"""What `model=` may name: a run of ours (`RUN_ID`, `RUN_ID@0` before RL), a folder, or a Hugging Face id (`ORG/NAME[@REVISION]`)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation, nearest
+from harness.configuration.schema import RunConfig, load
+from harness.model.hub import HUB_ID, download
+from harness.store import ResultStore, RunDir
+from harness.store.layout import MANIFEST, RUN_ID, parse_step
+
+POLICY = "policy"
+_EDGE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Model:
+    """A checkpoint to evaluate.
+
+    Attributes:
+        name: as the user wrote it.
+        folder: an ordinary `transformers` checkpoint folder.
+        fingerprint: names its content: equal fingerprints, equal weights.
+        run: the run it comes from, if it is one of ours.
+    """
+
+    name: str
+    folder: Path
+    fingerprint: str
+    run: RunDir | None = None
+
+
+def run_config(run: RunDir) -> RunConfig:
+    """The configuration that a run was trained and evaluated under."""
+    return load(yaml.safe_load(run.config()))
+
+
+def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = True) -> Model:
+    """Find a checkpoint; a Hugging Face id is downloaded (into the Hub's own cache).
+
+    Without `weights` a tokenizer is enough: samples come from elsewhere.
+
+    Raises:
+        ConfigError: nothing of that name exists, or the Hub cannot be reached.
+    """
+    stem, _, mark = name.partition("@")
+    if RUN_ID.fullmatch(stem):
+        return _of_run(name, store.run(stem), mark, store, linear_kernel)
+    path = Path(stem)
+    if path.is_dir() and not mark:
+        return _of_folder(name, path, store, linear_kernel, weights)
+    if name.startswith(("/", "./", "../", "~")) or not HUB_ID.fullmatch(stem):
+        raise ConfigError(f"model={name}: no such folder")
+    return _of_hub(name, stem, mark or None, weights)
+
+
+def _of_run(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel: str) -> Model:
+    if not run.exists():
+        raise ConfigError(
+            f"model={name}: {store.root} holds no such run{nearest(run.run_id, store.run_ids())}"
+        )
+    config = run_config(run)
+    if mark == "0":
+        source = implementation("harness.base_policy", config.model)
+        folder = source.prepare(config.model, config.task, store.root / "cache", linear_kernel)
+        return Model(name, folder, content_fingerprint(folder), run)
+    held = [(step, path / POLICY) for step, path in run.checkpoints() if (path / POLICY).is_dir()]
+    wanted = [item for item in held if not mark or mark == str(item[0])]
+    if not wanted:
+        there = ", ".join(f"@{step}" for step, _ in held) or "no policy yet"
+        raise ConfigError(
+            f"model={name}: the run keeps {there} (and @0, before RL); a run saves its policy with its last step"
+        )
+    folder = wanted[-1][1]
+    return Model(name, folder, content_fingerprint(folder), run)
+
+
+def _of_folder(name: str, path: Path, store: ResultStore, linear_kernel: str, weights: bool) -> Model:
+    """A run's directory, one of its checkpoints, or any checkpoint folder."""
+    if (path / MANIFEST).exists() and RUN_ID.fullmatch(path.resolve().name):
+        root = ResultStore(path.resolve().parent.parent)
+        return _of_run(name, RunDir(path.resolve()), "", root, linear_kernel)
+    folder = path / POLICY if (path / POLICY / "config.json").exists() else path
+    needed = "config.json" if weights else "tokenizer_config.json"
+    if not (folder / needed).exists():
+        what = "transformers model" if weights else "tokenizer"
+        raise ConfigError(f"model={name}: {path} has no {needed}; give the folder of a saved {what}")
+    parents = folder.resolve().parents
+    run = next((RunDir(p) for p in parents if RUN_ID.fullmatch(p.name) and (p / MANIFEST).exists()), None)
+    inside = run is not None and any(parse_step(parent.name) is not None for parent in parents)
+    return Model(name, folder, content_fingerprint(folder), run if inside else None)
+
+
+def _of_hub(name: str, repository: str, revision: str | None, weights: bool) -> Model:
+    try:
+        folder = download(repository, revision, weights)
+    except ConfigError as error:
+        raise ConfigError(f"model={name}: {error}") from error
+    return Model(name, folder, f"{repository}@{folder.name}")
+
+
+def content_fingerprint(folder: Path) -> str:
+    """A hash of the configuration and, for every file of weights, its name, size, and first and last MiB.
+
+    Training moves every tensor, so the edges of a file tell two checkpoints apart without reading gigabytes.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.json")):
+        digest.update(path.name.encode() + path.read_bytes())
+    for path in sorted(folder.glob("*.safetensors")):
+        size = path.stat().st_size
+        digest.update(f"{path.name}:{size}".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_EDGE))
+            file.seek(max(0, size - _EDGE))
+            digest.update(file.read(_EDGE))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,250 @@
+"""Evaluating checkpoints side by side: sampled once, kept part by part, never sampled twice.
+
+The samples of a checkpoint under a protocol lie in `<results>/evaluations/samples/<key>/` as immutable parts; the key hashes the
+weights, the benchmark's content, the sampling settings, the verifier's rules and the engine. The number of samples is no part of it:
+sample j of a problem has a seed of its own, so asking for 32 where 8 exist makes 24. An interrupted evaluation goes on from its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import canonical_json, content_hash
+from harness.configuration.schema import EvaluationConfig, RunConfig, dump
+from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
+from harness.evaluation.metrics.intervals import paired_difference
+from harness.evaluation.named_models import Model
+from harness.evaluation.result import arrays, result_of
+from harness.evaluation.sampler import Sampler, sampler_of
+from harness.problems.problem import Benchmark, Problem, load_benchmark
+from harness.reward.grading import Grader
+from harness.rollout.prompts import prompt_tokens
+from harness.store import ResultStore, lease
+from harness.store.atomic import write_file
+from harness.store.samples import part_paths, read_parts, write_part
+
+LENGTH = "response_tokens"
+_ROWS_PER_PART = 512
+_READ = (
+    "problem_id",
+    "sample_index",
+    "max_response_tokens",
+    "correct",
+    "answer",
+    "verdict",
+    "finish_reason",
+    LENGTH,
+)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One checkpoint on one benchmark: where its samples lie."""
+
+    model: Model
+    name: str
+    benchmark: Benchmark
+    directory: Path
+
+
+def evaluate_models(
+    models: Sequence[Model],
+    config: RunConfig,
+    store: ResultStore,
+    linear_kernel: str,
+    ks: Sequence[int] | None,
+    progress: Callable[[str], Progress],
+) -> dict[str, Any]:
+    """Sample what is missing, grade it, and summarise every model on every benchmark and cap.
+
+    Args:
+        models: checkpoints, in the order of the table; differences are against the first.
+        config: its sections `evaluation` (protocol), `verifier`, `engine` and `runtime` are used.
+        store: results root.
+        linear_kernel: of the native engine on CPU.
+        ks: k of Pass@k and Maj@k; None for powers of two.
+        progress: makes the listener of one cell's progress from its title.
+
+    Raises:
+        ConfigError: a prompt and the token budget exceed a model's positions, or data is missing.
+        RunClaimed: another process is sampling the same cell.
+    """
+    benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
+    grader = Grader(config.verifier, config.runtime)
+    cells: list[dict[str, Any]] = []
+    frames: dict[tuple[str, str, int], pd.DataFrame] = {}
+    try:
+        for model in models:
+            sampler = _sampler(model, config, linear_kernel, benchmarks)
+            for name, benchmark in benchmarks.items():
+                cell = _cell(model, name, benchmark, config, store, sampler)
+                sample_missing(cell, config.evaluation, sampler, grader, progress(f"{model.name} on {name}"))
+                for cap in sorted(set(config.evaluation.caps)):
+                    frame = cell_samples(cell, config.evaluation.samples_per_problem, cap)
+                    frames[model.name, name, cap] = frame
+                    summary = result_of(arrays(frame, LENGTH, grader.verifier.equivalent), ks, LENGTH)
+                    identity = {"model": model.name, "fingerprint": model.fingerprint, "benchmark": name}
+                    cells.append({**identity, "cap": cap, "benchmark_version": benchmark.version, **summary})
+                    cells[-1]["samples"] = str(cell.directory.relative_to(store.root))
+                    cells[-1]["settings"] = sampler.settings
+            sampler.close()
+            del sampler  # its weights, before the next model's are read
+        fingerprint = grader.verifier.fingerprint()
+    finally:
+        grader.close()
+    _add_differences(cells, frames)
+    evaluation = dump(config.evaluation)
+    protocol = {"evaluation": evaluation, "verifier": asdict(config.verifier), "fingerprint": fingerprint}
+    made = [[cell["fingerprint"], cell["settings"]] for cell in cells]
+    identifier = content_hash(made, protocol, [list(ks)] if ks else None)
+    return {
+        "id": identifier,
+        "protocol": protocol,
+        "models": [model.name for model in models],
+        "cells": cells,
+    }
+
+
+def _sampler(
+    model: Model, config: RunConfig, linear_kernel: str, benchmarks: Mapping[str, Benchmark]
+) -> Sampler:
+    budget = max(config.evaluation.caps)
+    longest = max(len(problem.prompt) for item in benchmarks.values() for problem in item.problems)
+    return sampler_of(model, config, linear_kernel, budget + longest)
+
+
+def _cell(
+    model: Model, name: str, benchmark: Benchmark, config: RunConfig, store: ResultStore, sampler: Sampler
+) -> Cell:
+    """The place of a cell's samples; what its name hashes is written beside them."""
+    protocol = config.evaluation
+    content = content_hash(benchmark.chat, [[p.id, p.prompt, p.gold] for p in benchmark.problems])
+    about = {
+        "model": model.fingerprint,
+        "benchmark": {"name": name, "version": benchmark.version, "content": content},
+        "temperature": protocol.temperature,
+        "top_p": protocol.top_p,
+        "caps": sorted(set(protocol.caps)),
+        "seed": protocol.seed,
+        "stop_token_ids": list(sampler.stop_token_ids),
+        "verifier": asdict(config.verifier),
+        **({"stop_strings": protocol.stop_strings} if protocol.stop_strings else {}),
+        **sampler.settings,
+    }
+    directory = store.root / "evaluations" / "samples" / content_hash(about)
+    described = {**about, "names": [model.name], "benchmark_config": asdict(protocol.benchmarks[name])}
+    if not (directory / "about.json").exists():
+        write_file(directory / "about.json", canonical_json(described).encode() + b"\n")
+    return Cell(model, name, benchmark, directory)
+
+
+def sample_missing(
+    cell: Cell, protocol: EvaluationConfig, sampler: Sampler, grader: Grader, progress: Progress
+) -> None:
+    """Make the samples of a cell that do not exist yet, one published part at a time."""
+    wanted = protocol.samples_per_problem
+    total = wanted * len(cell.benchmark.problems)
+    with lease.acquire(cell.directory / "claim.lock"):
+        have = _existing(cell.directory)
+        done = sum(min(len(indices & set(range(wanted))), wanted) for indices in have.values())
+        progress(done, total)
+        if done == total:
+            return
+        prompts = prompt_tokens(sampler.tokenizer, cell.benchmark)
+        _require_positions(prompts, max(protocol.caps), sampler, cell)
+        seeds_PG = evaluation_seeds(protocol.seed, cell.name, cell.benchmark, wanted)
+        params = sampling_params(protocol, sampler.stop_token_ids)
+        metadata = {"benchmark": cell.name, "benchmark_version": str(cell.benchmark.version)}
+        part = len(part_paths(cell.directory))
+        for rows_P, index_G in _missing(cell.benchmark.problems, have, wanted):
+            rows = SampleRows(
+                [cell.benchmark.problems[i] for i in rows_P], index_G, seeds_PG[np.ix_(rows_P, index_G)]
+            )
+            completions = sampler.engine.generate([prompts[i] for i in rows_P], rows.seeds_PG, params)
+            table = graded_table(rows, completions, protocol.caps, sampler.tokenizer, grader)
+            write_part(cell.directory / f"part-{part:06d}.parquet", table, metadata)
+            part += 1
+            done += len(rows_P) * len(index_G)
+            progress(done, total)
+
+
+def _existing(directory: Path) -> dict[str, set[int]]:
+    """Problem id → sample numbers that are there."""
+    if not part_paths(directory):
+        return {}
+    have: dict[str, set[int]] = {}
+    table = read_parts(directory, ["problem_id", "sample_index"])
+    for problem, index in zip(
+        table["problem_id"].to_pylist(), table["sample_index"].to_pylist(), strict=True
+    ):
+        have.setdefault(problem, set()).add(index)
+    return have
+
+
+def _missing(
+    problems: Sequence[Problem], have: Mapping[str, set[int]], wanted: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rectangles of (problems, sample numbers) still to make, each at most a part.
+
+    Parts begin at fixed problems whatever exists, so a resumed evaluation makes the batches that an uninterrupted one makes.
+    """
+    per_part = max(1, _ROWS_PER_PART // wanted)
+    for start in range(0, len(problems), per_part):
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for i in range(start, min(start + per_part, len(problems))):
+            absent = tuple(sorted(set(range(wanted)) - have.get(problems[i].id, set())))
+            if absent:
+                groups.setdefault(absent, []).append(i)
+        for absent, rows in groups.items():
+            yield np.array(rows), np.array(absent)
+
+
+def _require_positions(prompts: Sequence[Sequence[int]], cap: int, sampler: Sampler, cell: Cell) -> None:
+    longest = max(map(len, prompts))
+    if longest + cap > sampler.positions:
+        raise ConfigError(
+            f"{cell.model.name} has {sampler.positions} positions, but the longest prompt of {cell.name} ({longest} tokens) and "
+            f"evaluation.caps={cap} need {longest + cap}; set evaluation.caps=[{sampler.positions - longest}] or less"
+        )
+
+
+def cell_samples(cell: Cell, wanted: int, cap: int) -> pd.DataFrame:
+    """The first `wanted` samples of every problem at one cap, in the benchmark's order."""
+    frame = read_parts(cell.directory, _READ).to_pandas()
+    frame = frame[(frame["sample_index"] < wanted) & (frame["max_response_tokens"] == cap)]
+    order = {problem.id: i for i, problem in enumerate(cell.benchmark.problems)}
+    place = frame["problem_id"].map(order)
+    return frame.assign(place=place).sort_values(["place", "sample_index"], ignore_index=True)
+
+
+def _add_differences(
+    cells: Sequence[dict[str, Any]], frames: Mapping[tuple[str, str, int], pd.DataFrame]
+) -> None:
+    """To every later model's cell the difference of avg to the first model's, paired by problem."""
+    first: dict[tuple[str, int], str] = {}
+    for cell in cells:
+        place = cell["benchmark"], cell["cap"]
+        reference = first.setdefault(place, cell["model"])
+        if reference == cell["model"]:
+            continue
+        a, b = (
+            frames[model, *place].groupby("place")["correct"].mean().to_numpy()
+            for model in (reference, cell["model"])
+        )
+        value, low, high = paired_difference(a, b)
+        finite = bool(np.isfinite([low, high]).all())
+        cell["difference"] = {
+            "to": reference,
+            "avg": value,
+            "interval": [low, high] if finite else None,
+            "method": "95 %, Student's t over problems, paired; one checkpoint each: it says nothing about retraining",
+        }

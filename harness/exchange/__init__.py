@@ -1,0 +1,1 @@
+"""Other trainers: their names for our settings (dialects) and their logs in our store (importers). Imports configuration and store."""

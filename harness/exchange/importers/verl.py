@@ -1,0 +1,90 @@
+"""verl: the JSON lines of its file logger (`trainer.logger=[console,file]`), `{"step": 1, "data": {...}}` a line.
+
+Names from verl's `trainer/ppo/metric_utils.py`, `ray_trainer.py` and the actor workers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.exchange.importers._log import ForeignLogError, Logged, Metric, Score, json_lines, merge, numbers
+
+METRICS = {
+    "critic/score/mean": Metric("reward_mean"),  # critic/rewards is the same minus the KL penalty
+    "actor/entropy": Metric("entropy_nats"),
+    "actor/entropy_loss": Metric("entropy_nats"),  # its name until 2025
+    "response_length/mean": Metric("response_tokens_mean"),
+    "response_length/clip_ratio": Metric("truncated_fraction"),
+    "actor/pg_clipfrac": Metric("clip_fraction"),  # both directions together: verl does not split them
+    "actor/kl_loss": Metric("kl_to_reference"),
+    "actor/grad_norm": Metric("gradient_norm"),  # before clipping, as ours
+    "actor/pg_loss": Metric("loss"),
+    "actor/lr": Metric("learning_rate"),
+    "train/num_gen_batches": Metric("refill_rounds"),
+    "trained_tokens": Metric("trained_tokens"),
+    "generated_tokens": Metric("generated_tokens"),
+    "timing_s/gen": Metric("seconds_rollout"),
+    "timing_s/reward": Metric("seconds_verify"),
+    "timing_s/update_actor": Metric("seconds_train"),
+    "timing_s/testing": Metric("seconds_evaluate"),
+    "timing_s/step": Metric("seconds_total"),
+}
+_DISCARDED = (  # of version 0.9's own trainer, in steps that threw groups away
+    "training/filter_groups/evicted_samples",
+    "training/filter_groups/discarded_surplus_samples",
+)
+SCORES = [
+    Score(
+        re.compile(r"val-core/(?P<benchmark>.+)/acc/(?P<metric>mean|best|maj)@(?P<n>\d+)(?:/mean)?"),
+        {"mean": "avg", "best": "verl_best", "maj": "verl_maj"},
+    ),
+    Score(
+        re.compile(r"val-core/(?P<benchmark>.+)/(?:reward|score)/(?P<metric>mean)@(?P<n>\d+)(?:/mean)?"),
+        {"mean": "reward"},
+    ),
+    Score(re.compile(r"val/(?P<metric>test_score)/(?P<benchmark>.+)"), {"test_score": "reward"}),
+]
+REMARKS = [
+    "verl: entropy is aggregated as the loss is; clip fraction counts both directions together.",
+    "verl: best@n and maj@n are its bootstrap with replacement, biased against ours; they are kept as verl_best@n "
+    "and verl_maj@n and never stand in a column of Pass@k or Maj@k.",
+    "verl: generated tokens are those of the trained batch; unknown where groups were regenerated (num_gen_batches, filter_groups).",
+    "verl 0.9: response_length/clip_ratio compares with the longest response of the batch, not with the cap.",
+]
+
+
+def read(path: Path, run: str | None = None) -> list[Logged]:
+    """The steps of one file. Raises `ForeignLogError`."""
+    entries = [found for item in json_lines(path) if (found := entry(item)) is not None]
+    if not entries:
+        raise ForeignLogError(
+            f'{path} has no line {{"step": ..., "data": {{...}}}}; set trainer.logger to include "file"'
+        )
+    return merge(entries)
+
+
+def entry(item: Mapping[str, Any]) -> Logged | None:
+    """The step that one line logs, None for a line of another kind."""
+    data, step = item.get("data"), item.get("step")
+    if isinstance(data, dict) and isinstance(step, int):
+        return Logged(step, with_tokens(numbers(data)))
+    return None
+
+
+def with_tokens(values: dict[str, float]) -> dict[str, float]:
+    """Adds response tokens: the batch's tokens times the share of responses in a mean sequence (both means are of one batch).
+
+    Tokens of discarded groups are not logged, so generated tokens are only known where nothing was regenerated.
+    """
+    response, prompt = values.get("response_length/mean"), values.get("prompt_length/mean")
+    total = values.get("perf/total_num_tokens")
+    if total is None or response is None or prompt is None or response + prompt <= 0:
+        return values
+    tokens = total * response / (response + prompt)
+    found = {**values, "trained_tokens": tokens}
+    if values.get("train/num_gen_batches", 1.0) <= 1.0 and not any(key in values for key in _DISCARDED):
+        found["generated_tokens"] = tokens
+    return found

@@ -1,0 +1,79 @@
+"""Send runs to the launcher that the configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RuntimeConfig
+from harness.execution.launch._supervise import Work, supervise_here
+from harness.execution.progress import Progress
+from harness.execution.provenance import data_hashes, provenance
+from harness.execution.supervise import Feed, Runnable, Summary
+from harness.experiment.planning import Plan
+from harness.store import ResultStore
+
+
+def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
+    """Run what is not finished of a plan; see `harness.execution.supervise.run_all`.
+
+    Raises:
+        ConfigError: the launcher needs something that is absent.
+        StoreError: nothing can be recorded.
+    """
+    return dispatch_runs(
+        plan.specs,
+        store,
+        plan.arms[0].config.runtime,
+        progress,
+        command=plan.command,
+        experiment=plan.experiment.name,
+        data=data_hashes([planned.config for planned in plan.arms]),
+    )
+
+
+def dispatch_runs(
+    specs: Sequence[Runnable],
+    store: ResultStore,
+    runtime: RuntimeConfig,
+    progress: Progress,
+    *,
+    command: str,
+    experiment: str,
+    data: dict[str, str] | None = None,
+) -> Summary:
+    """The same for runs without a plan. `data`: content hashes of the problem sets, for the record."""
+    work = Work(
+        root=store.root.resolve(),
+        specs=list(specs),
+        runtime=runtime,
+        provenance=provenance(command) | ({"data": data} if data else {}),
+        experiment=experiment,
+    )
+    return implementation("harness.execution.launch", runtime.launcher).launch(
+        runtime.launcher, work, progress
+    )
+
+
+def search_runs(
+    feed: Feed,
+    store: ResultStore,
+    runtime: RuntimeConfig,
+    progress: Progress,
+    *,
+    command: str,
+    experiment: str,
+) -> Summary:
+    """Run what `feed` asks for, as places get free.
+
+    Raises:
+        ConfigError: the launcher is not local. (Start the search in several jobs instead: they share the study and the runs.)
+    """
+    if runtime.launcher.kind != "local":
+        raise ConfigError(
+            f"a search runs where it is started, not through launcher={runtime.launcher.kind}; start the same `harness sweep` in "
+            "several jobs instead: they share the study and the store"
+        )
+    work = Work(store.root.resolve(), [], runtime, provenance(command), experiment)
+    return supervise_here(work, progress, feed=feed)

@@ -1,0 +1,86 @@
+"""What a job does on another machine: supervise its runs, and go back into the queue when its time is up."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.execution.launch._supervise import Work, supervise_here
+from harness.execution.progress import PlainProgress
+from harness.execution.supervise import Summary
+
+# What Slurm sends ahead of the time limit (`--signal`). SIGTERM is a cancellation, or a pre-emption with a time of grace.
+_TIME_IS_UP = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Callable that submitit and Ray send to a machine. Does nothing for runs that are finished or claimed elsewhere."""
+
+    work: Work
+
+    def __call__(self) -> dict[str, Any]:
+        """Returns the supervisor's summary as plain data."""
+        with tempfile.TemporaryDirectory(prefix="harness-leases-") as leases:
+            summary = supervise_here(self.work, PlainProgress(sys.stdout), leases=Path(leases))
+        leaving = summary.stopped_by in _TIME_IS_UP or (summary.stopped_by == signal.SIGTERM and pre_empted())
+        if leaving and not summary.complete:
+            requeue()
+        return asdict(summary)
+
+
+def requeue() -> bool:
+    """Put this Slurm job back into the queue; False outside Slurm."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if job is None:
+        return False
+    return subprocess.run(["scontrol", "requeue", job], check=False).returncode == 0
+
+
+def pre_empted() -> bool:
+    """Whether this Slurm job is making way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if job is None:
+        return False
+    shown = subprocess.run(
+        ["scontrol", "show", "job", job], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.search(r"PreemptTime=(\S+)", shown)
+    return found is not None and found[1] not in ("None", "Unknown")
+
+
+def chunks(work: Work, runs_per_job: int) -> list[Job]:
+    """The unfinished runs as jobs, `runs_per_job` each."""
+    left = work.unfinished()
+    size = max(1, runs_per_job)
+    return [Job(work.only(left[start : start + size])) for start in range(0, len(left), size)]
+
+
+def summary_of(work: Work, before: set[str]) -> Summary:
+    """What the store says of the work's runs now; `before` were finished when it began."""
+    summary = Summary(skipped=sorted(before))
+    for spec in {spec.run_id: spec for spec in work.specs}.values():
+        run = work.store.run(spec.run_id)
+        manifest = run.manifest()
+        status = None if manifest is None else manifest["status"]
+        if spec.run_id in before:
+            continue
+        if manifest is None:
+            summary.not_started.append(spec.run_id)
+        elif status == "finished":
+            summary.finished.append(spec.run_id)
+        elif status == "failed":
+            summary.failed.append(spec.run_id)
+            summary.errors[spec.run_id] = manifest["error"] or ""
+        elif status in ("claimed", "running") and run.claimed_by() is not None:
+            summary.elsewhere.append(spec.run_id)
+        else:
+            summary.interrupted.append(spec.run_id)
+    return summary

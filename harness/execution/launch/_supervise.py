@@ -1,0 +1,121 @@
+"""What is to be run and with what; the one place that calls the supervisor, on this machine or inside a job."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import IDENTITY_VERSION
+from harness.configuration.schema import RuntimeConfig
+from harness.execution.follower import tracked
+from harness.execution.progress import Progress
+from harness.execution.provenance import hardware
+from harness.execution.supervise import Feed, GpuLeases, Runnable, Summary, run_all
+from harness.store import ResultStore
+from harness.tracking._sink import absent
+
+
+@dataclass(frozen=True)
+class Work:
+    """Runs and the circumstances that they share. Picklable, so that it can travel to another machine."""
+
+    root: Path
+    specs: Sequence[Runnable]
+    runtime: RuntimeConfig
+    provenance: Mapping[str, Any]
+    experiment: str
+    entry: str = "harness.execution.worker:main"
+
+    @property
+    def store(self) -> ResultStore:
+        """The store that all machines share."""
+        return ResultStore(self.root)
+
+    def only(self, specs: Sequence[Runnable]) -> Work:
+        """The same circumstances for some of the runs."""
+        return replace(self, specs=list(specs))
+
+    def unfinished(self) -> list[Runnable]:
+        """The runs that are not finished, one per id."""
+        distinct = {spec.run_id: spec for spec in self.specs}.values()
+        return [spec for spec in distinct if self.store.run(spec.run_id).status != "finished"]
+
+
+def supervise_here(
+    work: Work, progress: Progress, *, leases: Path | None = None, feed: Feed | None = None
+) -> Summary:
+    """Run the work on this machine.
+
+    Args:
+        work: what.
+        progress: who is told.
+        leases: where GPU locks lie; jobs whose GPUs are theirs alone use a folder of their own.
+        feed: where further runs come from.
+    """
+    runtime = work.runtime
+    gpus = visible_gpus() if runtime.device == "cuda" else []
+    held = None
+    if gpus:
+        if runtime.gpus_per_run > len(gpus):
+            raise ConfigError(
+                f"runtime.gpus_per_run={runtime.gpus_per_run}, but only {len(gpus)} GPUs are visible here; lower it, or widen "
+                "CUDA_VISIBLE_DEVICES"
+            )
+        held = GpuLeases(
+            leases or work.store.cache_dir("leases"),
+            gpus,
+            runs_per_gpu=runtime.runs_per_gpu,
+            gpus_per_run=runtime.gpus_per_run,
+        )
+    for name, reason in absent(runtime.trackers).items():
+        sys.stderr.write(
+            f"tracker {name} gets nothing, {reason} (`harness sync` sends finished runs later)\n"
+        )
+    with tracked(progress, work.store, bool(runtime.trackers)) as listener:
+        return run_all(
+            work.specs,
+            work.store,
+            workers=worker_count(runtime, len(gpus)),
+            entry=work.entry,
+            progress=listener,
+            provenance={**work.provenance, "hardware": hardware()},
+            identity_version=IDENTITY_VERSION,
+            threads=runtime.threads,
+            gpus=held,
+            feed=feed,
+        )
+
+
+def worker_count(runtime: RuntimeConfig, gpus: int) -> int:
+    """`runtime.workers`, or by default one run a GPU slot, or one a core."""
+    if runtime.workers:
+        return runtime.workers
+    if gpus:
+        return max(1, gpus // runtime.gpus_per_run * runtime.runs_per_gpu)
+    return max(1, len(os.sched_getaffinity(0)) // runtime.threads)
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs this process may use, without importing torch: CUDA_VISIBLE_DEVICES, else what the driver lists."""
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [
+            gpu
+            for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+            if gpu.strip() and gpu.strip() != "-1"
+        ]
+    if shutil.which("nvidia-smi") is None:
+        return []
+    listed = subprocess.run(
+        ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return listed.stdout.split() if listed.returncode == 0 else []

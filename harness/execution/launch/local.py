@@ -1,0 +1,21 @@
+"""Processes on this machine: `runtime.workers` runs at once, GPUs leased by file locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.execution.launch._supervise import Work, supervise_here
+from harness.execution.progress import Progress
+from harness.execution.supervise import Summary
+
+
+@dataclass
+class Config:
+    """Nothing to set here; see `runtime.workers`, `runtime.runs_per_gpu` and `runtime.gpus_per_run`."""
+
+    kind: str = "local"
+
+
+def launch(config: Config, work: Work, progress: Progress) -> Summary:
+    """Run the work to its end in this process."""
+    return supervise_here(work, progress)

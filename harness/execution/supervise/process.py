@@ -1,0 +1,155 @@
+"""The supervisor's end of the fork server: start workers, signal them, learn how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+_PROJECT = Path(__file__).resolve().parents[2]
+_CLOSE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """A worker process runs."""
+
+    run_id: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Exited:
+    """A worker process ended; `code` as in `subprocess`: negative for the signal that ended it."""
+
+    run_id: str
+    code: int
+    note: str = ""
+
+
+class Workers:
+    """Worker processes of one supervisor, forked by one server that is started on the first use.
+
+    Args:
+        entry: `module:function`, called with the run directory and returning the exit code.
+        threads: value of OMP_NUM_THREADS, which has to stand before the libraries are loaded.
+    """
+
+    def __init__(self, entry: str, threads: int) -> None:
+        self._entry, self._threads = entry, threads
+        self._server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._log: IO[bytes] | None = None
+        self._buffer = b""
+        self._pids: dict[str, int | None] = {}
+
+    def warm_up(self) -> None:
+        """Start the fork server, if it does not run, so that it loads its libraries meanwhile."""
+        if self._server is not None:
+            return
+        ours, theirs = socket.socketpair()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`)
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self._threads)}
+        path = [str(_PROJECT), environment.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
+        with theirs:
+            self._server = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "harness.execution.supervise.fork_server",
+                    str(theirs.fileno()),
+                    self._entry,
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                env=environment,
+                start_new_session=True,
+            )
+        self._control, self._buffer = ours, b""
+
+    def start(self, run_id: str, run_dir: Path, attempt_dir: Path, environment: Mapping[str, str]) -> None:
+        """Ask for a worker; `wait` reports `Started`, and `Exited` in any case."""
+        self.warm_up()
+        self._pids[run_id] = None
+        self._send(
+            start=run_id,
+            run_dir=str(run_dir.resolve()),
+            attempt_dir=str(attempt_dir.resolve()),
+            environment=dict(environment),
+        )
+
+    def signal(self, run_id: str, number: int) -> None:
+        """Send a signal to the worker of a run, if it still lives."""
+        if run_id in self._pids:
+            self._send(run=run_id, signal=int(number))
+
+    def wait(self, seconds: float) -> list[Started | Exited]:
+        """What happened since the last call, waiting up to `seconds` for something to happen."""
+        if self._control is None:
+            select.select([], [], [], seconds)
+            return []
+        ready, _, _ = select.select([self._control], [], [], seconds)
+        if not ready:
+            return []
+        try:
+            data = self._control.recv(1 << 16)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            return list(self._server_ended())
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return [self._event(json.loads(line)) for line in lines]
+
+    def close(self) -> None:
+        """End the fork server; workers that still live are killed with it."""
+        if self._control is not None:
+            self._control.close()
+        if self._server is not None:
+            try:
+                self._server.wait(_CLOSE_SECONDS)
+            except subprocess.TimeoutExpired:  # still loading its libraries
+                self._server.kill()
+                self._server.wait()
+        if self._log is not None:
+            self._log.close()
+        self._server = self._control = self._log = None
+        self._pids.clear()
+
+    def _event(self, message: dict[str, Any]) -> Started | Exited:
+        if "started" in message:
+            self._pids[message["started"]] = message["pid"]
+            return Started(message["started"], message["pid"])
+        del self._pids[message["exited"]]
+        return Exited(message["exited"], message["code"])
+
+    def _send(self, **message: Any) -> None:
+        assert self._control is not None
+        # A server that is gone is noticed, and reported for each run, by the next `wait`.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._control.sendall(json.dumps(message).encode() + b"\n")
+
+    def _server_ended(self) -> list[Exited]:
+        """The fork server died, its workers with it: report each run; the next start makes a new server."""
+        assert self._log is not None
+        self._log.seek(0)
+        tail = self._log.read()[-2000:].decode(errors="replace").strip()
+        note = f"the process that forks the workers ended; its last words: {tail or 'none'}"
+        pids, runs = [pid for pid in self._pids.values() if pid is not None], list(self._pids)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        self.close()
+        return [Exited(run_id, -signal.SIGKILL, note) for run_id in runs]

@@ -1,0 +1,54 @@
+"""The worker: one process, one run. Started by the supervisor with a run directory that holds `config.yaml`.
+
+Heavy imports stand at the top on purpose: the supervisor's fork server imports this module once, and every run starts from there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from types import FrameType
+
+import torch._dynamo  # noqa: F401 (every optimiser imports it when it is made)
+import yaml
+
+import harness.training.run  # noqa: F401
+from harness.configuration.registry import implementation
+from harness.configuration.schema import load
+from harness.execution.supervise.outcome import EXIT_INTERRUPTED
+from harness.store import RunDir
+
+
+def main(run_path: Path) -> int:
+    """Train and evaluate the run with the backend it names; returns the process's exit code.
+
+    SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's pre-emption) finish the current step, write a checkpoint and return `EXIT_INTERRUPTED`.
+    """
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    run = RunDir(run_path)
+    config = load(yaml.safe_load(run.config()))
+    stopping = _StopFlag()
+    backend = implementation("harness.backends", config.backend)
+    return 0 if backend.train(config, run, stopping, _attempt(run)) else EXIT_INTERRUPTED
+
+
+def _attempt(run: RunDir) -> int:
+    """The number of this attempt: the newest directory the supervisor made."""
+    attempts = run.path / "attempts"
+    return max((int(item.name) for item in attempts.glob("[0-9]*")), default=0)
+
+
+class _StopFlag:
+    """True once a stop signal came; installed on construction."""
+
+    def __init__(self) -> None:
+        self._stop = False
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, self._set)
+
+    def _set(self, number: int, frame: FrameType | None) -> None:
+        self._stop = True
+
+    def __call__(self) -> bool:
+        return self._stop

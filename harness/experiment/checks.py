@@ -1,0 +1,291 @@
+"""Vacuity and confound checks: comparisons that cannot show anything, or show something else, said before anything is launched."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import difference
+from harness.configuration.schema import AlgorithmConfig, RunConfig
+from harness.experiment.planning import Plan, PlannedArm
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One warning: which arm, why, and what to do about it."""
+
+    arm: str
+    check: str
+    reason: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"[{self.check}] {self.arm}: {self.reason}. Fix: {self.fix}."
+
+
+def report_checks(plan: Plan, mode: str) -> list[Finding]:
+    """Print findings to standard error (warn), raise on any (refuse), or do nothing (off)."""
+    if mode == "off":
+        return []
+    findings = check_plan(plan)
+    for finding in findings:
+        print(f"check {finding}", file=sys.stderr)
+    if findings and mode == "refuse":
+        raise ConfigError(f"{len(findings)} check(s) failed and runtime.checks=refuse; first: {findings[0]}")
+    return findings
+
+
+def check_plan(plan: Plan) -> list[Finding]:
+    """All findings of a plan, arm by arm."""
+    by_name = {planned.arm.name: planned for planned in plan.arms}
+    findings = list(_same_arm_twice(plan))
+    for planned in plan.arms:
+        findings += [finding for check in _ARM_CHECKS for finding in check(planned.arm.name, planned.config)]
+        findings += _conflicting_patches(planned)
+        parent = by_name.get(planned.arm.parent or "")
+        if parent is not None:
+            if plan.experiment.match != "steps":
+                # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
+                same_budget = dataclasses.replace(parent.config, training=planned.config.training)
+                parent = dataclasses.replace(parent, config=same_budget)
+            findings += [finding for pair in _PAIR_CHECKS for finding in pair(planned, parent)]
+    return findings
+
+
+# ---- one arm ----------------------------------------------------------------------------------------------------------------
+
+
+def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
+    algorithm = config.algorithm
+    surrogate = algorithm.surrogate
+    one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
+    stale = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus == "carry"
+    if algorithm.source.kind == "initial_policy" or stale or not one_update:
+        return
+    clip = surrogate.kind == "ppo_clip" and (
+        surrogate.clip_high != surrogate.clip_low or surrogate.dual_clip is not None
+    )
+    if clip or surrogate.kind == "clipped_is" or algorithm.importance_ratio == "sequence":
+        yield Finding(
+            arm,
+            "inert clip",
+            "with one update per rollout step the importance ratio is always 1, so no clip, cap or ratio level can matter",
+            "raise algorithm.updates_per_step, or drop the arm",
+        )
+
+
+def _reward_refill(arm: str, config: RunConfig) -> Iterator[Finding]:
+    algorithm = config.algorithm
+    dead = algorithm.dead_groups
+    if dead.policy != "keep" and dead.metric == "reward" and algorithm.overlong.punishes:
+        yield Finding(
+            arm,
+            f"{dead.policy} on a continuous reward",
+            "with a length penalty almost no group has equal rewards, so filtering on reward hardly ever removes one",
+            "set algorithm.dead_groups.metric=accuracy, as DAPO's constraint is written",
+        )
+
+
+def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
+    aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
+    if aggregation.kind == "constant_sum" and aggregation.constant_tokens * 4 <= cap:
+        yield Finding(
+            arm,
+            "gradient clipping always binds",
+            f"a sum over up to {cap} tokens divided by {aggregation.constant_tokens:g} has a norm far above "
+            f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping",
+            "set algorithm.aggregation.constant_tokens to the response cap, or raise optimizer.max_gradient_norm, and read the "
+            "column gradient_clipped_fraction",
+        )
+
+
+def _no_contrast(arm: str, config: RunConfig) -> Iterator[Finding]:
+    algorithm = config.algorithm
+    kind, size = algorithm.advantage.kind, algorithm.responses_per_prompt
+    baseline = getattr(algorithm.advantage, "baseline", "group_mean")
+    if size == 1 and kind in ("group", "return_to_go", "decoupled", "best_worst") and baseline != "none":
+        yield Finding(
+            arm,
+            "groups of one",
+            "the baseline of a group of one is its own reward, so every advantage is zero and nothing is learned",
+            "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline",
+        )
+    if size == 1 and algorithm.dead_groups.policy == "drop":
+        yield Finding(
+            arm,
+            "groups of one",
+            "a group of one is always dead, so algorithm.dead_groups.policy=drop removes everything",
+            "set algorithm.dead_groups.policy=keep",
+        )
+
+
+def _conflicting_patches(planned: PlannedArm) -> Iterator[Finding]:
+    """Two patches of one arm that write the same key: the last one silently wins in Hydra."""
+    overrides = list(planned.arm.overrides)
+    for item in overrides:
+        key, _, value = item.partition("=")
+        if key not in ("patch", "+patch"):
+            continue
+        patches = [name for name in value.strip("[]").replace(" ", "").split(",") if name]
+        rest = [other for other in overrides if other != item]
+        written = {patch: _written(rest, patch) for patch in patches}
+        for first, second in itertools.combinations(patches, 2):
+            shared = written[first].keys() & written[second].keys()
+            if shared:
+                yield Finding(
+                    planned.arm.name,
+                    "conflicting patches",
+                    f"{first} and {second} both write {', '.join(sorted(shared))}, so their order decides",
+                    "keep one of them, or write the combination as a patch of its own",
+                )
+
+
+def _written(base: list[str], patch: str) -> Mapping[str, Any]:
+    """The keys that a patch changes on a base; nothing where it cannot stand alone on it."""
+    try:
+        return difference(compose_run(base), compose_run([*base, f"patch=[{patch}]"]))
+    except ConfigError:
+        return {}
+
+
+# ---- an arm and its parent ------------------------------------------------------------------------------------------------
+
+
+def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+    """A rung must be its parent plus exactly what its patch declares."""
+    patch = planned.arm.patch
+    if patch is None or set(planned.arm.patches) - set(parent.arm.patches) != {patch}:
+        return
+    changes = difference(parent.config, planned.config)
+    declared = _declared(parent, patch)
+    extra = sorted(key for key in changes if declared.get(key) != changes[key])
+    if extra:
+        yield Finding(
+            planned.arm.name,
+            "more than one change",
+            f"differs from {parent.arm.name} also in {', '.join(extra)}, which the patch {patch} does not declare",
+            "split the arm into one patch a step",
+        )
+
+
+def _declared(parent: PlannedArm, patch: str) -> Mapping[str, Any]:
+    """What the patch changes on the parent, with the arm's other overrides as they are."""
+    overrides = [item for item in parent.arm.overrides if not item.startswith("patch=")]
+    given = [item for item in parent.arm.overrides if item.startswith("patch=")]
+    before = given[0].partition("=")[2].strip("[]").split(",") if given else []
+    names = [name for name in before if name]
+    start = [*overrides, f"patch=[{','.join(names)}]"]
+    try:
+        return difference(
+            compose_run(start), compose_run([*overrides, f"patch=[{','.join([*names, patch])}]"])
+        )
+    except ConfigError:
+        return {}
+
+
+def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+    ours, theirs = planned.config, parent.config
+    if ours.training.generated_tokens is not None:
+        return
+    reasons = []
+    if ours.algorithm.dead_groups.policy == "refill" and theirs.algorithm.dead_groups.policy != "refill":
+        reasons.append("dynamic sampling generates several times the tokens")
+    responses, before = _responses_per_update(ours.algorithm), _responses_per_update(theirs.algorithm)
+    if responses != before:
+        reasons.append(f"{responses:g} responses per update instead of {before:g}")
+    if ours.sampling.max_response_tokens != theirs.sampling.max_response_tokens:
+        reasons.append(
+            f"a cap of {ours.sampling.max_response_tokens} instead of {theirs.sampling.max_response_tokens} tokens"
+        )
+    if reasons:
+        yield Finding(
+            planned.arm.name,
+            "unequal cost",
+            f"against {parent.arm.name}: {'; '.join(reasons)}; at equal steps it has another amount of compute",
+            "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
+        )
+
+
+def _responses_per_update(algorithm: AlgorithmConfig) -> float:
+    return algorithm.prompts_per_step * algorithm.responses_per_prompt / algorithm.updates_per_step
+
+
+def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+    changes = difference(parent.config, planned.config)
+    idle = {key for key in changes if inert(key, planned.config) and inert(key, parent.config)}
+    if changes and idle == changes.keys():
+        yield Finding(
+            planned.arm.name,
+            "nothing that matters changes",
+            f"differs from {parent.arm.name} only in {', '.join(sorted(idle))}, which nothing reads in this configuration",
+            "switch on what the keys belong to, or drop the arm",
+        )
+
+
+_RATIO_KEYS = {"algorithm.importance_ratio"} | {
+    f"algorithm.surrogate.{name}" for name in ("clip_low", "clip_high", "dual_clip", "cap_min", "cap_max")
+}
+
+
+def inert(key: str, config: RunConfig) -> bool:
+    """Whether a key cannot matter in this configuration."""
+    algorithm = config.algorithm
+    advantage = algorithm.advantage
+    if key in ("algorithm.kl.kind", "algorithm.kl.placement"):
+        return bool(algorithm.kl.coefficient == 0)
+    if key in ("algorithm.advantage.ddof", "algorithm.advantage.epsilon"):
+        return bool(advantage.kind == "group" and advantage.scale == "none")
+    if key == "algorithm.advantage.whiten_over":
+        return bool(advantage.kind == "group" and advantage.scale in ("none", "group_std"))
+    if key in (
+        "algorithm.overlong.buffer_fraction",
+        "algorithm.overlong.penalty",
+        "algorithm.overlong.shape",
+    ):
+        return not algorithm.overlong.punishes
+    if key == "algorithm.overlong.statistics":
+        return not algorithm.overlong.masks
+    if key in ("algorithm.dead_groups.max_rounds", "algorithm.dead_groups.surplus"):
+        return algorithm.dead_groups.policy != "refill"
+    if key == "algorithm.dead_groups.metric":
+        return algorithm.dead_groups.policy == "keep"
+    one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
+    if key in _RATIO_KEYS:
+        return one_update and algorithm.source.kind != "initial_policy"
+    return key == "algorithm.engine_correction.cap" and algorithm.engine_correction.kind == "none"
+
+
+def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
+    seen: dict[str, PlannedArm] = {}
+    for planned in plan.arms:
+        for spec in planned.runs.values():
+            first = seen.setdefault(spec.arm_id, planned)
+            other = first.arm.name
+            # with seeds of its own it is an A/A comparison, and meant
+            if other != planned.arm.name and not first.runs.keys().isdisjoint(planned.runs):
+                yield Finding(
+                    planned.arm.name,
+                    "the same arm twice",
+                    f"its configuration is exactly that of {other}, so the two cannot differ",
+                    "drop one, or check its overrides",
+                )
+            break
+
+
+_ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
+    _inert_clip,
+    _reward_refill,
+    _binding_gradient_clip,
+    _no_contrast,
+)
+_PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Finding]], ...] = (
+    _more_than_its_patch,
+    _undeclared_cost,
+    _only_inert_changes,
+)

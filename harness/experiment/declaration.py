@@ -1,0 +1,173 @@
+"""What an experiment declares: the question, the arms and seeds that answer it, and the protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.configuration.compose import compose_run, expand
+from harness.configuration.error import ConfigError, require
+from harness.configuration.identity import difference
+from harness.configuration.registry import nearest
+from harness.experiment.designs import DESIGNS, Arm, design_arms
+from harness.experiment.equal_budget import MATCHES
+from harness.store import layout
+
+_CHECKPOINT_RULE = re.compile(r"last|best_on_dev|mean_last_(?:k|[1-9][0-9]*)")
+
+
+@dataclass
+class Experiment:
+    """A declaration: what is asked, which arms and seeds answer it, and by which protocol.
+
+    Attributes:
+        name: path-safe name; results go to `results/experiments/<name>`.
+        title: for tables and the report.
+        question: one sentence.
+        design: arms (listed), cumulative (listed arms form a ladder, or expanded from patches), leave_one_out, one_factor, factorial,
+            shapley.
+        seeds: training seeds, the unit of replication.
+        base: overrides of the base arm (designs from patches).
+        patches: patch names (designs from patches).
+        orders: random orders for shapley.
+        arms: listed arms: name, overrides, and optionally label, parent, patch, published, group, seeds (of its own).
+        grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`); every combination is an arm,
+            compared with the one that equals the base configuration (else the first).
+        search: instead of arms, what `harness sweep` searches (see `harness.search.ask_and_tell.Search`).
+        match: steps (every arm takes training.steps), tokens or seconds (every arm stops at the same budget instead).
+        match_reference: the arm whose spending is the budget; null: the first.
+        match_budget: the budget as a number; null: that of the reference arm, which then runs first.
+        overrides: applied to every arm.
+        benchmark: name of the benchmark that the answer is about.
+        metric: the primary metric: avg (avg@n; the others stand in tables of their own).
+        checkpoint_rule: last, mean_last_<k> (the letter stands for 3) or best_on_dev.
+        dev_benchmark: the benchmark that best_on_dev chooses by; evaluated like the other.
+        paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
+        reference: file of published numbers, relative to the repository.
+        notes: shown under the table.
+    """
+
+    name: str
+    title: str = ""
+    question: str = ""
+    design: str = "arms"
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
+    base: list[str] = field(default_factory=list)
+    patches: list[str] = field(default_factory=list)
+    orders: int = 8
+    arms: list[dict[str, Any]] = field(default_factory=list)
+    grid: list[str] = field(default_factory=list)
+    search: dict[str, Any] | None = None
+    match: str = "steps"
+    match_reference: str | None = None
+    match_budget: float | None = None
+    overrides: list[str] = field(default_factory=list)
+    benchmark: str = "arithmetic_heldout"
+    metric: str = "avg"
+    checkpoint_rule: str = "last"
+    dev_benchmark: str | None = None
+    paired: bool = True
+    reference: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        require("experiment.design", self.design, DESIGNS)
+        require("experiment.metric", self.metric, ("avg",))
+        if _CHECKPOINT_RULE.fullmatch(self.checkpoint_rule) is None:
+            raise ConfigError(
+                f"experiment.checkpoint_rule={self.checkpoint_rule!r}; choose last, mean_last_<k> or best_on_dev"
+            )
+        if (self.checkpoint_rule == "best_on_dev") != (self.dev_benchmark is not None):
+            raise ConfigError(
+                "experiment.checkpoint_rule=best_on_dev and experiment.dev_benchmark go together"
+            )
+        require("experiment.match", self.match, MATCHES)
+        try:
+            layout.safe_name(self.name, "experiment.name")
+        except ValueError as error:
+            raise ConfigError(f"{error}: it names a folder") from error
+        if self.match == "steps" and self.match_budget is not None:
+            raise ConfigError(
+                f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds"
+            )
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise ConfigError(f"experiment.seeds={self.seeds} must be distinct and at least one")
+
+    def declared_arms(self) -> list[Arm]:
+        """The arms, listed, or expanded from a grid or from patches."""
+        if self.grid and not self.arms:
+            return grid_arms(self.grid, [*self.base, *self.overrides])
+        if not self.arms:
+            if self.search is not None:
+                raise ConfigError(
+                    f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
+                )
+            return design_arms(self.design, self.base, self.patches, self.orders)
+        arms, known = [], {f.name for f in dataclasses.fields(Arm)} - {"patches"}
+        for index, values in enumerate(self.arms):
+            _refuse_wrong_types(index, values)
+            unknown = [key for key in values if key not in known]
+            if unknown:
+                raise ConfigError(
+                    f"experiment.arms: unknown key {unknown[0]!r}{nearest(unknown[0], sorted(known))}"
+                )
+            patch = values.get("patch")
+            rest = {key: value for key, value in values.items() if key not in ("overrides", "seeds")}
+            arms.append(
+                Arm(
+                    **rest,
+                    overrides=tuple(values.get("overrides", ())),
+                    patches=(patch,) if patch else (),
+                    seeds=tuple(values.get("seeds", ())),
+                )
+            )
+        return arms
+
+
+def _refuse_wrong_types(index: int, values: Any) -> None:
+    """Raises `ConfigError` naming the arm and the key."""
+    where = f"experiment.arms[{index}]"
+    if not isinstance(values, dict) or not isinstance(values.get("name"), str) or not values["name"]:
+        raise ConfigError(f"{where} needs a name that is a text, and overrides; it is {values!r}")
+    seeds, overrides = values.get("seeds", []), values.get("overrides", [])
+    if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
+        raise ConfigError(f"{where} ({values['name']}): seeds={seeds!r} must be a list of whole numbers")
+    if not isinstance(overrides, list) or not all(isinstance(item, str) for item in overrides):
+        raise ConfigError(f"{where} ({values['name']}): overrides={overrides!r} must be a list of texts")
+    for key in ("label", "parent", "patch", "group"):
+        if not isinstance(values.get(key, ""), str | None):
+            raise ConfigError(f"{where} ({values['name']}): {key}={values[key]!r} must be a text")
+    published = values.get("published")
+    if published is not None and not (isinstance(published, dict) and "value" in published):
+        raise ConfigError(f"{where} ({values['name']}): published={published!r} needs value, unit and source")
+
+
+def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
+    """Every combination of the values, each compared with the point that equals the base configuration (else with the first).
+
+    Raises:
+        ConfigError: an override that cannot be expanded or composed.
+    """
+    jobs = expand(grid)
+    start = compose_run(base)
+    same = [job for job in jobs if not difference(start, compose_run([*base, *job]))]
+    origin = (same or jobs)[0]
+    names = {tuple(job): "_".join(_point(item) for item in job) for job in jobs}
+    return [
+        Arm(
+            names[tuple(job)],
+            (*base, *job),
+            label=", ".join(_point(item).replace("_", " ").replace("=", " ") for item in job),
+            parent=None if job == origin else names[tuple(origin)],
+        )
+        for job in jobs
+    ]
+
+
+def _point(override: str) -> str:
+    """`optimizer.learning_rate=1e-4` as `learning_rate=1e-4`."""
+    key, _, value = override.lstrip("+").partition("=")
+    return f"{re.split('[./]', key)[-1]}={value}"

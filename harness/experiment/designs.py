@@ -1,0 +1,172 @@
+"""How a ladder becomes arms: cumulative, leave-one-out, one-factor, factorial, random orders.
+
+A *patch* is one YAML under `conf/patch` that changes a few keys; a *rung* is the previous rung plus exactly one patch. Designs are
+expanded from a base and a list of patches; two patches that write the same key are refused, since in Hydra the last one would silently
+win and the order would decide the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError, require
+from harness.configuration.identity import difference
+
+DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial", "shapley")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One configuration of an experiment: overrides on the base configuration, and how it relates to the others.
+
+    `seeds` are training seeds of its own, where it must not share those of the experiment (an A/A comparison).
+    """
+
+    name: str
+    overrides: tuple[str, ...]
+    label: str = ""
+    parent: str | None = None
+    patch: str | None = None
+    patches: tuple[str, ...] = ()
+    published: Mapping[str, Any] | None = None
+    group: str | None = field(default=None)
+    seeds: tuple[int, ...] = ()
+
+
+def design_arms(
+    design: str, base: Sequence[str], patches: Sequence[str], orders: int = 8, seed: int = 0
+) -> list[Arm]:
+    """Expand a design into arms, base first.
+
+    Args:
+        design: cumulative (each patch on top of the ones before), leave_one_out (all patches, and all but each), one_factor
+            (base and each patch alone), factorial (all subsets), shapley (all prefixes of `orders` random orders).
+        base: overrides of the base arm.
+        patches: patch names in order.
+        orders: random orders for shapley.
+        seed: of the random orders.
+
+    Raises:
+        ConfigError: an unknown design, no patches, a factorial of more than eight patches, or conflicting patches.
+    """
+    require("experiment.design", design, DESIGNS)
+    if design == "arms":
+        choices = ", ".join(name for name in DESIGNS if name != "arms")
+        raise ConfigError(
+            f"experiment.design=arms needs experiment.arms; for experiment.patches choose one of: {choices}"
+        )
+    if not patches:
+        raise ConfigError(f"experiment.design={design} needs experiment.patches")
+    check_conflicts(base, patches)
+    subsets = {"cumulative": _cumulative, "one_factor": _one_factor, "leave_one_out": _leave_one_out}.get(
+        design
+    )
+    chosen = subsets(patches) if subsets else _unordered(design, patches, orders, seed)
+    return [
+        Arm(
+            name=arm_name(subset),
+            overrides=(*base, f"patch=[{','.join(subset)}]") if subset else tuple(base),
+            label=_label(design, subset, patches),
+            parent=parent,
+            patches=subset,
+            patch=subset[-1] if subset and design in ("cumulative", "one_factor") else None,
+        )
+        for subset, parent in {(): None, **chosen}.items()
+    ]
+
+
+_Subsets = dict[
+    tuple[str, ...], str | None
+]  # patches of an arm, in the declared order -> its parent arm's name
+
+
+def _cumulative(patches: Sequence[str]) -> _Subsets:
+    return {tuple(patches[:count]): arm_name(patches[: count - 1]) for count in range(1, len(patches) + 1)}
+
+
+def _one_factor(patches: Sequence[str]) -> _Subsets:
+    return {(patch,): arm_name(()) for patch in patches}
+
+
+def _leave_one_out(patches: Sequence[str]) -> _Subsets:
+    full = tuple(patches)
+    return {full: None} | {tuple(p for p in patches if p != left): arm_name(full) for left in patches}
+
+
+def _unordered(design: str, patches: Sequence[str], orders: int, seed: int) -> _Subsets:
+    """Factorial: all subsets. Shapley: every prefix of the random orders."""
+    if design == "factorial":
+        if len(patches) > 8:
+            raise ConfigError(
+                f"a factorial of {len(patches)} patches has {2 ** len(patches)} arms; use at most 8 patches"
+            )
+        sizes = range(1, len(patches) + 1)
+        return {subset: None for count in sizes for subset in itertools.combinations(patches, count)}
+    prefixes = [
+        set(order[:count])
+        for order in random_orders(patches, orders, seed)
+        for count in range(1, len(order) + 1)
+    ]
+    return {tuple(p for p in patches if p in prefix): None for prefix in prefixes}
+
+
+def random_orders(patches: Sequence[str], orders: int, seed: int) -> list[tuple[str, ...]]:
+    """Distinct random orders of the patches (all of them where there are no more than asked for), each followed by its reverse.
+
+    Pairing an order with its reverse (antithetic sampling) lowers the variance of Shapley estimates at no cost.
+    """
+    every = 1
+    for number in range(2, len(patches) + 1):
+        every *= number
+    if every <= orders:
+        return list(itertools.permutations(patches))
+    rng, chosen = random.Random(f"orders/{seed}"), dict[tuple[str, ...], None]()
+    while len(chosen) < orders:
+        order = tuple(rng.sample(list(patches), len(patches)))
+        chosen.setdefault(order)
+        chosen.setdefault(order[::-1])
+    return list(chosen)[:orders]
+
+
+def check_conflicts(base: Sequence[str], patches: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """Each patch's changes against the base; refuse patches that change nothing or write the same key.
+
+    Raises:
+        ConfigError: naming the patches, the key and the fix.
+    """
+    start = compose_run(base)
+    deltas = {patch: difference(start, compose_run([*base, f"patch=[{patch}]"])) for patch in patches}
+    for patch, delta in deltas.items():
+        if not delta:
+            raise ConfigError(
+                f"patch {patch!r} changes nothing on this base; take it out of experiment.patches"
+            )
+    for first, second in itertools.combinations(patches, 2):
+        shared = deltas[first].keys() & deltas[second].keys()
+        if shared:
+            raise ConfigError(
+                f"patches {first!r} and {second!r} both write {', '.join(sorted(shared))}; the order would decide: keep one of "
+                "them, or write the combination as a patch of its own"
+            )
+    return deltas
+
+
+def arm_name(patches: Sequence[str]) -> str:
+    """The name of the arm with these patches on the base."""
+    return "+".join(patches) if patches else "base"
+
+
+def _label(design: str, subset: Sequence[str], patches: Sequence[str]) -> str:
+    if not subset:
+        return "base"
+    if design == "cumulative":
+        return f"+ {subset[-1].replace('_', ' ')}"
+    if design == "leave_one_out":
+        left = [patch for patch in patches if patch not in subset]
+        return f"without {left[0].replace('_', ' ')}" if left else "all patches"
+    return " + ".join(patch.replace("_", " ") for patch in subset)

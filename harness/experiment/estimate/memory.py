@@ -1,0 +1,189 @@
+"""Bytes on one GPU: during an update of the built-in trainer, and during rollouts beside what training keeps there.
+
+Training (`harness.model.loading`): parameters, gradient sums and AdamW's two moments are float32 and sharded over all ranks (FSDP2, one
+rank included), as ZeRO stage 3 counts them (arXiv:1910.02054: 16 bytes a parameter in all); a layer is gathered in the product's
+precision just before it is used, the next one meanwhile, and embedding and output projection stay gathered from forward to backward.
+Activations are what autograd keeps of one micro-batch with attention that never writes its scores (arXiv:2205.05198 counts the same for
+another layer): per token and layer the two norms in float32 and their outputs, queries, keys, values, attention's output, and the four
+tensors of the gated feed-forward; with recomputation one hidden state a layer, and one layer whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.gpus import GIB, GPUS
+from harness.model.shapes import Shape
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+
+_SCORES_CHUNK = 2**23  # logits that `harness.model.token_scores` computes at once
+_NO_WEIGHTS = ("openai", "replay")  # engines that hold none on the trainer's GPUs
+
+
+@dataclass(frozen=True)
+class Plant:
+    """Where a run is trained: GPUs of a kind, ranks that shard the model, replicas of the engine.
+
+    Attributes:
+        gpu: name in `GPUS`.
+        gpus: of all nodes.
+        ranks: over which the model is sharded.
+        engine_gpus: GPUs that hold one copy of the model for rollouts together.
+        share: of each GPU that is this run's (`runtime.runs_per_gpu`).
+        memory: bytes of one GPU.
+        usable: bytes of it that tensors of this run can fill.
+    """
+
+    gpu: str
+    gpus: int
+    ranks: int
+    engine_gpus: int
+    share: float
+    memory: float
+    usable: float
+
+    @property
+    def replicas(self) -> int:
+        """Engines that generate side by side."""
+        return max(1, self.gpus // self.engine_gpus)
+
+
+def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
+    """What the configuration gives a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
+    runtime, assumed = config.runtime, config.runtime.assumed
+    gpus = runtime.gpus_per_run * runtime.nodes
+    ranks = (runtime.ranks or runtime.gpus_per_run) * runtime.nodes
+    memory_gib = GPUS[assumed.gpu].memory_gib if memory_gib is None else memory_gib
+    memory, share = memory_gib * GIB, 1 / runtime.runs_per_gpu
+    return Plant(
+        gpu=assumed.gpu,
+        gpus=gpus,
+        ranks=ranks,
+        engine_gpus=min(gpus, _engine_gpus(config)),
+        share=share,
+        memory=memory,
+        usable=memory * share * assumed.usable_memory,
+    )
+
+
+def _engine_gpus(config: RunConfig) -> int:
+    """GPUs of one engine; the built-in trainer has one engine a rank."""
+    if config.backend.kind == "verl":
+        return int(config.runtime.verl.tensor_parallel)
+    return int(getattr(config.engine, "tensor_parallel", 1))
+
+
+def memory_share(config: RunConfig) -> float | None:
+    """The share of a GPU that vLLM (or verl's sampler) is told to take; None for engines that take what is left."""
+    if config.backend.kind == "verl":
+        return float(config.runtime.verl.gpu_memory_utilization)
+    return float(config.engine.gpu_memory_utilization) if config.engine.kind == "vllm" else None
+
+
+def trainable(shape: Shape, rank: int) -> int:
+    """Parameters that have gradients and moments: all, or the adapters (counted as on every matrix)."""
+    return shape.adapter_parameters(rank) if rank else shape.parameters
+
+
+def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, float]:
+    """Bytes on one GPU in the middle of an update, by what they hold."""
+    width = 2 if config.model.precision == "bfloat16" else 4
+    rank, size = config.model.lora.rank, shape.parameters
+    trained = trainable(shape, rank)
+    weights = 4 * (size + (trained if rank else 0)) / ranks
+    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
+    split = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
+    tokens = -(-max(config.runtime.micro_batch_tokens, longest) // split)
+    largest = max(2 * shape.layer_parameters, shape.ends)
+    parts = {
+        "weights": weights,
+        "gradients": 4 * trained / ranks,
+        "moments": 8 * trained / ranks,
+        "gathered": width * (shape.ends + 2 * shape.layer_parameters)
+        + (0 if rank else (width + 4) * largest),  # and the gradients that wait for their reduction
+        "activations": activation_bytes(shape, tokens, width, config.runtime.gradient_checkpointing),
+        "logits": logit_bytes(shape, tokens, width, config.runtime.gradient_checkpointing),
+    }
+    if config.algorithm.kl.coefficient:
+        parts["reference"] = width * size / ranks
+    return parts
+
+
+def awake_engine(config: RunConfig, plant: Plant) -> float:
+    """Bytes that vLLM keeps during updates: none, unless it is told never to sleep."""
+    if config.backend.kind == "verl" or config.engine.kind != "vllm" or config.engine.sleep_level:
+        return 0.0
+    return float(config.engine.gpu_memory_utilization * plant.memory)
+
+
+def activation_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> float:
+    """What autograd keeps of a packed micro-batch; `width` bytes an element."""
+    normed = 2 * shape.hidden + (shape.query + shape.key_value if shape.normed_queries else 0)
+    norms = (4 + 2 * width) * normed
+    attention = width * 2 * (shape.query + shape.key_value)
+    layer = norms + attention + width * 4 * shape.intermediate
+    if recompute:
+        return float(tokens * (shape.layers * width * shape.hidden + layer))
+    return float(tokens * shape.layers * layer)
+
+
+def logit_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> float:
+    """The scores' largest tensors: chunks in float32, and all logits once, or where they are recomputed the projection's gradient."""
+    chunks = (2 * 4 + width) * min(_SCORES_CHUNK, tokens * shape.vocabulary)
+    return chunks + width * (shape.embedding if recompute else tokens * shape.vocabulary)
+
+
+def resident(config: RunConfig, parts: Mapping[str, float]) -> float:
+    """Bytes that training keeps on a GPU between updates: none where verl moves them to the host."""
+    if config.backend.kind == "verl" and config.runtime.verl.offload:
+        return 0.0
+    return sum(parts.get(name, 0.0) for name in ("weights", "gradients", "moments", "reference"))
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Bytes on one GPU during rollouts: what training keeps, the engine's weights, its keys and values.
+
+    Attributes:
+        responses: that fit at once into one engine's cache, at mean length.
+        fits: everything fits, and the cache holds one of the longest responses.
+    """
+
+    resident: float
+    engine: float
+    cache: float
+    responses: float
+    fits: bool
+
+
+def rollout_memory(config: RunConfig, shape: Shape, plant: Plant, kept: float) -> Rollout:
+    """Beside `kept` bytes of training. Precision of the engine and its cache is the trainer's."""
+    width = 2 if config.model.precision == "bfloat16" else 4
+    elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS
+    engine = 0.0 if elsewhere else width * shape.parameters / plant.engine_gpus
+    cache, share = plant.usable - kept - engine, memory_share(config)
+    if share is not None:
+        cache = getattr(config.engine, "kv_cache_memory_gib", 0.0) * GIB or share * plant.memory - engine
+    prompt, cap = config.runtime.assumed.prompt_tokens, config.sampling.max_response_tokens
+
+    def a_response(tokens: float) -> float:
+        return shape.cache_bytes(prompt + tokens) * width / 2 / plant.engine_gpus
+
+    return Rollout(
+        resident=kept,
+        engine=engine,
+        cache=cache,
+        responses=max(0.0, cache) / a_response(mean_response(config)),
+        fits=cache >= a_response(cap) and kept + engine + cache <= plant.usable,
+    )
+
+
+def mean_response(config: RunConfig) -> float:
+    """The assumed mean response, within the cap."""
+    cap = config.sampling.max_response_tokens
+    assumed = config.runtime.assumed.response_tokens
+    return float(min(cap, cap / 4 if assumed is None else assumed))

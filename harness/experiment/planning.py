@@ -1,0 +1,274 @@
+"""From a declared experiment to the runs it needs: arms × seeds, each a value with an identity."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from harness.configuration.compose import compose_run, compose_values, expand
+from harness.configuration.error import ConfigError, require
+from harness.configuration.identity import arm_id, content_hash, difference, run_id
+from harness.configuration.loader import load_dataclass
+from harness.configuration.registry import nearest
+from harness.configuration.schema import RunConfig, dump
+from harness.experiment.cost import cost_class
+from harness.experiment.declaration import Experiment
+from harness.experiment.designs import Arm
+from harness.experiment.equal_budget import spent, with_budget
+from harness.store import ResultStore
+
+PLAN_VERSION = 1
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: its configuration and ids; labels (experiment, arm, steps) never enter the id."""
+
+    config: RunConfig
+    run_id: str
+    arm_id: str
+    labels: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: RunConfig, labels: Mapping[str, str]) -> RunSpec:
+        """The spec of a configuration; a run that ends by a budget tells no number of steps."""
+        training = config.training
+        budget = training.generated_tokens is not None or training.seconds is not None
+        steps = {} if budget else {"steps": str(training.steps)}
+        known = {"cost_class": cost_class(config), **steps}
+        return cls(config, run_id(config), arm_id(config), {**labels, **known})
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.config.seed
+
+    @property
+    def config_yaml(self) -> str:
+        """The resolved configuration as stored with the run."""
+        return str(yaml.dump(dump(self.config), Dumper=_Dumper, sort_keys=False))
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """An arm with its composed configuration (at the first seed), its runs by seed, and why it has none if it is refused."""
+
+    arm: Arm
+    config: RunConfig
+    runs: Mapping[int, RunSpec]
+    refused: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything an experiment needs, before anything runs.
+
+    `waits_for` names the arm whose spending has to be known before the runs of the others can be (`match=tokens|seconds`).
+    """
+
+    experiment: Experiment
+    arms: Sequence[PlannedArm]
+    command: str
+    waits_for: str | None = None
+
+    @property
+    def seeds(self) -> list[int]:
+        """The experiment's seeds, then those that single arms have of their own."""
+        return list(
+            dict.fromkeys([*self.experiment.seeds, *(s for planned in self.arms for s in planned.runs)])
+        )
+
+    @property
+    def specs(self) -> list[RunSpec]:
+        """Every run once, seed by seed, so that early results cover all arms."""
+        seeds = self.seeds
+        ordered = [planned.runs[seed] for seed in seeds for planned in self.arms if seed in planned.runs]
+        return list({spec.run_id: spec for spec in ordered}.values())
+
+    def record(self) -> dict[str, Any]:
+        """The plan as stored in `results/experiments/<name>/plan.json`, what the analysis reads."""
+        by_name = {planned.arm.name: planned for planned in self.arms}
+        first = self.arms[0].config
+        return {
+            "schema_version": PLAN_VERSION,
+            **{
+                k: v
+                for k, v in dataclasses.asdict(self.experiment).items()
+                if k not in ("arms", "base", "orders", "grid", "search")
+            },
+            "seeds": self.seeds,
+            "primary_cap": first.sampling.max_response_tokens,
+            "caps": sorted(set(first.evaluation.caps)),
+            "arms": [_arm_record(planned, by_name) for planned in self.arms],
+            "command": self.command,
+        }
+
+
+def _arm_record(planned: PlannedArm, by_name: Mapping[str, PlannedArm]) -> dict[str, Any]:
+    arm = planned.arm
+    changes = difference(by_name[arm.parent].config, planned.config) if arm.parent else {}
+    changes.pop("seed", None)
+    return {
+        "name": arm.name,
+        "label": arm.label or arm.name,
+        "parent": arm.parent,
+        "patch": arm.patch,
+        "patches": list(arm.patches),
+        "arm_id": arm_id(planned.config),
+        "runs": {str(seed): run.run_id for seed, run in planned.runs.items()},
+        "published": dict(arm.published) if arm.published else None,
+        "changes": {key: list(pair) for key, pair in changes.items()},
+        "group": arm.group,
+        "overrides": list(arm.overrides),
+        "refused": list(planned.refused),
+    }
+
+
+def plan_experiment(overrides: Sequence[str]) -> Plan:
+    """Plan `experiment=NAME` with further overrides (those on `experiment.*` change the declaration, the rest every arm).
+
+    Raises:
+        ConfigError: an unknown experiment, arm key, patch or configuration key.
+    """
+    experiment = declared_experiment(overrides)
+    refuse_seed(overrides, "'experiment.seeds=[0,1]'")
+    common = common_overrides(overrides)
+    composed = [
+        (arm, compose_run([*arm.overrides, *experiment.overrides, *common]))
+        for arm in experiment.declared_arms()
+    ]
+    _refuse_unknown_parents([arm for arm, _ in composed])
+    planned, waits_for = _match_budgets(experiment, composed)
+    _refuse_unknown_benchmark(experiment, composed)
+    return Plan(experiment, planned, shlex.join(["harness", "run", *_recorded(overrides)]), waits_for)
+
+
+def declared_experiment(overrides: Sequence[str]) -> Experiment:
+    """The declaration that `experiment=NAME` and overrides on `experiment.*` make. `match=tokens` stands for `experiment.match=tokens`.
+
+    Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
+    """
+    spelled = [_spelled_out(item) for item in overrides]
+    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith("experiment")])
+    declared = declared["experiment"]
+    return load_dataclass(Experiment, declared, "experiment")
+
+
+def common_overrides(overrides: Sequence[str]) -> list[str]:
+    """The overrides that apply to every arm: all but those on the declaration."""
+    return [item for item in overrides if not _spelled_out(item).lstrip("+~").startswith("experiment")]
+
+
+def _recorded(overrides: Sequence[str]) -> list[str]:
+    """The overrides as recorded: without `runtime.*`, which changes no number and may hold this machine's paths."""
+    return [item for item in overrides if not item.lstrip("+").startswith("runtime.")]
+
+
+def _refuse_unknown_benchmark(experiment: Experiment, composed: Sequence[tuple[Arm, RunConfig]]) -> None:
+    for arm, config in composed:
+        known = sorted(config.evaluation.benchmarks)
+        for key in ("benchmark", "dev_benchmark"):
+            name = getattr(experiment, key)
+            if known and name is not None and name not in known:
+                raise ConfigError(
+                    f"experiment.{key}={name!r} is not evaluated by arm {arm.name!r}{nearest(name, known)}"
+                )
+
+
+def refuse_seed(overrides: Sequence[str], instead: str) -> None:
+    """Raises `ConfigError` for `seed=`, which each run gets from its experiment."""
+    given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
+    if given:
+        raise ConfigError(f"{given[0]} would be overridden: the seeds of an experiment are {instead}")
+
+
+def _spelled_out(item: str) -> str:
+    if item.startswith("match="):
+        return f"++experiment.{item}"
+    # A documented field may be missing from the experiment's file: adding it is what the user means; typos are caught afterwards.
+    return f"++{item}" if item.startswith("experiment.") else item
+
+
+def _match_budgets(
+    experiment: Experiment, composed: Sequence[tuple[Arm, RunConfig]]
+) -> tuple[list[PlannedArm], str | None]:
+    """The arms with their runs; with a matched budget that is not known yet, only the reference arm has runs."""
+
+    def planned(arm: Arm, config: RunConfig) -> PlannedArm:
+        labels = {"experiment": experiment.name, "arm": arm.name}
+        seeds = arm.seeds or experiment.seeds
+        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
+        return PlannedArm(arm, config, runs)
+
+    match, budget = experiment.match, experiment.match_budget
+    if match == "steps":
+        return [planned(arm, config) for arm, config in composed], None
+    if budget is not None:
+        return [planned(arm, with_budget(config, match, budget)) for arm, config in composed], None
+    names = [arm.name for arm, _ in composed]
+    name = experiment.match_reference or names[0]
+    require("experiment.match_reference", name, names)
+    reference = planned(*composed[names.index(name)])
+    store = ResultStore(reference.config.runtime.results)
+    budget = spent(store, [spec.run_id for spec in reference.runs.values()], match)
+    arms = []
+    for arm, config in composed:
+        if arm.name == name:
+            arms.append(reference)
+        elif budget is None:
+            arms.append(PlannedArm(arm, config, {}))
+        else:
+            arms.append(planned(arm, with_budget(config, match, budget)))
+    return arms, name if budget is None else None
+
+
+def plan_multirun(overrides: Sequence[str]) -> Plan:
+    """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm."""
+    arms: dict[str, PlannedArm] = {}
+    composed: dict[tuple[str, ...], RunConfig] = {}
+    jobs = expand(overrides)
+    if not jobs:
+        raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
+    for job in jobs:
+        seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
+        rest = tuple(item for item in job if not (seeds and item.startswith("seed=")))
+        if rest not in composed:
+            composed[rest] = compose_run(rest)
+        config = dataclasses.replace(composed[rest], seed=seeds[-1]) if seeds else composed[rest]
+        name = arm_label(job, overrides)
+        spec = RunSpec.of(config, {"experiment": "multirun", "arm": name})
+        planned = arms.setdefault(spec.arm_id, PlannedArm(Arm(name, tuple(job)), config, {}))
+        assert isinstance(planned.runs, dict)
+        planned.runs[spec.seed] = spec
+    all_seeds = sorted({seed for planned in arms.values() for seed in planned.runs})
+    first = next(iter(arms.values())).config
+    experiment = Experiment(
+        name=f"multirun_{content_hash(sorted(arms), all_seeds)[:8]}",
+        title=" ".join(_recorded(overrides)),
+        seeds=all_seeds,
+        benchmark=next(iter(first.evaluation.benchmarks), ""),
+    )
+    return Plan(experiment, list(arms.values()), shlex.join(["harness", "run", "-m", *_recorded(overrides)]))
+
+
+def arm_label(job: Sequence[str], overrides: Sequence[str]) -> str:
+    """What distinguishes a job's arm: the values of the swept overrides, without the seed."""
+    parts = [item for item in job if item not in overrides and not item.startswith("seed=")]
+    return ",".join(part.removeprefix("rung=") for part in parts) or "base"
+
+
+def _refuse_unknown_parents(arms: Sequence[Arm]) -> None:
+    names = [arm.name for arm in arms]
+    for arm in arms:
+        if names.count(arm.name) > 1:
+            raise ConfigError(f"experiment.arms: two arms are called {arm.name!r}; names must be distinct")
+        if arm.parent is not None and arm.parent not in names:
+            raise ConfigError(
+                f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{nearest(arm.parent, names)}"
+            )

@@ -1,0 +1,52 @@
+"""Why an arm cannot be run as it is written: what its backend cannot express, and what its machine cannot hold."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RunConfig
+from harness.experiment.estimate.fit import misfits
+from harness.experiment.planning import Plan, PlannedArm
+from harness.store import ResultStore
+
+
+def refusals(config: RunConfig) -> list[str]:
+    """Each reason with the key to change; empty where the run can be launched."""
+    return [*implementation("harness.backends", config.backend).check(config), *misfits(config)]
+
+
+def refuse(plan: Plan) -> Plan:
+    """The plan without what cannot be launched: a refused arm keeps only runs that are finished, and its reasons.
+
+    Raises:
+        ConfigError: nothing is left (names all arms and the reasons of the first), or the arm that others wait for is refused.
+    """
+    store = ResultStore(plan.arms[0].config.runtime.results)
+    arms = [_refused(planned, store) for planned in plan.arms]
+    needed = [planned for planned in arms if plan.waits_for in (None, planned.arm.name)]
+    if any(planned.runs for planned in needed):
+        return dataclasses.replace(plan, arms=arms)
+    first, *others = needed
+    also = ", ".join(planned.arm.name for planned in others)
+    more = f" (also refused: {also}; `harness plan` says why)" if also else ""
+    raise ConfigError(f"{first.arm.name} cannot be run: {'; '.join(first.refused)}{more}")
+
+
+def _refused(planned: PlannedArm, store: ResultStore) -> PlannedArm:
+    reasons = refusals(planned.config)
+    if not reasons:
+        return planned
+    runs = {seed: spec for seed, spec in planned.runs.items() if store.run(spec.run_id).status == "finished"}
+    return dataclasses.replace(planned, runs=runs, refused=reasons)
+
+
+def refusal_lines(refused: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each reason once, with the arms that it keeps from being run."""
+    arms: dict[str, list[str]] = {}
+    for name, reasons in refused.items():
+        for reason in reasons:
+            arms.setdefault(reason, []).append(name)
+    return [f"refused {', '.join(names)}: {reason}" for reason, names in arms.items()]

@@ -1,0 +1,130 @@
+"""How far seeds lie apart in the store, which decides what an experiment can resolve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.evaluation.power import minimum_detectable_difference, seeds_needed
+from harness.experiment.planning import Plan, PlannedArm
+from harness.store import ResultStore
+
+DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
+_COLUMNS = ("max_response_tokens", "correct")
+_OTHER_RUNS = 100  # read at most from other experiments
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Standard deviation of one seed's difference between two arms, as a fraction of 1, and where it was seen.
+
+    Where arms do not share seeds it is that of one arm's scores instead, as `harness.evaluation.power` wants it.
+    """
+
+    sd: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Power:
+    """What a design resolves with 80 % power at the 5 % level; `seeds_for` maps a difference to the seeds it needs."""
+
+    spread: Spread
+    seeds: int
+    resolvable: float
+    seeds_for: Mapping[float, int | None]
+
+
+def plan_power(plan: Plan, store: ResultStore) -> Power | None:
+    """Power of the planned comparisons; None where no arm has two finished seeds to tell the spread."""
+    spread = seed_spread(plan, store)
+    if spread is None:
+        return None
+    seeds, paired = len(plan.experiment.seeds), plan.experiment.paired
+    return Power(
+        spread,
+        seeds,
+        minimum_detectable_difference(spread.sd, seeds, paired=paired),
+        {size: seeds_needed(size, spread.sd, paired=paired) for size in DIFFERENCES},
+    )
+
+
+def evaluation_noise(plan: Plan) -> float:
+    """Standard deviation of one score from sampling alone at accuracy one half: its problems times its samples are all it has."""
+    config = plan.arms[0].config
+    benchmark = config.evaluation.benchmarks.get(plan.experiment.benchmark)
+    problems = getattr(benchmark, "problems", None)
+    if not isinstance(problems, int) or problems < 1:
+        return math.nan
+    return 0.5 / math.sqrt(problems * config.evaluation.samples_per_problem)
+
+
+def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
+    """Pooled spread: of paired differences in this experiment, else of its arms' scores, else of other arms on this benchmark."""
+    scores = {planned.arm.name: _arm_scores(plan, store, planned) for planned in plan.arms}
+    differences = []
+    for planned in plan.arms:
+        ours, theirs = scores[planned.arm.name], scores.get(planned.arm.parent or "", {})
+        differences.append([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+    paired = plan.experiment.paired
+    both = math.sqrt(2) if paired else 1.0  # a difference of two arms' scores, or one arm's scores
+    sd, count = _pooled(differences) if paired else (math.nan, 0)
+    if count:
+        return Spread(
+            sd, f"paired differences of {count} comparison{'s' if count > 1 else ''} of this experiment"
+        )
+    sd, count = _pooled(list(values.values()) for values in scores.values())
+    if count:
+        return Spread(
+            both * sd, f"{count} arm{'s' if count > 1 else ''} of this experiment, taken as unpaired"
+        )
+    sd, count = _pooled(_other_arms(plan, store))
+    if count:
+        return Spread(
+            both * sd,
+            f"{count} other arm{'s' if count > 1 else ''} on this benchmark, taken as unpaired",
+        )
+    return None
+
+
+def _arm_scores(plan: Plan, store: ResultStore, planned: PlannedArm) -> dict[int, float]:
+    cap = planned.config.sampling.max_response_tokens
+    found = {
+        seed: score(store, spec.run_id, plan.experiment.benchmark, cap)
+        for seed, spec in planned.runs.items()
+        if store.run(spec.run_id).status == "finished"
+    }
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int | None = None) -> float | None:
+    """avg@n of a run's evaluation at `step` (None: the last) and a response cap; None where it has none."""
+    steps = store.run(run_id).sample_steps(benchmark) if benchmark else []
+    if not steps or (step is not None and step not in steps):
+        return None
+    samples = store.run(run_id).samples(benchmark, steps[-1] if step is None else step, columns=_COLUMNS)
+    at_cap = samples[samples["max_response_tokens"] == cap]
+    return float(at_cap["correct"].mean()) if len(at_cap) else None
+
+
+def _other_arms(plan: Plan, store: ResultStore) -> list[list[float]]:
+    cap = plan.arms[0].config.sampling.max_response_tokens
+    frame = store.manifests()
+    arms: dict[str, list[float]] = {}
+    for row in frame[frame["status"] == "finished"].tail(_OTHER_RUNS).to_dict("records"):
+        value = score(store, row["run_id"], plan.experiment.benchmark, cap)
+        if value is not None:
+            arms.setdefault(row["arm_id"], []).append(value)
+    return list(arms.values())
+
+
+def _pooled(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
+    """Root of the pooled variance within groups of two or more values, and the number of such groups."""
+    filled = [np.asarray(group, dtype=np.float64) for group in groups if len(group) >= 2]
+    if not filled:
+        return math.nan, 0
+    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in filled)
+    return math.sqrt(squares / sum(len(group) - 1 for group in filled)), len(filled)

@@ -1,0 +1,1 @@
+"""What is asked of a policy: problems, the benchmarks that hold them, and the hygiene of their data. Imports verify and configuration."""

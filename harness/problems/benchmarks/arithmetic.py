@@ -1,0 +1,136 @@
+r"""Chained last-digit arithmetic: the testbed's task, small enough for a policy of 154 thousand parameters on one core.
+
+A prompt is a chain such as `7+8*3-2:`, worked left to right with every value modulo 10, padded on the right with an ordinary
+character to a fixed width. The answer is `\boxed{d}`. Difficulty is the number of operations (1 to 6). Problems are split into train
+and held-out by a hash of the chain, so no chain is in both. `harness.testbed.demonstrator` writes the solutions a policy is warmed up on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+
+from harness.configuration.error import ConfigError, require, require_range
+from harness.problems.problem import Benchmark, Problem
+
+MODULUS = 10
+OPERATORS = "+-*"
+PAD = "_"
+VERSION = 1
+_HELD_OUT_SHARE = 5  # one chain in five is held out
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A start digit and its operations, each (operator, operand 2..9)."""
+
+    start: int
+    operations: tuple[tuple[str, int], ...]
+
+    @property
+    def text(self) -> str:
+        """The chain as written, without padding: `7+8*3:`."""
+        return f"{self.start}{''.join(f'{op}{operand}' for op, operand in self.operations)}:"
+
+    @property
+    def answer(self) -> int:
+        """The last digit, left to right modulo 10."""
+        value = self.start
+        for operator, operand in self.operations:
+            value = apply(value, operator, operand)
+        return value
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the hash of the chain puts it into the held-out split."""
+        digest = hashlib.blake2b(self.text.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") % _HELD_OUT_SHARE == 0
+
+
+@dataclass
+class Config:
+    """The task family and one split of it.
+
+    Attributes:
+        split: train or heldout.
+        problems: how many distinct problems.
+        min_operations: shortest chain.
+        max_operations: longest chain; also fixes the prompt width.
+        seed: which problems are drawn (a property of the task, not of a run).
+    """
+
+    kind: str = "arithmetic"
+    split: str = "train"
+    problems: int = 2000
+    min_operations: int = 1
+    max_operations: int = 6
+    seed: int = 4242
+
+    def __post_init__(self) -> None:
+        require("split", self.split, ("train", "heldout"))
+        require_range("problems", self.problems, 1)
+        require_range("min_operations", self.min_operations, 1, self.max_operations)
+
+
+def apply(value: int, operator: str, operand: int) -> int:
+    """One step modulo 10."""
+    result = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
+    return result % MODULUS
+
+
+def prompt_width(max_operations: int) -> int:
+    """Characters of a padded prompt: start, two characters an operation, the colon."""
+    return 2 + 2 * max_operations
+
+
+def prompt_text(chain: Chain, max_operations: int) -> str:
+    """The padded prompt; every prompt of a task has the same width, so all responses start at the same position."""
+    return chain.text.ljust(prompt_width(max_operations), PAD)
+
+
+def draw(rng: random.Random, operations: int) -> Chain:
+    """A uniform start digit and operations (a third multiplications, operands 2 to 9)."""
+    chain = []
+    for _ in range(operations):
+        operator = "*" if rng.random() < 1 / 3 else rng.choice("+-")
+        chain.append((operator, rng.randint(2, 9)))
+    return Chain(rng.randrange(MODULUS), tuple(chain))
+
+
+def draw_of_split(rng: random.Random, min_operations: int, max_operations: int, held_out: bool) -> Chain:
+    """A chain of the given split, its length uniform."""
+    operations = rng.randint(min_operations, max_operations)
+    while True:
+        chain = draw(rng, operations)
+        if chain.held_out == held_out:
+            return chain
+
+
+def load(config: Config) -> Benchmark:
+    """Distinct problems of one split, ids `<split>/<index>`.
+
+    Raises:
+        ConfigError: more problems were asked for than the split holds.
+    """
+    rng = random.Random(f"{config.seed}/{config.split}")
+    held_out = config.split == "heldout"
+    chains: dict[Chain, None] = {}
+    misses = 0
+    while len(chains) < config.problems:
+        chain = draw_of_split(rng, config.min_operations, config.max_operations, held_out)
+        misses = misses + 1 if chain in chains else 0
+        if misses > 100_000:
+            raise ConfigError(
+                f"the {config.split} split of arithmetic chains with {config.min_operations} to {config.max_operations} operations "
+                f"has no {config.problems} distinct problems; lower `problems` (found {len(chains)})"
+            )
+        chains.setdefault(chain)
+    return Benchmark(
+        name=f"arithmetic_{config.split}",
+        version=VERSION,
+        problems=[
+            Problem(f"{config.split}/{i}", prompt_text(chain, config.max_operations), str(chain.answer))
+            for i, chain in enumerate(chains)
+        ],
+    )

@@ -1,0 +1,128 @@
+r"""Problems from a dataset: a pinned revision on the Hugging Face Hub, or a local JSONL file (`path=`: id, problem, answer).
+
+The benchmarks and training sets under `conf/benchmark/` and `conf/task/` are this module with other settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.configuration.error import ConfigError, require_range
+from harness.problems.benchmarks._templates import template
+from harness.problems.duplicates import DuplicateReport, deduplicate
+from harness.problems.problem import Benchmark, Problem
+from harness.problems.records import Record, at, read_hub, read_jsonl
+
+
+@dataclass
+class Fields:
+    """Where a row of the Hub's dataset keeps what we need; dotted paths.
+
+    Attributes:
+        problem: the statement.
+        answer: the gold; of a list of several the parts are joined by commas.
+        problem_after: the statement begins after the first occurrence of this text, if it occurs.
+        problem_before: the statement ends before the last occurrence of this text, if it occurs.
+        answer_after: the gold begins after the last occurrence of this text, which must occur.
+    """
+
+    problem: str = "problem"
+    answer: str = "answer"
+    problem_after: str = ""
+    problem_before: str = ""
+    answer_after: str = ""
+
+
+@dataclass
+class Config:
+    """One split of one dataset.
+
+    Attributes:
+        name: the benchmark's name; ids are `<name>/<row>`.
+        version: raised whenever prompts or golds change.
+        source: dataset id on the Hub.
+        subset: its configuration, if it has several.
+        split: its split.
+        revision: the commit that is read, 40 hexadecimal digits.
+        fields: where its rows keep problem and answer.
+        path: a local JSONL file that is read instead of the Hub.
+        template: name of a prompt template, or a text with `{problem}` (after `chat:`: a user turn).
+        deduplicate: keep one copy of each prompt and no prompt with conflicting answers.
+        limit: the first so many problems only; null: all.
+    """
+
+    kind: str = "dataset"
+    name: str = ""
+    version: int = 1
+    source: str = ""
+    subset: str | None = None
+    split: str = "test"
+    revision: str | None = None
+    fields: Fields = field(default_factory=Fields)
+    path: str | None = None
+    template: str = "boxed"
+    deduplicate: bool = False
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        require_range(f"{self.name or 'dataset'}.version", self.version, 1)
+        if self.limit is not None:
+            require_range(f"{self.name or 'dataset'}.limit", self.limit, 1)
+        template(self.template)
+
+
+def load(config: Config) -> Benchmark:
+    """See the family's contract.
+
+    Raises:
+        ConfigError: the data is missing, not pinned, malformed or empty.
+    """
+    records, _ = load_records(config)
+    make = template(config.template)
+    return Benchmark(
+        name=config.name or Path(config.path or config.source).stem,
+        version=config.version,
+        problems=[Problem(record.id, make(record.problem), record.answer) for record in records],
+        chat=make.chat,
+    )
+
+
+def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
+    """The records that become problems, and what is repeated in the source."""
+    rows = read_jsonl(Path(config.path)) if config.path else _hub_records(config)
+    if not config.deduplicate:
+        rows = list(rows)
+    kept, report = deduplicate(rows)
+    if not report.rows:
+        raise ConfigError(f"{config.path or config.source} holds no problems")
+    records = kept if config.deduplicate else list(rows)
+    return records[: config.limit], report
+
+
+def _hub_records(config: Config) -> Iterator[Record]:
+    if not config.source:
+        raise ConfigError("a dataset needs source= (an id on the Hub) or path= (a local JSONL file)")
+    rows = read_hub(config.source, config.subset, config.split, config.revision)
+    for number, row in enumerate(rows):
+        yield Record(f"{config.name}/{number}", _problem(row, config.fields), _answer(row, config.fields))
+
+
+def _problem(row: dict[str, object], fields: Fields) -> str:
+    text = str(at(row, fields.problem))
+    if fields.problem_after and fields.problem_after in text:
+        text = text.partition(fields.problem_after)[2]
+    if fields.problem_before and fields.problem_before in text:
+        text = text.rpartition(fields.problem_before)[0]
+    return text.strip()
+
+
+def _answer(row: dict[str, object], fields: Fields) -> str:
+    value = at(row, fields.answer)
+    text = ", ".join(str(part) for part in value) if isinstance(value, list) else str(value)
+    if not fields.answer_after:
+        return text.strip()
+    if fields.answer_after not in text:
+        raise ConfigError(f"an answer has no {fields.answer_after!r}: {text[:80]!r}")
+    return text.rpartition(fields.answer_after)[2].strip()

@@ -1,0 +1,37 @@
+"""What a benchmark is to the rest of the harness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.configuration.registry import implementation
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem: a stable id, the prompt text as the policy sees it, the gold answer as the verifier reads it."""
+
+    id: str
+    prompt: str
+    gold: str
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Named problems; `version` changes whenever prompts or golds do. `chat`: prompts are user turns of a chat template."""
+
+    name: str
+    version: int
+    problems: Sequence[Problem]
+    chat: bool = False
+
+
+def load_benchmark(config: Any) -> Benchmark:
+    """Load the benchmark of a member's configuration.
+
+    Raises:
+        ConfigError: its data is missing or malformed; the message names the file and the fix.
+    """
+    return implementation("harness.problems.benchmarks", config).load(config)

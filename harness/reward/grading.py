@@ -1,0 +1,59 @@
+"""Grading responses during training and evaluation: the verifier's verdicts as tensors and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from harness.configuration.schema import RuntimeConfig, VerifierSection
+
+if TYPE_CHECKING:
+    from harness.verify import Verdict
+
+
+@dataclass
+class Grades:
+    """Verdicts of R responses and what training needs of them."""
+
+    verdicts: list[Verdict]
+
+    @property
+    def correct_R(self) -> torch.Tensor:
+        """Whether each response is right (a timeout or error is not)."""
+        return torch.tensor([verdict.correct for verdict in self.verdicts], dtype=torch.bool)
+
+    @property
+    def answered_R(self) -> torch.Tensor:
+        """Whether an answer could be extracted at all."""
+        return torch.tensor([verdict.answer is not None for verdict in self.verdicts], dtype=torch.bool)
+
+    @property
+    def faults(self) -> int:
+        """Responses that got no verdict on their answer: timeouts, killed workers, errors, refusals. They score as wrong."""
+        return sum(verdict.verdict not in ("right", "wrong", "no_answer") for verdict in self.verdicts)
+
+
+class Grader:
+    """A verifier with the run's extraction rules; a verification that hangs or dies costs its sample a status, not the run."""
+
+    def __init__(self, rules: VerifierSection, runtime: RuntimeConfig) -> None:
+        from harness.verify import MathVerifier, VerifierConfig
+
+        self.verifier = MathVerifier(
+            VerifierConfig(
+                extraction=rules.extraction,
+                answer_must_end=rules.answer_must_end,
+                workers=runtime.verifier_workers,
+            )
+        )
+
+    def grade(self, responses: Sequence[str], golds: Sequence[str]) -> Grades:
+        """Grade each response against its gold, in order."""
+        return Grades(self.verifier.verify_many(list(zip(responses, golds, strict=True))))
+
+    def close(self) -> None:
+        """End the verifier's processes."""
+        self.verifier.close()

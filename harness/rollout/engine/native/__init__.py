@@ -1,0 +1,39 @@
+"""The built-in sampler: shares the policy's own weights, for CPU and for small models on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass
+class Config:
+    """No settings: how many rows are decoded together (`runtime.rollout_rows`) does not change the responses."""
+
+    kind: str = "native"
+
+
+def build(config: Config, policy: Any, runtime: Any) -> Any:
+    """See the family's contract. A native policy is sampled from in place, any other through a copy in the native decoder."""
+    from harness.model.policy import NativePolicy
+    from harness.rollout.engine.native.sampler import NativeEngine
+
+    if isinstance(policy, NativePolicy):
+        return NativeEngine(policy.decoder, runtime.rollout_rows)
+    return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
+
+
+def open_folder(
+    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
+) -> Any:
+    """See the family's contract. Raises UnsupportedArchitectureError for what is not Llama, Qwen2 or Qwen3."""
+    from harness.model.checkpoint import load_decoder
+    from harness.rollout.engine.native.sampler import NativeEngine
+
+    decoder = load_decoder(folder, linear_kernel, dtype).to(device).requires_grad_(False)
+    return NativeEngine(decoder, runtime.rollout_rows, shares_weights=False)
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """See the family's contract: nothing else."""
+    return {}

@@ -1,0 +1,284 @@
+"""The native engine: batched sampling with a preallocated key/value cache, for CPU and for small models on a GPU.
+
+It reads the policy's own (fused) parameters, so an optimiser step is seen at once. Each prompt is prefilled once for all its
+samples; finished rows are compacted away; at least `MIN_ROWS` rows are always computed, because the matrix kernels round a row
+the same whatever its neighbours only from there on. With equal prompt lengths responses are bit-identical for any batch;
+with unequal ones prompts are padded on the left and the last bits of a logit may depend on the padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as functional
+
+from harness.model.decoder import Decoder, Layer
+from harness.rollout.choice import choose
+from harness.rollout.engine.native.attention import attend
+from harness.rollout.engine.native.slots import SlotSession, answer
+from harness.rollout.noise import uniforms
+from harness.rollout.request import check_request
+from harness.rollout.types import Completions, Engine, SamplingParams
+
+MIN_ROWS = 8
+_SESSIONS_KEPT = 3  # training, evaluation, and the check of a weight update
+_COMPACT_BELOW = (
+    0.8  # compact when the live share of rows falls to this: copying the cache costs about two steps
+)
+
+
+class NativeEngine(Engine):
+    """Samples from a `Decoder`: the policy's own (`shares_weights`) or a copy that is loaded after every update.
+
+    `rows` bounds the responses decoded together (memory and cache locality).
+    """
+
+    def __init__(self, decoder: Decoder, rows: int = 512, shares_weights: bool = True) -> None:
+        self.decoder, self.shares_weights = decoder, shares_weights
+        self.rows = max(rows, MIN_ROWS)
+        self._sessions: dict[SamplingParams, SlotSession] = {}
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See `RolloutEngine`."""
+        with self.updating():
+            self.decoder.load_named(weights)
+
+    @torch.no_grad()
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
+        self.require_alive()
+        check_request(prompts, seeds_PG, params, self.decoder.shape.max_positions)
+        if self.decoder.embed.is_cuda:
+            # On a GPU steps of one shape are replayed as graphs; dropping ended rows would give every step a shape of its own.
+            return answer(self.session(params, max(map(len, prompts))), prompts, seeds_PG)
+        samples = seeds_PG.shape[1]
+        parts = []
+        memory = _Memory(self.decoder)
+        # Whole prompts a pass while they fit; a prompt with more samples than `rows` is split over passes.
+        per_pass = max(1, self.rows // samples)
+        for start in range(0, len(prompts), per_pass):
+            chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
+            for first in range(0, samples, self.rows):
+                part = _Pass(self.decoder, chunk, seeds[:, first : first + self.rows], params, memory)
+                parts.append(part.run())
+        return Completions.concatenate(parts)
+
+    def sleep(self) -> None:
+        """Frees the caches of all requests but the last one's: the next step's comes again."""
+        while len(self._sessions) > 1:
+            del self._sessions[next(iter(self._sessions))]
+
+    def session(self, params: SamplingParams, longest_prompt: int) -> SlotSession:
+        """See `StreamingEngine`. Sessions are kept for requests of the same kind: a captured graph reads the weights where they lie."""
+        self.require_alive()
+        longest = [[0] * longest_prompt]
+        check_request(longest, np.zeros((1, 1), np.uint64), params, self.decoder.shape.max_positions)
+        kept = self._sessions.pop(params, None)
+        if kept is None or kept.longest < longest_prompt or not kept.idle:
+            kept = None  # its cache is freed before a larger one is made
+            kept = SlotSession(self.decoder, params, longest_prompt, self.rows)
+        self._sessions[params] = kept
+        if len(self._sessions) > _SESSIONS_KEPT:
+            del self._sessions[next(iter(self._sessions))]
+        return kept
+
+
+class _Memory:
+    """Room for keys and values that the passes of one request use in turn: the system hands out its pages once, not once a pass."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._empty = decoder.embed.new_empty(0)
+        self._keys, self._values = self._empty, self._empty
+
+    def take(self, size: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two uninitialised tensors, valid until the next call."""
+        count = math.prod(size)
+        if len(self._keys) < count:
+            self._keys, self._values = self._empty, self._empty  # freed before larger ones are made
+            self._keys, self._values = (self._empty.new_empty(count) for _ in range(2))
+        return self._keys[:count].view(size), self._values[:count].view(size)
+
+
+class _Pass:
+    """One batch from prefill to the last row's end."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        prompts: Sequence[Sequence[int]],
+        seeds_PG: np.ndarray,
+        params: SamplingParams,
+        memory: _Memory,
+    ) -> None:
+        self.decoder, self.params = decoder, params
+        shape, device = decoder.shape, decoder.embed.device
+        repeat = -(-MIN_ROWS // seeds_PG.size)
+        self.real_rows = seeds_PG.size
+        prompts, seeds_PG = list(prompts) * repeat, np.tile(seeds_PG, (repeat, 1))
+        self.samples = seeds_PG.shape[1]
+        self.width = max(map(len, prompts))
+        pads = torch.tensor([self.width - len(prompt) for prompt in prompts], device=device)
+        self.prompts = torch.tensor(
+            [[0] * (self.width - len(prompt)) + list(prompt) for prompt in prompts], device=device
+        )
+        self.pads_R = pads.repeat_interleave(self.samples) if bool(pads.any()) else None
+        rows, cap = len(prompts) * self.samples, params.max_response_tokens
+        size = (shape.layers, rows, shape.kv_heads, self.width + cap, shape.head_size)
+        self.keys, self.values = memory.take(size)
+        self.uniform_TR = torch.from_numpy(uniforms(seeds_PG.reshape(-1), cap).T.copy()).to(device)
+        self.tokens = torch.zeros(cap, rows, dtype=torch.long, device=device)
+        self.log_probs = torch.zeros(cap, rows, device=device)
+        self.entropy = torch.zeros(cap, rows, device=device)
+        self.lengths = torch.full((rows,), cap, device=device)
+        self.finished = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
+        cos, sin = decoder.rope(self.width + cap)
+        self.cos, self.sin = cos, sin
+
+    def run(self) -> Completions:
+        rows = torch.arange(self.tokens.shape[1], device=self.tokens.device)
+        live = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+        hidden = self._prefill().repeat_interleave(self.samples, 0)
+        cap = self.params.max_response_tokens
+        for position in range(cap):
+            chosen = self._choose(hidden, position, rows)
+            ended = live & self._stops(chosen)
+            if bool(ended.any()):
+                self.lengths[rows[ended]] = position + 1
+                self.finished[rows[ended]] = True
+                live = live & ~ended
+            count = int(live.sum())
+            if count == 0 or position + 1 == cap:
+                break
+            if max(count, MIN_ROWS) <= _COMPACT_BELOW * len(rows):
+                rows, live, chosen = self._compact(rows, live, chosen, self.width + position)
+            hidden = self._decode(chosen, self.width + position)
+        return self._gather()
+
+    def _stops(self, chosen: torch.Tensor) -> torch.Tensor:
+        if len(self.stops) == 1:
+            return chosen == self.stops
+        return torch.isin(chosen, self.stops)
+
+    def _choose(self, hidden: torch.Tensor, position: int, rows: torch.Tensor) -> torch.Tensor:
+        """Sample one token a row, and note its log-probability and the entropy."""
+        uniform_R = self.uniform_TR[position, rows]
+        chosen, log_probs, entropy = choose(self.decoder.logits(hidden), uniform_R, self.params)
+        self.tokens[position, rows] = chosen
+        self.log_probs[position, rows] = log_probs
+        self.entropy[position, rows] = entropy
+        return chosen
+
+    def _compact(
+        self, rows: torch.Tensor, live: torch.Tensor, chosen: torch.Tensor, length: int
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        keep = live.nonzero()[:, 0]
+        if len(keep) < MIN_ROWS:
+            done = (~live).nonzero()[:, 0]
+            keep = torch.cat([keep, done[: MIN_ROWS - len(keep)]]).sort().values
+        count = len(keep)
+        for cache in (self.keys, self.values):
+            for layer in range(cache.shape[0]):
+                cache[layer, :count, :, :length] = cache[layer, keep, :, :length]
+        if self.pads_R is not None:
+            self.pads_R = self.pads_R[keep]
+        return rows[keep], live[keep], chosen[keep]
+
+    def _gather(self) -> Completions:
+        """Flatten the [T, R] buffers into response-major tokens."""
+        count = self.real_rows
+        lengths = self.lengths[:count]
+        mask_RT = torch.arange(self.tokens.shape[0], device=lengths.device)[None] < lengths[:, None]
+
+        def flat(buffer: torch.Tensor) -> torch.Tensor:
+            return buffer[:, :count].t()[mask_RT].cpu()
+
+        return Completions(
+            tokens_N=flat(self.tokens),
+            log_probs_N=flat(self.log_probs),
+            entropy_N=flat(self.entropy),
+            lengths_R=lengths.cpu(),
+            finished_R=self.finished[:count].cpu(),
+        )
+
+    # ---- the forward over the cache -------------------------------------------------------------------------------------
+
+    def _prefill(self) -> torch.Tensor:
+        """Run the prompts once each, copy their keys and values to all samples' rows; last hidden states [P, E]."""
+        decoder, shape = self.decoder, self.decoder.shape
+        batch, width = self.prompts.shape
+        cos, sin, mask = self.cos[:width], self.sin[:width], None
+        if self.pads_R is not None:
+            pads = self.pads_R[:: self.samples]
+            place = (torch.arange(width, device=pads.device)[None] - pads[:, None]).clamp(min=0)
+            cos, sin = self.cos[place][:, None], self.sin[place][:, None]
+            causal = torch.ones(width, width, dtype=torch.bool, device=pads.device).tril()
+            real = torch.arange(width, device=pads.device)[None] >= pads[:, None]
+            # A padded query sees itself, so that no row of the softmax is empty; nobody reads it.
+            own = torch.eye(width, dtype=torch.bool, device=pads.device)
+            mask = (causal[None] & real[:, None, :]) | own[None]
+            mask = mask[:, None]
+        x = functional.embedding(self.prompts, decoder.embed).view(batch * width, -1)
+        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+        expanded = (shape.layers, batch, self.samples, shape.kv_heads, -1, shape.head_size)
+        keys, values = self.keys.view(*expanded), self.values.view(*expanded)
+        for index, layer in enumerate(decoder.layers):
+            assert isinstance(layer, Layer)
+            heads = decoder.project(layer, x).view(batch, width, -1, shape.head_size).transpose(1, 2)
+            qk = heads[:, :rotated]
+            qk = qk * cos + qk.roll(half, -1) * sin
+            key, value = qk[:, shape.heads :], heads[:, rotated:]
+            keys[index, ..., :width, :] = key[:, None]
+            values[index, ..., :width, :] = value[:, None]
+            attended = functional.scaled_dot_product_attention(
+                qk[:, : shape.heads],
+                key,
+                value,
+                attn_mask=mask,
+                is_causal=mask is None,
+                enable_gqa=shape.heads != shape.kv_heads,
+            )
+            x = x + decoder.linear(attended.transpose(1, 2).reshape(batch * width, -1), layer.out)
+            x = decoder.mlp(layer, x)
+        last = x.view(batch, width, -1)[:, -1]
+        return functional.rms_norm(last, (shape.hidden,), decoder.norm, shape.norm_epsilon)
+
+    def _decode(self, chosen: torch.Tensor, at: int) -> torch.Tensor:
+        """One position for every row; the cache holds `at` positions. Returns final hidden states [R, E]."""
+        decoder, shape = self.decoder, self.decoder.shape
+        count, end = len(chosen), at + 1
+        cos, sin, mask = self.cos[at], self.sin[at], None
+        if self.pads_R is not None:
+            cos, sin = self.cos[at - self.pads_R][:, None], self.sin[at - self.pads_R][:, None]
+            hidden_pad = torch.arange(end, device=chosen.device)[None] < self.pads_R[:, None]
+            mask = torch.zeros(count, end, dtype=self.keys.dtype, device=chosen.device)
+            mask = mask.masked_fill(hidden_pad, float("-inf"))[:, None, None]
+        x = functional.embedding(chosen, decoder.embed)
+        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+        # The query heads of one key/value head are rows of one small product: nothing is expanded.
+        grouped = (count, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
+        scale = shape.head_size**-0.5
+        for index, layer in enumerate(decoder.layers):
+            assert isinstance(layer, Layer)
+            heads = decoder.project(layer, x)
+            qk = heads[:, :rotated]
+            qk = qk * cos + qk.roll(half, -1) * sin
+            keys, values = self.keys[index, :count, :, :end], self.values[index, :count, :, :end]
+            keys[:, :, at] = qk[:, shape.heads :]
+            values[:, :, at] = heads[:, rotated:]
+            if keys.dtype == torch.float32:
+                query = (qk[:, : shape.heads] * scale).reshape(grouped)
+                scores = torch.matmul(query, keys.transpose(-1, -2))
+                if mask is not None:
+                    scores = scores + mask
+                attended = torch.matmul(scores.softmax(-1), values)
+            else:
+                attended = attend(qk[:, : shape.heads].reshape(grouped), keys, values, mask)
+            x = x + decoder.linear(attended.reshape(count, -1), layer.out)
+            x = decoder.mlp(layer, x)
+        return functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)

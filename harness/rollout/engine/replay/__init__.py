@@ -1,0 +1,62 @@
+"""Recorded responses served again: the same rollouts for another trainer, or an evaluation of what was generated elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.configuration.error import ConfigError, require
+
+READS_WEIGHTS = False
+
+
+@dataclass
+class Config:
+    """What is served.
+
+    Attributes:
+        path: the file (see `harness.rollout.engine.replay.recording` for its lines; `runtime.record_rollouts=true` writes one).
+        match: a response belongs to a request by prompt and seed, or is the prompt's next in the file's order.
+    """
+
+    kind: str = "replay"
+    path: str = ""
+    match: str = "seed"
+
+    def __post_init__(self) -> None:
+        require("engine.match", self.match, ("seed", "order"))
+
+
+def build(config: Config, policy: Any, runtime: Any) -> Any:
+    """See the family's contract."""
+    return _open(config)
+
+
+def open_folder(
+    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
+) -> Any:
+    """See the family's contract. Of the folder only the tokenizer is used, by the caller."""
+    return _open(config)
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """See the family's contract: the file's content."""
+    with _file(config).open("rb") as file:
+        return {"replay": hashlib.file_digest(file, "sha256").hexdigest()[:16], "match": config.match}
+
+
+def _open(config: Config) -> Any:
+    from harness.rollout.engine.replay.recording import ReplayEngine
+
+    return ReplayEngine(_file(config), config.match)
+
+
+def _file(config: Config) -> Path:
+    path = Path(config.path).expanduser()
+    if not path.is_file():
+        raise ConfigError(
+            f"engine.path={config.path!r}: no such file; runtime.record_rollouts=true writes one"
+        )
+    return path

@@ -1,0 +1,38 @@
+"""Sampling with the model's own `transformers` forward: any architecture, several times slower than the native engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.configuration.error import require_range
+
+
+@dataclass
+class Config:
+    """`rows`: responses decoded together at most (memory); the kind of cache bounds it, not the results."""
+
+    kind: str = "transformers"
+    rows: int = 64
+
+    def __post_init__(self) -> None:
+        require_range("engine.rows", self.rows, 1)
+
+
+def build(config: Config, policy: Any, runtime: Any) -> Any:
+    """See the family's contract: samples from a copy of the policy's checkpoint."""
+    return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
+
+
+def open_folder(
+    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
+) -> Any:
+    """See the family's contract."""
+    from harness.rollout.engine.transformers.batches import TransformersEngine
+
+    return TransformersEngine.load(folder, config.rows, device, dtype)
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """See the family's contract: nothing else."""
+    return {}

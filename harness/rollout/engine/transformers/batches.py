@@ -1,0 +1,131 @@
+"""The transformers engine: any causal language model that `transformers` can load, for architectures the native decoder has not.
+
+It decodes with the model's own forward and its `DynamicCache`, with the native engine's noise, one uniform number for each
+(sample, position): a sample does not depend on the other samples beyond the rounding of batched kernels. Prompts of a batch are
+padded on the left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.configuration.error import ConfigError
+from harness.model.checkpoint import load_model
+from harness.model.packable import recurrent
+from harness.rollout.choice import choose
+from harness.rollout.noise import uniforms
+from harness.rollout.request import check_request
+from harness.rollout.types import Completions, Engine, SamplingParams
+
+
+class TransformersEngine(Engine):
+    """Samples from a `transformers` model. `rows` bounds the responses decoded together."""
+
+    def __init__(self, model: Any, rows: int = 64) -> None:
+        self.model, self.rows = model.eval(), max(1, rows)
+
+    @classmethod
+    def load(cls, folder: Any, rows: int, device: str, dtype: torch.dtype) -> TransformersEngine:
+        """Read a checkpoint folder.
+
+        Raises:
+            ConfigError: it lacks tensors, or the architecture has no key/value cache that can be repeated for a prompt's samples.
+        """
+        model = load_model(Path(folder), dtype)
+        if recurrent(model):
+            raise ConfigError(
+                f"engine=transformers cannot sample from {model.config.model_type}: it is recurrent (Mamba, linear attention, "
+                "convolutions), and its state cannot be repeated for a prompt's samples; use engine=vllm, or choose another model"
+            )
+        return cls(model.to(device), rows)
+
+    @torch.no_grad()
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See `RolloutEngine`."""
+        own = self.model.state_dict(keep_vars=True)
+        missing = {name for name, _ in self.model.named_parameters()}  # a tied projection once
+        with self.updating():
+            for name, tensor in weights:
+                if name not in own:
+                    raise KeyError(f"this model has no tensor {name!r}")
+                own[name].copy_(tensor)
+                missing.discard(name)
+            if missing:
+                raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
+
+    @torch.no_grad()
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """See `RolloutEngine`. Raises ValueError for an empty prompt."""
+        self.require_alive()
+        check_request(prompts, seeds_PG, params)
+        samples = seeds_PG.shape[1]
+        per_pass = max(1, self.rows // samples)
+        parts = []
+        for start in range(0, len(prompts), per_pass):
+            chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
+            for first in range(0, samples, self.rows):
+                parts.append(self._pass(chunk, seeds[:, first : first + self.rows], params))
+        return Completions.concatenate(parts)
+
+    def _pass(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """One batch: prefill each prompt once, repeat its cache for its samples, decode until every row has ended."""
+        device, cap = self.model.device, params.max_response_tokens
+        count, samples = seeds_PG.size, seeds_PG.shape[1]
+        width = max(map(len, prompts))
+        pads = torch.tensor([width - len(prompt) for prompt in prompts], device=device)
+        ids = torch.tensor([[0] * (width - len(p)) + list(p) for p in prompts], device=device)
+        mask = (torch.arange(width, device=device)[None] >= pads[:, None]).long()
+        place = (mask.cumsum(-1) - 1).clamp(min=0)
+        output = self.model(
+            input_ids=ids, attention_mask=mask, position_ids=place, use_cache=True, logits_to_keep=1
+        )
+        cache = output.past_key_values
+        cache.batch_repeat_interleave(samples)
+        logits = output.logits[:, -1].repeat_interleave(samples, 0)
+        mask, place = mask.repeat_interleave(samples, 0), place[:, -1:].repeat_interleave(samples, 0)
+        uniform_TR = torch.from_numpy(uniforms(seeds_PG.reshape(-1), cap).T.copy()).to(device)
+        stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
+        tokens = torch.zeros(cap, count, dtype=torch.long, device=device)
+        log_probs, entropy = torch.zeros(cap, count, device=device), torch.zeros(cap, count, device=device)
+        lengths = torch.full((count,), cap, device=device)
+        finished = torch.zeros(count, dtype=torch.bool, device=device)
+        rows = torch.arange(count, device=device)
+        for position in range(cap):
+            chosen, chosen_log_probs, chosen_entropy = choose(logits, uniform_TR[position, rows], params)
+            tokens[position, rows], log_probs[position, rows] = chosen, chosen_log_probs
+            entropy[position, rows] = chosen_entropy
+            ended = torch.isin(chosen, stops)
+            lengths[rows[ended]], finished[rows[ended]] = position + 1, True
+            keep = (~ended).nonzero()[:, 0]
+            if not len(keep) or position + 1 == cap:
+                break
+            if len(keep) < len(rows):
+                cache.batch_select_indices(keep)
+                rows, chosen, mask, place = rows[keep], chosen[keep], mask[keep], place[keep]
+            mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=-1)
+            place = place + 1
+            output = self.model(
+                input_ids=chosen[:, None],
+                attention_mask=mask,
+                position_ids=place,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            cache, logits = output.past_key_values, output.logits[:, -1]
+        inside_RT = torch.arange(cap, device=device)[None] < lengths[:, None]
+        return Completions(
+            tokens_N=tokens.t()[inside_RT].cpu(),
+            log_probs_N=log_probs.t()[inside_RT].cpu(),
+            entropy_N=entropy.t()[inside_RT].cpu(),
+            lengths_R=lengths.cpu(),
+            finished_R=finished.cpu(),
+        )

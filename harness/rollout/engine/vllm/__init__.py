@@ -1,0 +1,63 @@
+"""vLLM in this process: paged attention, prefix caching, CUDA graphs and tensor parallelism, beside the policy in training.
+
+Needs `pip install 'rlvr-harness[vllm]'`, or on a machine without a GPU the environment that `tests/vllm_cpu/setup.sh` makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.configuration.error import require, require_range
+
+
+@dataclass
+class Config:
+    """How vLLM is set up. Rows decoded together are `runtime.rollout_rows`, the number type is the policy's.
+
+    Attributes:
+        gpu_memory_utilization: share of a GPU's memory that weights, activations and cache of the engine may take; the rest is the
+            trainer's.
+        kv_cache_memory_gib: memory of keys and values in GiB; 0: what the share above leaves on a GPU, 1 GiB on a CPU.
+        max_model_len: longest prompt and response together, in tokens; 0: what the model has positions and the cache has room for.
+        tensor_parallel: GPUs that one engine is sharded over, with processes of its own.
+        enforce_eager: no compilation and no CUDA graphs: slower, starts in seconds; null: on a CPU, where they gain nothing.
+        prefix_caching: keep the keys and values of prompts that begin alike (emptied after every weight update).
+        sleep_level: what a GPU gets back while the trainer works: 0 nothing, 1 cache and weights (kept in host memory), 2 cache and weights
+            (dropped, since the next update brings them). A CPU engine never sleeps.
+    """
+
+    kind: str = "vllm"
+    gpu_memory_utilization: float = 0.5
+    kv_cache_memory_gib: float = 0.0
+    max_model_len: int = 0
+    tensor_parallel: int = 1
+    enforce_eager: bool | None = None
+    prefix_caching: bool = True
+    sleep_level: int = 1
+
+    def __post_init__(self) -> None:
+        require_range("engine.gpu_memory_utilization", self.gpu_memory_utilization, 0.01, 1.0)
+        require_range("engine.kv_cache_memory_gib", self.kv_cache_memory_gib, 0)
+        require_range("engine.max_model_len", self.max_model_len, 0)
+        require_range("engine.tensor_parallel", self.tensor_parallel, 1)
+        require("engine.sleep_level", self.sleep_level, (0, 1, 2))
+
+
+def build(config: Config, policy: Any, runtime: Any) -> Any:
+    """See the family's contract: an engine of its own weights, read from the policy's folder and then loaded after every update."""
+    return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
+
+
+def open_folder(
+    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
+) -> Any:
+    """See the family's contract. Raises ConfigError where vLLM is not installed or cannot serve the checkpoint."""
+    from harness.rollout.engine.vllm.in_process import VllmEngine
+
+    return VllmEngine.load(folder, config, runtime, device, dtype)
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """See the family's contract: its settings change rounding only."""
+    return {}

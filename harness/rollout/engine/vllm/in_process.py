@@ -1,0 +1,345 @@
+"""The vLLM engine (0.32): token ids in and out, one request a response with its own seed, weights replaced in the running engine.
+
+Log-probabilities and samples are of the tempered and filtered distribution (`processed_logprobs`). The same seed gives the same response in
+another order or batch, up to the rounding of batched kernels. vLLM tells no entropy: it is estimated (see `harness.rollout.response`).
+
+After an update three things would go on with the old weights in silence, and are seen to here: the packed output projection of tied
+embeddings on a CPU (`vllm_worker`), cached keys and values of prompts (`reset_prefix_cache`), and an engine in which an update failed half
+way (it refuses every further request).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.configuration.error import ConfigError
+from harness.model.checkpoint import tensor_names
+from harness.model.decoder import is_rotary_table
+from harness.rollout.engine.vllm.padded_heads import WiderHeads
+from harness.rollout.errors import EngineDied
+from harness.rollout.request import check_request
+from harness.rollout.response import Response, lay_out
+from harness.rollout.types import Completions, Engine, SamplingParams
+
+_GIB = 1 << 30
+_CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
+_TIED_HEAD = "lm_head.weight"
+_STEPS_A_POLL = 16  # tokens of every response between two looks at other work
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class VllmEngine(Engine):
+    """Samples with a `vllm.LLM`.
+
+    Args:
+        llm: a running one.
+        names: the tensors that every weight update must bring.
+        wider: how they are fitted to its kernels, where they are.
+        sleep_level: what `sleep` gives back.
+        owns_group: whether its process group is of its own making.
+
+    Attributes:
+        llm: the `vllm.LLM`, None once closed.
+    """
+
+    def __init__(
+        self, llm: Any, names: frozenset[str], wider: WiderHeads | None, sleep_level: int, owns_group: bool
+    ) -> None:
+        self.llm, self._names, self._wider = llm, names, wider
+        self._sleep_level, self._owns_group = sleep_level, owns_group
+        self._workers = llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size
+
+    @classmethod
+    def load(cls, folder: Any, config: Any, runtime: Any, device: str, dtype: torch.dtype) -> VllmEngine:
+        """Start an engine over a checkpoint folder.
+
+        Args:
+            folder: the checkpoint.
+            config: see `harness.rollout.engine.vllm`.
+            runtime: `rollout_rows` bounds the responses decoded together.
+            device: cpu, cuda or cuda:N.
+            dtype: of weights and products.
+
+        Raises:
+            ConfigError: vLLM is missing, or it refuses the checkpoint or the settings.
+        """
+        cpu = not device.startswith("cuda")
+        _environment(cpu)
+        try:
+            import vllm
+        except ImportError as error:
+            raise ConfigError(
+                f"engine=vllm needs vLLM 0.32 ({error}): pip install 'rlvr-harness[vllm]' on a machine with a GPU, "
+                "tests/vllm_cpu/setup.sh on one without"
+            ) from error
+        sleep_level = 0 if cpu else config.sleep_level
+        settings = _settings(config, runtime, dtype, cpu, sleep_level > 0)
+        grouped = torch.distributed.is_initialized()
+        if grouped and torch.distributed.get_world_size() > 1:
+            # Every rank of the trainer has an engine of its own, in the group that is there.
+            settings["distributed_executor_backend"] = "external_launcher"
+            if config.tensor_parallel > 1:
+                raise ConfigError(
+                    "engine.tensor_parallel > 1 shards one engine over GPUs, and with runtime.ranks > 1 every rank has an engine of its "
+                    "own; choose one of the two"
+                )
+        folder = Path(folder)
+        wider = WiderHeads.fitting(folder, _cpu_head_sizes()) if cpu else None
+        set_threads, threads = torch.set_num_threads, torch.get_num_threads()
+        try:
+            with tempfile.TemporaryDirectory(prefix="wider-") as scratch:
+                served = folder if wider is None else wider.write(folder, Path(scratch))
+                llm = vllm.LLM(str(served), **settings)
+        except (
+            ValueError,
+            RuntimeError,
+            AssertionError,
+        ) as error:  # an assertion: memory changed while it measured
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise ConfigError(
+                f"vLLM cannot serve {folder}: {reason}; engine.gpu_memory_utilization, "
+                "engine.kv_cache_memory_gib and engine.max_model_len say what it may take"
+            ) from error
+        finally:
+            # On a CPU vLLM forbids everybody in the process to change the number of threads; the trainer keeps its own.
+            torch.set_num_threads = set_threads
+            torch.set_num_threads(threads)
+        names = tensor_names(folder)
+        if llm.llm_engine.model_config.hf_config.tie_word_embeddings:
+            names.discard(_TIED_HEAD)  # some checkpoints hold a copy of it
+        return cls(llm, frozenset(names), wider, sleep_level, owns_group=not grouped)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """See `RolloutEngine`.
+
+        Raises:
+            ValueError: the request is malformed or longer than the engine's positions.
+            EngineDied: vLLM failed, now or before.
+        """
+        self.check(prompts, seeds_PG, params)
+        if self.llm.llm_engine.has_unfinished_requests():
+            self.dead = "a session was left before all its groups came back"
+            self.require_alive()
+        requests = [prompt for prompt in prompts for _ in range(seeds_PG.shape[1])]
+        self.enqueue(requests, seeds_PG.reshape(-1), params)
+        with self.working():
+            outputs = self.llm.wait_for_completion(use_tqdm=False)
+        return lay_out([response_of(output.outputs[0]) for output in outputs], params)
+
+    def session(self, params: SamplingParams, longest_prompt: int) -> VllmSession:
+        """See `StreamingEngine`. Raises EngineDied if the engine is dead."""
+        self.require_alive()
+        return VllmSession(self, params)
+
+    def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
+        """Raise unless the engine can answer this request."""
+        self.require_alive()
+        check_request(prompts, seeds_PG, params, self.llm.llm_engine.model_config.max_model_len)
+
+    def enqueue(
+        self, prompts: Sequence[Sequence[int]], seeds_R: np.ndarray, params: SamplingParams
+    ) -> list[str]:
+        """Hand vLLM one request a response; returns the ids under which `llm.llm_engine.step()` gives them back."""
+        import vllm
+
+        settings = {
+            "max_tokens": params.max_response_tokens,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "top_k": params.top_k,
+            "stop_token_ids": list(params.stop_token_ids),
+            "ignore_eos": True,  # the checkpoint's own end token ends a response only where the request says so
+            # Text is made only where strings end a response.
+            "detokenize": bool(params.stop_strings),
+            "stop": list(params.stop_strings),
+            "skip_special_tokens": False,
+            "logprobs": 0,
+            "flat_logprobs": True,
+        }
+        # Seeds are signed 64-bit integers there. What vLLM refuses (a temperature above 2) is a ValueError here.
+        each = [vllm.SamplingParams(seed=seed >> 1, **settings) for seed in seeds_R.tolist()]
+        with self.working():
+            names = self.llm.enqueue(
+                [{"prompt_token_ids": list(prompt)} for prompt in prompts], each, use_tqdm=False
+            )
+        return [name.partition("-")[0] for name in names]  # what follows is vLLM's own
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Around calls of vLLM: a failure in there is the engine's death, since unfinished requests would answer the next call."""
+        try:
+            yield
+        except BaseException as error:
+            self.dead = f"{type(error).__name__}: {error}"
+            if isinstance(error, Exception):
+                raise EngineDied(f"vLLM failed while sampling: {self.dead}") from error
+            raise
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See `RolloutEngine`."""
+        with self.updating():
+            checked = _complete(weights, self._names)
+            if self._wider is not None:
+                checked = ((name, self._wider.tensor(name, tensor)) for name, tensor in checked)
+            if self._workers == 1:
+                self.llm.collective_rpc("take_policy_weights", args=(checked, None))
+            else:
+                self._load_through_file(checked)
+            self.llm.reset_prefix_cache()
+
+    def _load_through_file(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
+        """Workers of their own cannot be handed tensors: they read them from a file, in memory where the machine has such files."""
+        from safetensors.torch import save_file
+
+        place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+        with tempfile.TemporaryDirectory(prefix="weights-", dir=place) as folder:
+            path = Path(folder) / "policy.safetensors"
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights}, path)
+            self.llm.collective_rpc("take_policy_weights", args=(None, str(path)))
+
+    def sleep(self) -> None:
+        """See `RolloutEngine`; does nothing on a CPU."""
+        if self._sleep_level and self.llm is not None:
+            self.llm.sleep(level=self._sleep_level)
+
+    def wake(self) -> None:
+        """See `RolloutEngine`; does nothing on a CPU."""
+        if self._sleep_level and self.llm is not None:
+            self.llm.wake_up()
+
+    def close(self) -> None:
+        """See `RolloutEngine`. A process group that was there before the engine is left as it is."""
+        if self.llm is None:
+            return
+        llm, self.llm = self.llm, None
+        self.dead = self.dead or "it was closed"
+        core = llm.llm_engine.engine_core
+        if self._owns_group:
+            core.shutdown()
+        elif core._finalizer.detach() is not None:
+            # vLLM's own shutdown destroys the default process group, which is the trainer's (or another engine's) here.
+            core.engine_core.model_executor.shutdown()
+
+
+def _settings(config: Any, runtime: Any, dtype: torch.dtype, cpu: bool, sleeps: bool) -> dict[str, Any]:
+    """Our settings as vLLM's."""
+    gib = config.kv_cache_memory_gib or (_CPU_CACHE_GIB if cpu else 0.0)
+    # A prompt that is read in two steps costs a seeded request a step back of its generator, which fails on a CPU.
+    whole_prompts: dict[str, Any] = {"enable_chunked_prefill": False} if cpu else {}
+    return {
+        **whole_prompts,
+        "dtype": str(dtype).removeprefix("torch."),
+        "enforce_eager": cpu if config.enforce_eager is None else config.enforce_eager,
+        "max_model_len": config.max_model_len or -1,
+        "max_num_seqs": runtime.rollout_rows,
+        "gpu_memory_utilization": config.gpu_memory_utilization,
+        "kv_cache_memory_bytes": int(gib * _GIB) or None,
+        "tensor_parallel_size": config.tensor_parallel,
+        "enable_prefix_caching": config.prefix_caching,
+        "enable_sleep_mode": sleeps,
+        "use_tqdm_on_load": False,
+        "logprobs_mode": "processed_logprobs",
+        "worker_extension_cls": "harness.rollout.engine.vllm.worker.PolicyWeights",
+        "seed": 0,
+    }
+
+
+def _cpu_head_sizes() -> Sequence[int]:
+    """Head sizes that vLLM's attention on a CPU is compiled for."""
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+
+    sizes: list[int] = CPUAttentionBackend.get_supported_head_sizes()
+    return sizes
+
+
+def _environment(cpu: bool) -> None:
+    """What vLLM reads from the environment, set before it is imported; what is set already stays, but for the first."""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine's loop runs in this process
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    if cpu:
+        # Otherwise the first request for log-probabilities compiles for several seconds, and needs a C++ compiler. The variable is for
+        # workers of its own: this process has read it long ago.
+        os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")
+        torch._dynamo.config.disable = os.environ["TORCH_COMPILE_DISABLE"] == "1"
+        # Its workers would bind themselves to the same cores in every run.
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+
+
+def _complete(
+    weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same tensors; KeyError at one that the checkpoint has not, and at the end for one that did not come.
+
+    The output projection may come or not where it is tied to the embeddings; rotary tables are no weights and do not count.
+    """
+    missing = {name for name in names if not is_rotary_table(name)}
+    for name, tensor in weights:
+        if is_rotary_table(name):
+            continue
+        if name not in names and name != _TIED_HEAD:
+            raise KeyError(f"this model has no tensor {name!r}")
+        missing.discard(name)
+        if name in names:
+            yield name, tensor.detach()
+    if missing:
+        raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
+
+
+def response_of(output: Any) -> Response:
+    """One of vLLM's completions."""
+    tokens = list(output.token_ids)
+    if output.finish_reason not in ("stop", "length"):
+        raise EngineDied(f"vLLM ended a response with finish_reason {output.finish_reason!r}")
+    # With `flat_logprobs` and no further tokens asked for, position i has the one entry i: the sampled token's.
+    if list(output.logprobs.token_ids) != tokens:
+        raise EngineDied("vLLM's log-probabilities are not those of the sampled tokens")
+    return Response(tokens, list(output.logprobs.logprobs), finished=output.finish_reason == "stop")
+
+
+class VllmSession:
+    """See `harness.rollout.types.Session`: vLLM's own continuous batching, stepped from here."""
+
+    def __init__(self, engine: VllmEngine, params: SamplingParams) -> None:
+        self._engine, self._params = engine, params
+        self._places: dict[str, tuple[int, int]] = {}  # vLLM's id: ticket and sample
+        self._groups: dict[int, dict[int, Response]] = {}
+        self._sizes: list[int] = []
+
+    def submit(self, prompt: Sequence[int], seeds_G: np.ndarray) -> int:
+        """See `Session`. Raises ValueError for a request that the engine cannot answer."""
+        self._engine.check([prompt], seeds_G[None], self._params)
+        ticket = len(self._sizes)
+        names = self._engine.enqueue([prompt] * len(seeds_G), seeds_G, self._params)
+        self._places |= {name: (ticket, sample) for sample, name in enumerate(names)}
+        self._groups[ticket] = {}
+        self._sizes.append(len(seeds_G))
+        return ticket
+
+    def poll(self) -> list[tuple[int, Completions]]:
+        """See `Session`: steps until a group is complete, or a few tokens for each response. Raises EngineDied."""
+        done: list[tuple[int, Completions]] = []
+        for _ in range(_STEPS_A_POLL):
+            if done or not self._groups:
+                break
+            with self._engine.working():
+                outputs = self._engine.llm.llm_engine.step()
+            for output in outputs:
+                ticket, sample = self._places.pop(output.request_id)
+                group = self._groups[ticket]
+                group[sample] = response_of(output.outputs[0])
+                if len(group) == self._sizes[ticket]:
+                    ordered = [group[place] for place in range(len(group))]
+                    done.append((ticket, lay_out(ordered, self._params)))
+                    del self._groups[ticket]
+        return done

@@ -1,0 +1,1 @@
+"""Optuna studies that feed ordinary runs. Imports experiment, execution, store."""

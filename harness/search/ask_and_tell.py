@@ -1,0 +1,307 @@
+"""Search over configuration keys: Optuna asks, ordinary runs answer, the study is told.
+
+A trial is a configuration; its value is the mean over seeds, each seed a run in the store like any other: shared with experiments, resumed
+after a crash, never run twice. The study lies in the store as an append-only journal, so a search can be stopped and continued at any
+moment, by several processes at once, until it has the wanted number of trials.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import optuna
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import flatten, identity
+from harness.configuration.schema import RunConfig
+from harness.execution.supervise import Feed
+from harness.execution.supervise.attempt import Runnable
+from harness.experiment.declaration import Experiment
+from harness.experiment.designs import Arm
+from harness.experiment.planning import Plan, PlannedArm, RunSpec
+from harness.experiment.seed_spread import score
+from harness.search.space import overrides_of, parse_space
+from harness.search.study import Search, grid_values, open_study, sampler_of
+from harness.store import ResultStore
+
+_ASKING_SECONDS = 60.0
+
+
+@dataclass
+class _Trial:
+    """A trial that is not told yet."""
+
+    trial: Any
+    number: int
+    specs: list[RunSpec]
+    open: set[str]
+    outcomes: dict[str, str] = field(default_factory=dict)
+    reported: int = 0
+
+
+class Sweep(Feed):
+    """Feeds a supervisor with the runs of trials and tells the study how they ended."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        search: Search,
+        fixed: Sequence[str],
+        store: ResultStore,
+        command: str,
+    ) -> None:
+        self.experiment, self.search, self.store = experiment, search, store
+        self.parameters = parse_space(search.space)
+        self.fixed = list(fixed)
+        base = compose_run(self.fixed)
+        self._refuse_what_cannot_run()
+        self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
+        self.total = search.trials
+        if search.sampler == "grid":
+            points = 1
+            for values in grid_values(self.parameters).values():
+                points *= len(values)
+            self.total = min(self.total, points)
+        self._command = command
+        self._trials: dict[int, _Trial] = {}
+        self._queue: list[RunSpec] = []
+        self._stopping: set[str] = set()
+        self.reasons: list[str] = []  # why trials of this call could not begin
+        self._arms: dict[int, PlannedArm] = {}
+        self._adopt()
+
+    def _declaration(self, base: RunConfig) -> dict[str, Any]:
+        """What every trial of the study has in common."""
+        shared = flatten({key: value for key, value in identity(base).items() if key != "seed"})
+        return {
+            "space": self.search.space,
+            "objectives": self.search.objectives,
+            "seeds": self.experiment.seeds,
+            "benchmark": self.experiment.benchmark,
+            **shared,
+        }
+
+    def _refuse_what_cannot_run(self) -> None:
+        """Try each key of the space by itself, so that a typo is found before anything runs.
+
+        Raises:
+            ConfigError: a key none of whose values can be composed. (A value that only some combinations exclude is a failed trial.)
+        """
+        for parameter in self.parameters:
+            errors = []
+            values = parameter.choices or (parameter.low, parameter.high)
+            for value in values:
+                given = int(value) if parameter.integer else value
+                try:
+                    compose_run([*self.fixed, parameter.override(given)])
+                except ConfigError as error:
+                    errors.append(f"{parameter.override(given)}: {error}")
+            if len(errors) == len(values):
+                raise ConfigError(f"experiment.search.space: {errors[0]}")
+            for line in errors:
+                sys.stderr.write(f"note: trials with {line}\n")
+
+    # ---- the supervisor's side ------------------------------------------------------------------------------------------
+
+    def more(self, free: int) -> Sequence[Runnable]:
+        """Runs of trials already asked for, else of a new one."""
+        while len(self._queue) < free and (asked := self.asked) < self.total:
+            # Seeded by the number of trials: a search that goes on, or a second process, does not propose the first points again.
+            self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + asked)
+            trial = self.study.ask()
+            overrides = [parameter.suggest(trial) for parameter in self.parameters]
+            self._begin(trial, trial.number, overrides)
+        taken, self._queue = self._queue[:free], self._queue[free:]
+        return taken
+
+    def observe(self, run_id: str, row: Mapping[str, Any]) -> None:
+        """Report the evaluations of a trial's first seed, and end the trial if it lags behind."""
+        if self.search.pruner == "none":
+            return
+        for trial in self._trials.values():
+            if trial.specs[0].run_id != run_id or not hasattr(trial.trial, "report"):
+                continue
+            steps = self.store.run(run_id).sample_steps(self.experiment.benchmark)
+            for step in steps[trial.reported :]:
+                value = self._score(trial.specs[0], step)
+                trial.reported += 1
+                if value is not None:
+                    trial.trial.report(value, step)
+                last = step >= trial.specs[0].config.training.steps
+                if step > 0 and not last and trial.trial.should_prune():
+                    self._stopping |= trial.open
+                    self._queue = [spec for spec in self._queue if spec.run_id not in trial.open]
+                    self._tell(trial, state=optuna.trial.TrialState.PRUNED)
+                    return
+
+    def to_stop(self) -> Iterable[str]:
+        """Runs of pruned trials."""
+        return self._stopping
+
+    def ended(self, run_id: str, outcome: str) -> None:
+        """Tell the study about every trial that is complete with this run."""
+        for trial in list(self._trials.values()):
+            if run_id in trial.open:
+                trial.open.discard(run_id)
+                trial.outcomes[run_id] = outcome
+                if not trial.open:
+                    self._settle(trial)
+
+    # ---- the study's side -----------------------------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> int:
+        """Trials that the study has, in whatever state."""
+        return len(self.study.get_trials(deepcopy=False))
+
+    @property
+    def unsettled(self) -> int:
+        """Trials that are asked for and not told."""
+        running = (optuna.trial.TrialState.RUNNING,)
+        return len(self.study.get_trials(deepcopy=False, states=running))
+
+    def settle_rest(self) -> None:
+        """Tell about trials whose runs another supervisor finished meanwhile; the others stay open for the next call."""
+        for trial in list(self._trials.values()):
+            self._settle(trial)
+
+    def plan(self) -> Plan:
+        """The trials as an experiment, for tables, figures and status; those that other processes brought to their end, too."""
+        for frozen in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+            if frozen.number not in self._arms:
+                self._plan_arm(frozen.number, overrides_of(self.parameters, frozen.params))
+        arms = [self._arms[number] for number in sorted(self._arms)]
+        return Plan(self.experiment, arms, self._command)
+
+    def _adopt(self) -> None:
+        """Take up the trials of earlier calls: done ones for the plan, unfinished ones to bring them to their end."""
+        for frozen in self.study.get_trials(deepcopy=False):
+            if frozen.params.keys() != {parameter.key for parameter in self.parameters}:
+                self._abandon(frozen)
+                continue
+            overrides = overrides_of(self.parameters, frozen.params)
+            if frozen.state == optuna.trial.TrialState.RUNNING:
+                self._begin(frozen, frozen.number, overrides)
+            elif frozen.state == optuna.trial.TrialState.COMPLETE:
+                self._plan_arm(frozen.number, overrides)
+
+    def _abandon(self, frozen: Any) -> None:
+        """A trial whose process died before it knew what to try is no trial; one that was asked for just now may be another process's."""
+        begun = frozen.datetime_start
+        old = begun is None or (datetime.now(UTC) - begun.astimezone(UTC)).total_seconds() > _ASKING_SECONDS
+        if frozen.state == optuna.trial.TrialState.RUNNING and old:
+            self._tell_number(frozen.number, state=optuna.trial.TrialState.FAIL)
+
+    def _begin(self, trial: Any, number: int, overrides: list[str]) -> None:
+        try:
+            planned = self._plan_arm(number, overrides)
+        except (
+            ConfigError
+        ) as error:  # a combination that cannot run is a failed trial, not the end of the search
+            self.reasons.append(f"trial {number} failed: {' '.join(overrides)}: {error}")
+            self._tell_number(number, state=optuna.trial.TrialState.FAIL)
+            return
+        specs = [planned.runs[seed] for seed in self.experiment.seeds]
+        handed_out = {run_id for other in self._trials.values() for run_id in other.open}
+        self._trials[number] = _Trial(trial, number, specs, {spec.run_id for spec in specs})
+        self._queue += [spec for spec in specs if spec.run_id not in handed_out]
+
+    def _plan_arm(self, number: int, overrides: list[str]) -> PlannedArm:
+        config = compose_run([*self.fixed, *overrides])
+        name = f"trial_{number:04d}"
+        labels = {"experiment": self.experiment.name, "arm": name}
+        runs = {
+            seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in self.experiment.seeds
+        }
+        arm = Arm(name, (*self.fixed, *overrides), label=", ".join(overrides))
+        self._arms[number] = PlannedArm(arm, config, runs)
+        return self._arms[number]
+
+    def _settle(self, trial: _Trial) -> None:
+        states = [self.store.run(spec.run_id).status for spec in trial.specs]
+        if all(state == "finished" for state in states):
+            values = self._values(trial.specs)
+            if values is not None:
+                self._tell(trial, values=values)
+            else:  # it will never have one
+                names = ", ".join(self.search.objectives)
+                self.reasons.append(f"trial {trial.number} failed: its runs have no value of {names}")
+                self._tell(trial, state=optuna.trial.TrialState.FAIL)
+            return
+        if "failed" in trial.outcomes.values():
+            self._tell(trial, state=optuna.trial.TrialState.FAIL)
+        elif not trial.open:
+            # Interrupted or elsewhere: the trial stays open in the study, and the next call takes it up.
+            self._trials.pop(trial.number, None)
+
+    def _tell(self, trial: _Trial, **what: Any) -> None:
+        self._trials.pop(trial.number, None)
+        if "state" in what:
+            self._arms.pop(trial.number, None)
+        self._tell_number(trial.number, **what)
+
+    def _tell_number(self, number: int, **what: Any) -> None:
+        # Another process that works on the same study may have told it first.
+        with contextlib.suppress(ValueError):
+            self.study.tell(number, **what)
+
+    def _values(self, specs: Sequence[RunSpec]) -> list[float] | None:
+        rows = [
+            [self._objective(spec, name.lstrip("-")) for name in self.search.objectives] for spec in specs
+        ]
+        columns = list(zip(*rows, strict=True))
+        if any(value is None for column in columns for value in column):
+            return None
+        return [sum(float(value or 0.0) for value in column) / len(column) for column in columns]
+
+    def _objective(self, spec: RunSpec, name: str) -> float | None:
+        if name == "avg":
+            return self._score(spec)
+        if name == "seconds":
+            return float(self.store.run(spec.run_id).steps()["seconds_total"].sum())
+        row = self.store.run(spec.run_id).last_step() or {}
+        if name not in row:
+            raise ConfigError(
+                f"experiment.search.objectives: {name!r} is no column of the metrics; use avg, seconds, or one of "
+                f"{', '.join(sorted(row))}"
+            )
+        return None if row[name] is None else float(row[name])
+
+    def _score(self, spec: RunSpec, step: int | None = None) -> float | None:
+        cap = spec.config.sampling.max_response_tokens
+        return score(self.store, spec.run_id, self.experiment.benchmark, cap, step)
+
+
+def best_lines(sweep: Sweep) -> list[str]:
+    """The best trials in words: one for a single objective, the Pareto front for several."""
+    done = [t for t in sweep.study.get_trials(deepcopy=False) if t.state == optuna.trial.TrialState.COMPLETE]
+    counts = {state.name.lower(): 0 for state in optuna.trial.TrialState}
+    for trial in sweep.study.get_trials(deepcopy=False):
+        counts[trial.state.name.lower()] += 1
+    lines = [f"{sweep.experiment.name}: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n)]
+    lines += sweep.reasons
+    if not done:
+        return [*lines, "no trial is complete yet"]
+    for trial in sweep.study.best_trials:
+        values = ", ".join(
+            f"{name.lstrip('-')} {value:.4g}"
+            for name, value in zip(sweep.search.objectives, trial.values, strict=True)
+        )
+        settings = " ".join(overrides_of(sweep.parameters, trial.params))
+        lines.append(f"trial {trial.number}: {values}: {settings}")
+    return lines
+
+
+def study_figures(sweep: Sweep, folder: Path) -> list[Path]:
+    """Importance of each key for each objective, and contours over pairs of keys, as PDF and PNG. Needs two complete trials."""
+    from harness.search.figures import draw
+
+    return draw(sweep.study, [name.lstrip("-") for name in sweep.search.objectives], folder)

@@ -1,0 +1,167 @@
+"""What a search declares, and its study in the store: an append-only journal that belongs to one declaration."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import optuna
+
+from harness.configuration.error import ConfigError, require, require_range
+from harness.experiment.declaration import Experiment
+from harness.search.space import Parameter
+from harness.store import ResultStore, layout
+
+SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
+PRUNERS = ("none", "median", "halving")
+STUDY = "study.journal"
+
+
+@dataclass
+class Search:
+    """What `experiment.search` declares.
+
+    Attributes:
+        space: overrides with `interval`, `range` or `choice` values (`tag(log,interval(...))` for a logarithmic scale).
+        sampler: tpe, random, grid (all values countable), cmaes (numbers only, one objective) or nsga2.
+        trials: how many the study is to have in total, counting those it has.
+        objectives: avg (the experiment's benchmark at the training cap), or a column of the newest metrics row such as
+            generated_tokens_total; a minus sign in front: less is better. Two or more: a Pareto front.
+        pruner: none, median or halving: ends trials whose first seed lags behind at an evaluation (one objective only).
+        seed: of the sampler.
+    """
+
+    space: list[str] = field(default_factory=list)
+    sampler: str = "tpe"
+    trials: int = 20
+    objectives: list[str] = field(default_factory=lambda: ["avg"])
+    pruner: str = "none"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require("experiment.search.sampler", self.sampler, SAMPLERS)
+        require("experiment.search.pruner", self.pruner, PRUNERS)
+        require_range("experiment.search.trials", self.trials, 1)
+        if not self.objectives:
+            raise ConfigError("experiment.search.objectives must name at least one, for example [avg]")
+        if len(self.objectives) > 1 and self.pruner != "none":
+            raise ConfigError("experiment.search.pruner needs a single objective; set it to none")
+        if len(self.objectives) > 1 and self.sampler == "cmaes":
+            raise ConfigError("experiment.search.sampler=cmaes has a single objective; use tpe or nsga2")
+
+    @property
+    def directions(self) -> list[str]:
+        """Optuna's direction of each objective."""
+        return ["minimize" if name.startswith("-") else "maximize" for name in self.objectives]
+
+
+def open_study(
+    search: Search,
+    parameters: Sequence[Parameter],
+    store: ResultStore,
+    name: str,
+    declaration: dict[str, Any] | None = None,
+) -> optuna.Study:
+    """The study of this name in the store, made or continued.
+
+    Args:
+        search: what is declared.
+        parameters: of its space.
+        store: where the study lies.
+        name: of the experiment.
+        declaration: everything that the trials of one study must have in common, by name; kept with the study.
+
+    Raises:
+        ConfigError: the sampler cannot search this space, or the stored study is of another declaration.
+    """
+    path = layout.plan_file(store.root, name).with_name(STUDY)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    backend = optuna.storages.journal.JournalFileBackend(str(path))
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    study = optuna.create_study(
+        storage=optuna.storages.JournalStorage(backend),
+        study_name=name,
+        directions=search.directions,
+        load_if_exists=True,
+        pruner=_pruner(search),
+    )
+    if [direction.name.lower() for direction in study.directions] != search.directions:
+        raise ConfigError(f"{path} has other objectives; give the search another experiment.name")
+    study.sampler = sampler_of(search, parameters, search.seed)
+    _refuse_another(study, declaration or {}, str(path))
+    return study
+
+
+def _refuse_another(study: optuna.Study, declaration: dict[str, Any], path: str) -> None:
+    """Trials of different configurations, spaces or seeds are not comparable: a study keeps what it was begun with."""
+    now = json.loads(json.dumps(declaration))
+    begun = study.user_attrs.get("declaration")
+    if begun is None:
+        study.set_user_attr("declaration", now)
+        return
+    changed = [key for key in {**begun, **now} if begun.get(key) != now.get(key)]
+    if changed:
+        pairs = "; ".join(f"{key}: {begun.get(key)} before, {now.get(key)} now" for key in changed[:3])
+        raise ConfigError(
+            f"the study in {path} was begun with another declaration ({pairs}); trials of both could not be compared. Give this "
+            "search another experiment.name, or remove the file to begin anew"
+        )
+
+
+def _pruner(search: Search) -> optuna.pruners.BasePruner:
+    if search.pruner == "median":
+        return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1)
+    if search.pruner == "halving":
+        return optuna.pruners.SuccessiveHalvingPruner()
+    return optuna.pruners.NopPruner()
+
+
+def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> optuna.samplers.BaseSampler:
+    samplers = optuna.samplers
+    if search.sampler == "random":
+        return samplers.RandomSampler(seed=seed)
+    if search.sampler == "nsga2":
+        return samplers.NSGAIISampler(seed=seed)
+    if search.sampler == "grid":
+        sampler = samplers.GridSampler(grid_values(parameters), seed=search.seed)
+        # It would stop `Study.optimize` after the last point, which we do not use: the number of points bounds the trials.
+        sampler.after_trial = lambda *_: None
+        return sampler
+    if search.sampler == "cmaes":
+        if any(parameter.choices for parameter in parameters):
+            raise ConfigError("experiment.search.sampler=cmaes needs numbers; use tpe for choice(...)")
+        try:
+            return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
+        except ImportError as error:
+            raise ConfigError(
+                "experiment.search.sampler=cmaes needs the package cmaes: pip install cmaes"
+            ) from error
+    # constant_liar: trials that still run count as bad ones, so that parallel workers spread out.
+    return samplers.TPESampler(
+        seed=seed, constant_liar=True, n_startup_trials=min(10, max(2, search.trials // 3))
+    )
+
+
+def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
+    """All values of each parameter. Raises `ConfigError` for one that has no end of them."""
+    for parameter in parameters:
+        if parameter.values is None:
+            raise ConfigError(
+                f"experiment.search.sampler=grid cannot count the values of {parameter.key}; use choice() or range()"
+            )
+    return {parameter.key: list(parameter.values or ()) for parameter in parameters}
+
+
+def search_of(experiment: Experiment) -> Search | None:
+    """The experiment's search, None where it declares arms. Raises `ConfigError` for an unknown key."""
+    if experiment.search is None:
+        return None
+    known = [item.name for item in dataclasses.fields(Search)]
+    for key in experiment.search:
+        require("key of experiment.search", key, known)
+    return Search(**experiment.search)

@@ -1,0 +1,85 @@
+"""A tiny Llama-shaped model, randomly initialised and warmed up by supervised fine-tuning on the testbed's demonstrator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.configuration.error import ConfigError, require_range
+
+
+@dataclass
+class Architecture:
+    """Sizes of the Llama-shaped decoder (untied embeddings)."""
+
+    hidden: int = 64
+    intermediate: int = 176
+    layers: int = 3
+    heads: int = 4
+    kv_heads: int = 4
+    max_positions: int = 256
+
+
+@dataclass
+class Demonstrator:
+    """How the imperfect teacher writes its solutions (see `harness.testbed.demonstrator`).
+
+    Attributes:
+        direct: share of answers without working.
+        terse: share that writes each intermediate value; the rest is verbose (`7+8=5,`).
+        slip: probability of an off-by-one at a verbose step.
+        slip_terse: the same at a terse step.
+        misconceptions: share of (operator, value, operand) facts that it mostly gets wrong.
+        misconception_low: smallest probability that such a fact is right all the same (log-uniform).
+        misconception_high: largest.
+        recheck: probability of another, slip-free pass.
+        babble: probability of repeating the last step until the cap.
+    """
+
+    direct: float = 0.30
+    terse: float = 0.35
+    slip: float = 0.05
+    slip_terse: float = 0.12
+    misconceptions: float = 0.15
+    misconception_low: float = 0.03
+    misconception_high: float = 0.4
+    recheck: float = 0.2
+    babble: float = 0.03
+
+    def __post_init__(self) -> None:
+        for name in ("direct", "terse", "slip", "slip_terse", "misconceptions", "recheck", "babble"):
+            require_range(f"model.demonstrator.{name}", getattr(self, name), 0.0, 1.0)
+        if self.direct + self.terse > 1:
+            raise ConfigError(
+                "model.demonstrator.direct + terse must not exceed 1; the rest is the verbose share"
+            )
+
+
+@dataclass
+class Warmup:
+    """Supervised warm-up: a fixed number of steps (not seconds), so that the checkpoint is the same on every machine.
+
+    Attributes:
+        seed: initialisation and data of the warm-up, apart from the run's seed: all seeds of an arm share a base policy.
+        steps: optimiser steps.
+        batch: demonstrations a step.
+        learning_rate: peak; linear decay to a tenth over the last half.
+    """
+
+    seed: int = 0
+    steps: int = 3200
+    batch: int = 16
+    learning_rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        require_range("model.warmup.steps", self.steps, 0)
+        require_range("model.warmup.batch", self.batch, 1)
+
+
+@dataclass
+class Config:
+    """Architecture, demonstrator and warm-up of the testbed's base policy."""
+
+    kind: str = "testbed"
+    architecture: Architecture = field(default_factory=Architecture)
+    demonstrator: Demonstrator = field(default_factory=Demonstrator)
+    warmup: Warmup = field(default_factory=Warmup)

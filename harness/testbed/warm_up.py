@@ -1,0 +1,153 @@
+"""Supervised warm-up of the testbed's policy, cached by the hash of everything that went into it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from filelock import FileLock
+
+from harness.configuration.identity import content_hash
+from harness.model.checkpoint import save_decoder
+from harness.model.decoder import Decoder
+from harness.model.linear import Linear
+from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
+from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
+from harness.testbed.demonstrator import demonstrate
+from harness.testbed.recipe import Config
+from harness.testbed.tokenizer import VOCABULARY, testbed_tokenizer
+
+RECIPE_VERSION = 1
+_WARMUP_STEPS = 50
+_BETAS = (0.9, 0.98)
+
+
+def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_kernel: str) -> Path:
+    """The cached checkpoint folder of this recipe, warmed up first where it does not exist yet.
+
+    Several processes may ask at once: one warms up, the others wait. The folder appears complete or not at all.
+    """
+    recipe = {
+        "version": RECIPE_VERSION,
+        "model": dataclasses.asdict(config),
+        "operations": [task.min_operations, task.max_operations],
+    }
+    folder = cache / f"testbed-{content_hash(recipe)}"
+    if folder.exists():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            scratch = Path(tempfile.mkdtemp(dir=cache, prefix=".warmup-"))
+            decoder = initialise(config, scratch, linear_kernel)
+            warm_up(decoder, config, task)
+            save_decoder(decoder, scratch, scratch)
+            os.replace(scratch, folder)
+            shutil.rmtree(scratch, ignore_errors=True)
+    return folder
+
+
+def initialise(config: Config, folder: Path, linear_kernel: str) -> Decoder:
+    """A randomly initialised model; its config and tokenizer are written to `folder`."""
+    from transformers import GenerationConfig, LlamaConfig
+
+    size = config.architecture
+    tokenizer = testbed_tokenizer()
+    architecture = LlamaConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=size.hidden,
+        intermediate_size=size.intermediate,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.kv_heads,
+        head_dim=size.hidden // size.heads,
+        max_position_embeddings=size.max_positions,
+        tie_word_embeddings=False,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        architectures=["LlamaForCausalLM"],
+        dtype="float32",
+    )
+    architecture.save_pretrained(folder)
+    GenerationConfig(
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
+    ).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    generator = torch.Generator().manual_seed(config.warmup.seed)
+    state = {}
+    blank = Decoder.from_transformers(architecture, _Ones(architecture), Linear(linear_kernel))
+    for name, slot in blank.named().items():
+        if slot.dim() == 1:
+            state[name] = torch.ones_like(slot)
+            continue
+        # Scaled for a network this narrow: embeddings large, projections at 1/√fan-in, residual outputs at half of that.
+        std = {"model.embed_tokens.weight": 0.5, "lm_head.weight": 0.02}.get(name, slot.shape[1] ** -0.5)
+        if "o_proj" in name or "down_proj" in name:
+            std *= 0.5
+        state[name] = torch.randn(slot.shape, generator=generator) * std
+    blank.load_named(state.items())
+    return blank
+
+
+class _Ones(dict[str, torch.Tensor]):
+    """A state dict that has every tensor of an architecture (ones), so that a decoder can be built before it is initialised."""
+
+    def __init__(self, config: Any) -> None:
+        from harness.model.decoder import Shape
+
+        with torch.device("cpu"):
+            names = Decoder(Shape.of(config), Linear("torch")).named()
+        super().__init__({name: torch.ones_like(tensor) for name, tensor in names.items()})
+
+
+def warm_up(decoder: Decoder, config: Config, task: ArithmeticConfig) -> list[float]:
+    """Fine-tune on fresh demonstrations of training chains; the loss of every step (nats a token)."""
+    recipe, tokenizer = config.warmup, testbed_tokenizer()
+    rng = random.Random(f"warmup/{recipe.seed}")
+    width = prompt_width(task.max_operations)
+    longest = decoder.shape.max_positions - width
+    optimizer = torch.optim.AdamW(
+        decoder.parameters(), lr=recipe.learning_rate, betas=_BETAS, weight_decay=0.01, fused=True
+    )
+    losses = []
+    for step in range(recipe.steps):
+        decay = 1 - 0.9 * max(0.0, step / recipe.steps - 0.5) / 0.5
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.learning_rate * min(1.0, (step + 1) / _WARMUP_STEPS) * decay
+        texts = []
+        for _ in range(recipe.batch):
+            chain = draw_of_split(rng, task.min_operations, task.max_operations, held_out=False)
+            texts.append(
+                prompt_text(chain, task.max_operations) + demonstrate(rng, chain, config.demonstrator)
+            )
+        sequences = sorted((ids[: width + longest] for ids in tokenizer(texts)["input_ids"]), key=len)
+        total = sum(len(ids) - width for ids in sequences)
+        optimizer.zero_grad(set_to_none=True)
+        # Two length buckets: one long babbler does not pad the rest.
+        cut = len(sequences) * 3 // 4
+        losses.append(
+            sum(_backward(decoder, part, width, total) for part in (sequences[:cut], sequences[cut:]) if part)
+        )
+        torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
+        optimizer.step()
+    return losses
+
+
+def _backward(decoder: Decoder, sequences: list[list[int]], width: int, total: int) -> float:
+    longest = max(map(len, sequences))
+    ids = torch.tensor([row + [0] * (longest - len(row)) for row in sequences])
+    hidden = decoder.hidden(ids[:, :-1]).view(len(sequences), longest - 1, -1)[:, width - 1 :]
+    targets = ids[:, width:]
+    lengths = torch.tensor([len(row) - width for row in sequences])
+    mask = torch.arange(longest - width)[None] < lengths[:, None]
+    loss = functional.cross_entropy(decoder.logits(hidden[mask]), targets[mask], reduction="sum") / total
+    loss.backward()
+    return float(loss.detach())

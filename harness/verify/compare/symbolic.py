@@ -1,0 +1,346 @@
+"""Two formulas compared with Math-Verify and sympy. Imported in worker processes only.
+
+Math-Verify parses and has the first word on sets and relations; numbers and expressions are decided by values at
+high precision, because its own comparison rounds to six decimals and chops small differences to zero.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped]
+import sympy
+from latex2sympy2_extended.latex2sympy2 import (
+    ConversionConfig,
+    NormalizationConfig,
+    latex2sympy,
+    normalize_latex,
+)
+from math_verify.grader import should_treat_as_complex, verify
+from sympy import Basic, MatrixBase
+from sympy.core.relational import Relational
+
+from harness.verify.compare.quantities import rounds_to
+from harness.verify.read.numbers import parse_exact
+from harness.verify.read.wording import squeeze, words_of
+
+_NORMALIZE = NormalizationConfig(
+    basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
+)
+_CONVERT = ConversionConfig(lowercase_symbols=False)
+_DISCRETE = (sympy.Sum, sympy.Product, sympy.factorial, sympy.binomial)
+_DIGITS = 40
+_POINTS = 3
+_EXACT_BELOW = 10**12
+_MOST_DIGITS = 1_200
+_GAMMA = re.compile(r"\\Gamma\s*\(\s*(\d{1,4})\s*\)|\\Gamma\s*\{\s*(\d{1,4})\s*\}")
+_TRIG_DEGREES = re.compile(
+    r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?\s*-?\d\s*\}?)?\s*)"
+    r"(?:\(\s*(\d+(?:\.\d+)?)\s*\^\\circ\s*\)|\{\s*(\d+(?:\.\d+)?)\s*\^\\circ\s*\}|(\d+(?:\.\d+)?)\s*\^\\circ)"
+)
+_DOUBLE_FACTORIAL = re.compile(r"(\d{1,3})\s*!!")
+_PERCENT = re.compile(r"\s*\\?%")
+_CIS = re.compile(
+    r"\\cis\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\\frac\{[^{}]*\}\{[^{}]*\}|\d+(?:\.\d+)?\s*(?:\^\\circ)?|\\?[a-zA-Z]+))"
+)
+_BARE_LOG = re.compile(r"\\log(?![a-zA-Z])(?!\s*_)")
+_ARCUS_CALL = re.compile(r"(?<![a-zA-Z\\])ar?(sinh?|cosh?|tanh?)(?=\s*[({])")
+_PLAIN_CALLS = (
+    (re.compile(r"(?<![a-zA-Z\\])factorial\s*\(([^()]*)\)"), r"(\1)!"),
+    (re.compile(r"(?<![a-zA-Z\\])[Aa]bs\s*\(([^()]*)\)"), r"|\1|"),
+    (re.compile(r"(?<![a-zA-Z\\])binomial\s*\(([^(),]*),([^(),]*)\)"), r"\\binom{\1}{\2}"),
+    (re.compile(r"(?<![a-zA-Z\\])log\s*\(([^(),]*),([^(),]*)\)"), r"\\log_{\2}(\1)"),
+    (re.compile(r"(?<![a-zA-Z\\])cbrt\s*\(([^()]*)\)"), r"\\sqrt[3]{\1}"),
+    (re.compile(r"(?<![a-zA-Z\\])ceiling(?=\s*\()"), r"\\ceil"),
+    (re.compile(r"(?<![a-zA-Z\\])(?:Max|Min|Mod)(?=\s*\()"), lambda match: "\\" + match[0].lower()),
+)
+_IMPLICIT_CALL = re.compile(
+    r"(?<![a-zA-Z\\])(sin|cos|tan|cot|sec|csc|log|ln|exp|arcsin|arccos|arctan|sinh|cosh|tanh|gcd|lcm|min|max|floor|ceil)(?![a-zA-Z])"
+)
+
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+
+def _without_floats(value: Any) -> Any:
+    """Decimals as the fractions that they write."""
+    floats = value.atoms(sympy.Float) if isinstance(value, Basic) else ()
+    return value.xreplace({number: sympy.Rational(str(number)) for number in floats}) if floats else value
+
+
+def _with_imaginary_unit(value: Any) -> Any:
+    """The parser reads `i` as a letter."""
+    if not _is_expression(value):
+        return value
+    letters = {symbol: sympy.I for symbol in value.free_symbols if str(symbol) == "i"}
+    return value.subs(letters) if letters else value
+
+
+class Unparsable(Exception):
+    """A formula that the parser does not read."""
+
+
+@lru_cache(maxsize=512)
+def parse_formula(text: str) -> Any:
+    """The sympy object of a canonical text.
+
+    Raises:
+        Unparsable: the parser rejects it.
+    """
+    prepared = _GAMMA.sub(lambda m: f"({int(m[1] or m[2]) - 1})!", text)
+    prepared = _DOUBLE_FACTORIAL.sub(lambda m: str(math.prod(range(int(m[1]), 0, -2))), prepared)
+    if "!!" in prepared:
+        raise Unparsable(f"{text!r}: a double factorial of a formula")
+    prepared = _CIS.sub(_cosine_and_sine, prepared)
+    prepared = _PERCENT.sub(r" \\cdot \\frac{1}{100}", prepared)
+    if "(" in prepared:
+        prepared = _ARCUS_CALL.sub(r"\\arc\1", prepared)
+        for pattern, replacement in _PLAIN_CALLS:
+            prepared = pattern.sub(replacement, prepared)
+    prepared = _IMPLICIT_CALL.sub(r"\\\1", prepared)
+    if "\\circ" in prepared:
+        prepared = _TRIG_DEGREES.sub(r"\1(\\frac{\2\3\4 \\pi}{180})", prepared).replace(r"^\circ", "")
+    try:
+        value = latex2sympy(
+            normalize_latex(prepared, _NORMALIZE),
+            is_real=not should_treat_as_complex(prepared),
+            convert_degrees=False,
+            normalization_config=None,
+            conversion_config=_CONVERT,
+        )
+        return _with_imaginary_unit(_without_floats(value))
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:
+        raise Unparsable(f"{text!r}: {error}") from error
+
+
+def _cosine_and_sine(match: re.Match[str]) -> str:
+    angle = (match[1] or match[2] or match[3]).strip()
+    return rf"(\cos({angle})+i\sin({angle}))"
+
+
+def _with_natural_logarithm(gold: str, answer: str) -> str:
+    r"""The answer with its `\log` read as the gold one writes it: natural where that has `\ln` and no `\log` without a base."""
+    return _BARE_LOG.sub(r"\\ln", answer) if r"\ln" in gold and not _BARE_LOG.search(gold) else answer
+
+
+def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
+    """Whether two formulas have one value.
+
+    Raises:
+        Unparsable: the gold formula cannot be read.
+    """
+    answer = _with_natural_logarithm(gold, answer)
+    try:
+        left = parse_formula(gold)
+    except Unparsable:
+        if (
+            words_of(gold)
+            and words_of(gold) == words_of(answer)
+            and squeeze(gold).casefold() == squeeze(answer).casefold()
+        ):
+            return True
+        raise
+    try:
+        right = parse_formula(answer)
+    except Unparsable:
+        return False
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if _is_expression(left) and _is_expression(right):
+        decided = _expressions_equal(left, right, gold, answer, decimal_digits)
+        if decided is not None:
+            return decided
+    if isinstance(left, Relational) and isinstance(right, Relational):
+        decided = _relations_equal(left, right)
+        if decided is not None:
+            return decided
+    return bool(verify(left, right, timeout_seconds=None)) and not _only_numeric_noise(left, right)
+
+
+_FLIPPED = {sympy.StrictLessThan: sympy.StrictGreaterThan, sympy.LessThan: sympy.GreaterThan}
+_FLIPPED |= {value: key for key, value in _FLIPPED.items()}
+
+
+def _relations_equal(left: Any, right: Any) -> bool | None:
+    """Whether one relation is a multiple of the other: by a negative factor only where the sign turns round."""
+    if not (_is_expression(left.lhs - left.rhs) and _is_expression(right.lhs - right.rhs)):
+        return None
+    ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
+    if ratio is None:
+        return None
+    if ratio == 0:
+        return False if type(left) is not type(right) or not isinstance(left, sympy.Eq) else None
+    if isinstance(left, (sympy.Eq, sympy.Ne)):
+        return type(left) is type(right)
+    return type(right) is (type(left) if ratio > 0 else _FLIPPED.get(type(left)))
+
+
+def _constant_ratio(left: Any, right: Any) -> int | None:
+    """Sign of the real factor between two expressions, 0 when there is none, None when values are missing."""
+    if {str(s) for s in left.free_symbols} != {str(s) for s in right.free_symbols}:
+        return 0
+    ratios = []
+    for point in _points(left, right, (1, 1)):
+        values = _value(left, point), _value(right, point)
+        if values[0] is None or values[1] is None or abs(values[1]) < 1e-30:
+            return None
+        ratios.append(values[0] / values[1])
+    if not ratios or any(not _close(ratio, ratios[0]) for ratio in ratios) or abs(ratios[0].imag) > 1e-25:
+        return 0
+    return 1 if ratios[0].real > 0 else -1
+
+
+def _is_expression(value: Any) -> bool:
+    return isinstance(value, sympy.Expr) and not isinstance(value, (MatrixBase, sympy.MatrixExpr, Relational))
+
+
+def _expressions_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits: int) -> bool | None:
+    if _is_undefined(left) or _is_undefined(right):
+        return squeeze(gold) == squeeze(answer)
+    if left == right:
+        return True
+    if not left.free_symbols and not right.free_symbols:
+        return _numbers_equal(left, right, gold, answer, decimal_digits)
+    return _equal_at_points(left, right)
+
+
+def _is_undefined(expression: Any) -> bool:
+    """Whether a division by zero stands anywhere in an expression; such a one equals nothing but itself."""
+    if expression.has(sympy.nan, sympy.zoo):
+        return True
+    return any(power.base.is_zero and power.exp.is_negative for power in expression.atoms(sympy.Pow))
+
+
+def _numbers_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits: int) -> bool | None:
+    for text, other in ((gold, right), (answer, left)):
+        exact = parse_exact(text)
+        if exact is not None and exact.decimals >= decimal_digits:
+            value = _value(other, {})
+            if value is None or abs(mpmath.im(value)) > mpmath.mpf(10) ** -30:
+                return None
+            nearest = sympy.Rational(str(mpmath.nstr(mpmath.re(value), 35)))
+            return rounds_to(_fraction(nearest), exact.value, exact.decimals, decimal_digits)
+    rationals = _rational(left), _rational(right)
+    if rationals[0] is not None and rationals[1] is not None:
+        return bool(rationals[0] == rationals[1])
+    return _same_value(left, right, {}, _value(left, {}), _value(right, {}))
+
+
+def _rational(expression: Any) -> Any | None:
+    """The exact value of an expression of rational numbers only, else None."""
+    if not all(atom.is_Rational for atom in expression.atoms() if atom.is_Atom):
+        return None
+    value = expression.doit()
+    return value if value.is_Rational else None
+
+
+def _fraction(number: Any) -> Fraction:
+    return Fraction(int(number.p), int(number.q))
+
+
+def _same_value(left: Any, right: Any, point: dict[Any, Any], first: Any, second: Any) -> bool | None:
+    """Whether two expressions with these values at a point are equal there; huge values are compared to their last units."""
+    if first is None or second is None:
+        return None
+    if not _close(first, second):
+        return False
+    scale = max(abs(first), abs(second))
+    magnitude = int(mpmath.log10(scale)) if scale > _EXACT_BELOW else 0
+    if magnitude == 0 or left == right:
+        return True
+    if magnitude > _MOST_DIGITS:
+        return False
+    digits = _DIGITS + magnitude
+    first, second = _value(left, point, digits), _value(right, point, digits)
+    if first is None or second is None:
+        return None
+    with mpmath.workdps(digits):
+        return bool(abs(first - second) <= mpmath.mpf(10) ** -20)
+
+
+def _value(expression: Any, point: dict[Any, Any], digits: int = _DIGITS) -> Any | None:
+    """The value at a point as an mpmath number of so many digits, None when it has none."""
+    try:
+        substituted = expression.subs(point) if point else expression
+        value = (
+            substituted.doit().evalf(digits)
+            if substituted.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative)
+            else substituted.evalf(digits)
+        )
+        real, imaginary = value.as_real_imag()
+        if not (real.is_Number and imaginary.is_Number) or not (real.is_finite and imaginary.is_finite):
+            return None
+        with mpmath.workdps(digits):
+            return mpmath.mpc(mpmath.mpf(str(real)), mpmath.mpf(str(imaginary)))
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def _close(left: Any, right: Any) -> bool:
+    with mpmath.workdps(_DIGITS):
+        scale = max(abs(left), abs(right))
+        if scale < mpmath.mpf(10) ** -35 and min(abs(left), abs(right)) == 0:
+            return True  # an exact zero against the rounding noise of one
+        return bool(abs(left - right) <= scale * mpmath.mpf(10) ** -25)
+
+
+def _equal_at_points(left: Any, right: Any) -> bool | None:
+    """Equality at fixed positive points, and at negative ones where both values are real."""
+    seen = False
+    for number, point in enumerate(_points(left, right, (1, -1))):
+        values = _value(left, point), _value(right, point)
+        if values[0] is None or values[1] is None:
+            continue
+        if number >= _POINTS and (abs(values[0].imag) > 1e-20 or abs(values[1].imag) > 1e-20):
+            continue
+        same = _same_value(left, right, point, *values)
+        if same is False:
+            return False
+        seen = seen or same is True
+    return True if seen else None
+
+
+def _points(left: Any, right: Any, signs: tuple[int, ...]) -> list[dict[Any, Any]]:
+    """Fixed rational points, `_POINTS` of each sign; symbols of one name get one value."""
+    symbols = left.free_symbols | right.free_symbols
+    names = sorted({str(symbol) for symbol in symbols})
+    generator = random.Random(20_240)
+    points = []
+    discrete = left.has(*_DISCRETE) or right.has(*_DISCRETE)
+    for sign in signs[:1] if discrete else signs:
+        for _ in range(_POINTS if names else 1):
+            at = (
+                {n: sympy.Integer(generator.randint(3, 14)) for n in names}
+                if discrete
+                else {
+                    n: sympy.Rational(
+                        generator.randint(1_000, 9_000), generator.choice((2_003, 3_001, 4_001))
+                    )
+                    * sign
+                    for n in names
+                }
+            )
+            points.append({symbol: at[str(symbol)] for symbol in symbols})
+    return points
+
+
+def _only_numeric_noise(left: Any, right: Any) -> bool:
+    """Whether Math-Verify called two plain numbers equal that are not."""
+    if not (
+        isinstance(left, Basic)
+        and isinstance(right, Basic)
+        and _is_expression(left)
+        and _is_expression(right)
+    ):
+        return False
+    values = _value(left, {}), _value(right, {})
+    return values[0] is not None and values[1] is not None and not _close(values[0], values[1])

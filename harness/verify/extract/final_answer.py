@@ -1,0 +1,303 @@
+"""Where the final answer of a response stands, in time linear in the length of the text.
+
+Shapes, in order: the last balanced box; the last answer line; the last formula or number. A later answer of
+the same shape replaces an earlier one, so a self-correction counts as what it says last. Nothing inside an unclosed
+`<think>` counts, and what follows a closed one goes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from harness.verify.extract.delimited import PERCENT_AFTER, formulas, joined_formulas
+from harness.verify.extract.sentences import NUMBER, cut_sentence, is_bare, leading_choice, value_of
+from harness.verify.limits import looks_like_code
+
+_BOX = re.compile(r"(?:\\+(?:begin)?boxed|\\+fbox|\x08oxed)\s*\{")
+_BOX_LEAD = re.compile(r"(?:\\(?:begin)?b|\x08|\\)$")
+_BOX_BRACE = re.compile(r"\s*\{")
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")
+_EMPTY = re.compile(r"[\s$]{0,40}")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BOX_WINDOW = 16_384
+_BOX_TRIES = 24
+_BOX_NESTING = 400
+_BOXES_JOINT = re.compile(
+    r"^[\s$,;.\\()\[\]*]*(?:\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|and|or|[\s$,;\\()\[\]*])*$"
+)
+
+_BOXES_JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-Z]\w{0,3}\s*=\s*)?$")
+_BOXES_JOINT_CHARS = 60
+
+_MARKER = re.compile(
+    r"(?:(?:\b|_)(?:answers?|solutions?|correct (?:option|choice))\b[*_]{0,2}[\"']?[^\S\n]*"
+    r"(?:(?:[^\n.:=$]{0,60}?)[^\S\n])??(?:\bis\b|\bare\b|[:：=])"
+    r"|^[^\S\n]*[*_]{0,2}A[*_]{0,2}[^\S\n]*:|####|答案[^\n:：]{0,10}?[是为:：]|\br[ée]ponse\b[^\n]{0,20}?(?:\best\b|:)"
+    r"|\b(?:respuesta|resposta|risposta|antwort|ответ)\b[^\n]{0,20}?(?:\b(?:es|é|è|ist)\b|:)"
+    r"|^[*#_ \t]*final answer\b[*_: \t]*$|<(?:final_)?answer>)[*_]{0,2}:?[*_]{0,2}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FINAL = re.compile(r"final answer is", re.IGNORECASE)
+_SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</(?:final_)?answer>|<end_of_turn>")
+_AFTER_ANSWER = re.compile(
+    r"(?:[\s.,;:!?*_`'\"$\)\]}。]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\}|\\?%)*"
+)
+_HOLDS_VALUE = re.compile(r"\d|\\(?!end|\]|\)|[,;!]|\s)")
+_JSON_MEMBER = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)+)\"|([^\s,\"{}\[\]]+))\s*(?=[,}\n]|$)")
+_FENCED = re.compile(r"```\w*\n([^\n`]+)\n```$")
+_TAIL_CHARS = 4_000
+_SAID_CHARS = 400
+_LINE_CHARS = 200_000
+
+
+class Extracted(NamedTuple):
+    """A raw final answer.
+
+    Attributes:
+        text: the answer.
+        end: where it ends in the response.
+        shape: `box`, `line`, `bare`, `formula` or `number`.
+        joined: the boxes beside the last one with it, as a list.
+        said: the whole sentence that the answer was taken from; empty for a box.
+    """
+
+    text: str
+    end: int
+    shape: str
+    joined: str | None = None
+    said: str = ""
+
+
+def extract(response: str, extraction: str) -> Extracted | None:
+    """The raw final answer of a response, or None.
+
+    Args:
+        response: the model's text, of any length.
+        extraction: `boxed`, `answer_line` or `any` (see VerifierConfig).
+    """
+    body, offset = response, 0
+    if "<think>" in response or "</think>" in response:
+        opened, closed = response.rfind("<think>"), response.rfind("</think>")
+        if opened > closed:
+            body = response[:opened]
+            closed = body.rfind("</think>")
+        if closed >= 0:
+            offset = closed + len("</think>")
+            found = _extract(body[offset:], extraction)
+            if found is not None:
+                return found._replace(end=found.end + offset)
+    return _extract(body, extraction)
+
+
+def ends_there(response: str, end: int) -> bool:
+    """Whether nothing but punctuation, closing delimiters and special tokens follows position `end`."""
+    return len(response) - end <= _TAIL_CHARS and _AFTER_ANSWER.fullmatch(response, end) is not None
+
+
+def _extract(body: str, extraction: str) -> Extracted | None:
+    found = _last_box(body)
+    if extraction == "boxed":
+        return found
+    if found is not None:
+        final = _FINAL.search(body, found.end)
+        line = _answer_line(body[found.end :]) if final is not None else None
+        if line is None or not any(char.isdigit() or char == "\\" for char in line.text):
+            return found
+        return line._replace(end=line.end + found.end)
+    found = _answer_line(body)
+    if found is not None or extraction == "answer_line":
+        return found
+    return _last_expression(body)
+
+
+def _last_box(body: str) -> Extracted | None:
+    stop = len(body)
+    has_fbox = "\\fbox" in body
+    for _ in range(_BOX_TRIES):
+        at = max(body.rfind("oxed", 0, stop), body.rfind("fbox", 0, stop) if has_fbox else -1)
+        if at < 0:
+            return None
+        opener = _opener(body, at)
+        if opener is not None:
+            end = _closing(body, opener[1])
+            if end is not None and not _EMPTY.fullmatch(body, opener[1], end):
+                return _with_neighbours(body, *_outermost(body, opener, end))
+        elif bare := _BARE_BOX.match(body, max(at - 2, 0), at + 200):
+            return Extracted(bare[1].rstrip("."), bare.end(), "box")
+        stop = at
+    return _last_box_by_stack(body)
+
+
+def _outermost(body: str, opener: tuple[int, int], end: int) -> tuple[int, int, int]:
+    """Start, start of the content and end of the box that encloses a box, or of the box itself."""
+    start, content = opener
+    for _ in range(_BOX_TRIES):
+        low = max(0, start - _BOX_NESTING)
+        at = max(body.rfind("oxed", low, start), body.rfind("fbox", low, start))
+        around = _opener(body, at) if at >= 0 else None
+        close = _closing(body, around[1]) if around is not None else None
+        if around is None or close is None or close < end:
+            break
+        (start, content), end = around, close
+    return start, content, end
+
+
+def _opener(body: str, at: int) -> tuple[int, int] | None:
+    """Start of the box command whose `oxed` or `fbox` stands at `at`, and where its content starts."""
+    lead = _BOX_LEAD.search(body, max(0, at - 12), at)
+    brace = _BOX_BRACE.match(body, at + 4, at + 40)
+    return (lead.start(), brace.end()) if lead and brace else None
+
+
+def _closing(body: str, start: int) -> int | None:
+    depth = 1
+    for brace in _BRACE.finditer(body, start, start + _BOX_WINDOW):
+        if brace[0][0] != "\\":
+            depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.start()
+    return None
+
+
+def _last_box_by_stack(body: str) -> Extracted | None:
+    """One pass with a stack: for texts with many boxes that never close."""
+    openers = {match.end() - 1: match for match in _BOX.finditer(body)}
+    stack: list[int] = []
+    found: tuple[int, int] | None = None
+    for brace in _BRACE.finditer(body):
+        position = brace.start()
+        if brace[0] == "{":
+            stack.append(position)
+        elif brace[0] == "}" and stack:
+            opened = stack.pop()
+            if opened in openers and (found is None or opened > found[0]):
+                found = opened, position
+    if found is None:
+        return None
+    return Extracted(body[found[0] + 1 : found[1]], found[1] + 1, "box")
+
+
+def _with_neighbours(body: str, start: int, content: int, end: int) -> Extracted:
+    """The box, with its percent sign after it, and joined to the boxes that stand beside it as in a list."""
+    text, after = body[content:end], end + 1
+    percent = PERCENT_AFTER.match(body, after, after + 40)
+    if percent is not None:
+        text, after = text + r"\%", percent.end()
+    parts, stop = [text], start
+    while len(parts) < 64:
+        low = max(0, stop - 600)
+        at = max(body.rfind("oxed", low, stop), body.rfind("fbox", low, stop))
+        opener = _opener(body, at) if at >= 0 else None
+        close = _closing(body, opener[1]) if opener is not None else None
+        if opener is None or close is None or close >= stop or not _joins(body[close + 1 : stop]):
+            break
+        parts.append(body[opener[1] : close])
+        stop = opener[0]
+    joined = ", ".join(reversed(parts)) if len(parts) > 1 else None
+    return Extracted(text, after, "box", joined)
+
+
+def _joins(between: str) -> bool:
+    """Whether the text between two boxes makes them items of one list."""
+    return len(between) <= _BOXES_JOINT_CHARS and (
+        _BOXES_JOINT.match(between) is not None or _BOXES_JOINT_TAIL.search(between) is not None
+    )
+
+
+def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
+    newest = deque(matches, maxlen=1)
+    return newest[0] if newest else None
+
+
+def _answer_line(body: str) -> Extracted | None:
+    """What follows the last answer marker; when that only judges a solution, what follows the last `final answer`."""
+    low = max(0, len(body) - _LINE_CHARS)
+    last = _last(_MARKER.finditer(body, low))
+    if last is None:
+        return None
+    found = _on_the_line(body, last.end())
+    about = last[0].lower().startswith("solution")
+    if about and found is not None and not _HOLDS_VALUE.search(found.text):
+        final = _last(_FINAL.finditer(body, low))
+        stated = _on_the_line(body, final.end()) if final is not None else None
+        if stated is not None and _HOLDS_VALUE.search(stated.text):
+            return stated
+    return found
+
+
+def _on_the_line(body: str, start: int) -> Extracted | None:
+    """The answer on the line of a marker that ends at `start`, or on the first line with content after it."""
+    line_end = body.find("\n", start)
+    line = body[start : line_end if line_end >= 0 else len(body)]
+    if body[:start].rstrip(" :")[-1:] in ('"', "'") and (member := _JSON_MEMBER.match(line)):
+        return Extracted(member[1] or member[2], start + member.end(), "line")
+    if line.lstrip().startswith("}"):  # the marker stood in a `\\text{}`
+        start += line.index("}") + 1
+        line = line.partition("}")[2].removesuffix(r"\]").removesuffix("$$")
+    while not _SPECIAL_TOKEN.sub("", line).strip(" *_:\t\r$\\[(") and line_end >= 0:
+        start = line_end + 1
+        line_end = body.find("\n", start)
+        line = body[start : line_end if line_end >= 0 else len(body)]
+    if line.strip().startswith((r"\[", "$$")):
+        display = formulas(body[start : start + _TAIL_CHARS])
+        if display:
+            return Extracted(display[0].inside, start + display[0].end, "line")
+    return _from_sentence(line[:_TAIL_CHARS], start)
+
+
+def _from_sentence(line: str, start: int) -> Extracted | None:
+    """The answer in what follows an answer marker on its line."""
+    token = _SPECIAL_TOKEN.search(line)
+    text = line[: token.start()] if token else line
+    if looks_like_code(text):
+        return Extracted(text.strip(), start + len(text), "line")
+    said = sentence = cut_sentence(text.strip(" *_:\t\r"))
+    delimited = formulas(sentence)
+    copula = max(sentence.rfind(" is "), sentence.rfind(" are "))
+    if leading_choice(sentence) is None:
+        if delimited and copula < delimited[-1].start:
+            sentence = joined_formulas(sentence, delimited)
+        elif copula >= 0:
+            sentence = sentence[copula:].split(" ", 2)[-1]
+    sentence = value_of(sentence.strip(" *_`\t"), after_marker=True)
+    if not sentence:
+        return None
+    return Extracted(sentence, _end_of(sentence, line, start, len(text.rstrip())), "line", said=said)
+
+
+def _last_expression(body: str) -> Extracted | None:
+    """A bare answer, else the last formula or number of the text."""
+    whole = _SPECIAL_TOKEN.sub(" ", body[-2 * _TAIL_CHARS :]).strip()
+    if not whole:
+        return None
+    if fenced := _FENCED.search(whole[-_SAID_CHARS:]):
+        whole = fenced[1].strip()
+    if looks_like_code(whole[-1000:]):
+        return Extracted(whole[-1000:], len(body), "bare")
+    if is_bare(whole) and len(body) <= 2 * _TAIL_CHARS:
+        return Extracted(whole, len(body.rstrip()), "bare", said=whole)
+    tail_start = max(0, len(body) - _TAIL_CHARS)
+    tail = body[tail_start:]
+    line = whole.rpartition("\n")[2].strip()
+    if line != whole and _HOLDS_VALUE.search(line) and is_bare(line):
+        return Extracted(line, len(body.rstrip()), "bare", said=line)
+    delimited = formulas(tail)
+    number = _last(NUMBER.finditer(tail))
+    if delimited and (number is None or delimited[-1].end >= number.end()):
+        value = value_of(joined_formulas(tail, delimited))
+        return Extracted(value, tail_start + delimited[-1].end, "formula", said=line[-_SAID_CHARS:])
+    if number is not None or "\\" in line:
+        value = value_of(line[-_TAIL_CHARS:]) if _HOLDS_VALUE.search(line) else ""
+        value = value if value and value != line else number[0] if number else line
+        end = _end_of(value, tail, tail_start, len(tail.rstrip()))
+        return Extracted(value, end, "number", said=line[-_SAID_CHARS:])
+    return Extracted(whole[-200:], len(body), "bare", said=line[-_SAID_CHARS:])
+
+
+def _end_of(value: str, text: str, start: int, otherwise: int) -> int:
+    """Where a value ends in the response, when it stands word for word in a text that begins at `start`."""
+    at = text.rfind(value)
+    return start + (at + len(value) if at >= 0 else otherwise)

@@ -1,0 +1,168 @@
+"""The answer inside a sentence about it: its value without the words, or the letter it chooses.
+
+Words are told from formulas by what they are: names of functions, units, months and joints belong to answers, other words
+do not.
+"""
+
+from __future__ import annotations
+
+import re
+
+from harness.verify.extract.delimited import JOINT, formulas
+from harness.verify.read.units import canonical_unit
+
+NUMBER = re.compile(
+    r"(?<![A-Za-z0-9_.,/\\^])[-−+]?(?:[$€£¥₹]\s?)?(?:\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.,]\d+)?|\.\d+)"
+    r"(?:\s*/\s*\d+|\s*(?:\\?%|percent\b|pct\b)|\s?(?:\^\\circ|°))?"
+)
+_LETTERS = "A-Za-zÀ-ɏ"
+_TOKEN = re.compile(
+    rf"(?<![\\{_LETTERS}])[{_LETTERS}][{_LETTERS}'’]+|[^\W\d_{_LETTERS}Ͱ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+"
+)
+_WRAPPED_WORDS = re.compile(
+    r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}"
+)
+_OF_ANSWERS = frozenset((
+    "and", "or", "per", "percent", "pct", "percentage", "million", "billion", "trillion", "thousand", "dozen", "lakh", "crore", "base",
+    "mod", "choose", "infinity", "infty", "inf", "oo", "pi", "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "arcsin",
+    "arccos", "arctan", "log", "ln", "exp", "sqrt", "cbrt", "floor", "ceil", "gcd", "lcm", "max", "min", "abs", "det", "sum", "frac",
+    "alpha", "beta", "gamma", "delta", "epsilon", "theta", "lambda", "mu", "rho", "sigma", "tau", "phi", "omega", "psi", "am", "pm",
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "monday",
+    "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "st", "nd", "rd", "th", "usd", "eur", "gbp", "sq", "cu", "left",
+    "right", "cdot", "times",
+))  # fmt: skip
+_SHORT_PROSE = frozenset((
+    "is", "of", "to", "so", "it", "we", "he", "an", "if", "the", "are", "was", "has", "not", "but", "for", "its", "i'd", "i'm", "i've",
+    "est", "de", "du", "des", "la", "le", "les", "il", "un", "une", "und", "der", "die", "el", "los",
+))  # fmt: skip
+_BOLD = re.compile(r"(?<![A-Za-z0-9_)])(?:\*\*|__)|(?:\*\*|__)(?![A-Za-z0-9_(])")
+_AFTER_LEADING = frozenset((
+    "for", "where", "when", "with", "if", "because", "since", "as", "is", "are", "which", "so", "in", "that", "by", "ways",
+))  # fmt: skip
+_WITH_UNIT = re.compile(r"(.*\d)\s?[a-zA-Z]{1,3}[²³]")
+_MONEY = re.compile(r"[$€£¥₹]")
+_SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"]|I hope)|\s*$)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)")
+_LEADING_CHOICE = re.compile(
+    r"(?:for sure |probably |[Oo]ption |[Cc]hoice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as|is)\b)"
+)
+_OPENING_CHOICE = re.compile(
+    r"[\s*_]*\(?([A-J])\)?(?![A-Za-z0-9'’])(?:(?<!A)|(?<=\()|(?!\s+[a-z])|(?=\s+(?:because|since|as|non|not)\b))"
+)
+_FIRST_CHOICE = re.compile(r"[\s*_]*\(?([A-J])\)?[*_]*(?=[.,:;)。，：]|\s*$|[^\x00-\x7f])")
+_CHOICE = re.compile(
+    r"\b(?i:option|choice)\s+\(?([A-J])\b\)?|(?<![A-Za-z0-9\\'’_^])(\(?)([A-J])(\)?)(?![A-Za-z0-9'’_^])(?!\s+[a-z])|\(([A-J])\)"
+)
+
+
+def is_bare(text: str) -> bool:
+    """Whether a text is an answer by itself and not a sentence about one."""
+    if "\n" in text and not text.startswith(("$$", r"\[", r"\begin")):
+        return False
+    found = formulas(text)
+    if found:
+        ends = [0, *(formula.end for formula in found)]
+        starts = [*(formula.start for formula in found), len(text)]
+        rest = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True)).strip(" .*")
+        return not rest or JOINT.fullmatch(rest) is not None
+    return not any(char.isdigit() or char == "\\" for char in text) or not _prose(text)
+
+
+def leading_choice(sentence: str) -> str | None:
+    """The letter of `C, because ...` and `(C) 42`-like openings."""
+    match = _LEADING_CHOICE.match(sentence)
+    return None if match is None else match[1]
+
+
+def value_of(sentence: str, after_marker: bool = False) -> str:
+    """What a sentence gives as a value: the whole when it has no words beside, else the part that holds a number or a formula.
+
+    Args:
+        sentence: the sentence.
+        after_marker: whether it follows `Answer:` or the like, so that of several numbers the only sum of money is meant.
+    """
+    sentence = _BOLD.sub(" ", sentence).strip()
+    if (choice := leading_choice(sentence)) is not None:
+        return choice
+    if is_bare(sentence):
+        return sentence
+    words = _prose(sentence)
+    starts, ends = [0, *(word.end() for word in words)], [*(word.start() for word in words), len(sentence)]
+    parts = [(start, _trimmed(sentence[start:end])) for start, end in zip(starts, ends, strict=True)]
+    parts = [(start, part) for start, part in parts if any(char.isdigit() or char == "\\" for char in part)]
+    if not parts:
+        return sentence
+    if parts[0][0] == 0 and words and words[0][0].lower() in _AFTER_LEADING:
+        return parts[0][1]
+    money = [part for _, part in parts if _MONEY.search(part)]
+    chosen = money[0] if after_marker and len(money) == 1 else parts[-1][1]
+    if with_unit := _WITH_UNIT.fullmatch(chosen):
+        return with_unit[1]
+    if "\\" in chosen or any(mark in chosen for mark in "=^()[]{}<>"):
+        return chosen
+    numbers = list(NUMBER.finditer(chosen))
+    return numbers[-1][0] if len(numbers) > 1 and not re.search(r"[-+*/]", chosen) else chosen
+
+
+def cut_sentence(text: str) -> str:
+    """The first sentence of a text; a full stop inside a formula ends none."""
+    for end in _SENTENCE_END.finditer(text):
+        before = text[: end.start()]
+        if before.count("$") % 2 == 0 and before.strip():
+            return before
+    return text
+
+
+def choice_in(text: str, first: bool) -> str | None:
+    """The letter A to J that a sentence chooses.
+
+    Args:
+        text: the sentence.
+        first: whether the first letter counts, as after `Answer:`; else one that opens the text, or the last.
+    """
+    if any(mark in text for mark in "*+=^/<>_\\") and not _prose(text):
+        return None
+    if opening := _FIRST_CHOICE.match(text) or _LEADING_CHOICE.match(text):
+        return opening[1]
+    if first and (opening := _OPENING_CHOICE.match(text)):
+        return opening[1]
+    letters = [match[1] or match[3] or match[5] for match in _CHOICE.finditer(text)]
+    return None if not letters else letters[0] if first else letters[-1]
+
+
+def _prose(text: str) -> list[re.Match[str]]:
+    """The words of a text that belong to no answer; none of them when all are short enough to be products of letters."""
+    shown = _WRAPPED_WORDS.sub(lambda match: "~" * len(match[0]), text) if "\\" in text else text
+    words = [match for match in _TOKEN.finditer(shown) if not _of_an_answer(match[0].lower())]
+    if not any(_surely_prose(word[0].lower()) for word in words):
+        return []
+    return [
+        word
+        for word in words
+        if len(word[0]) > 3
+        or not word[0].isascii()
+        or word[0].lower() in _SHORT_PROSE
+        or not _beside_operator(shown, word)
+    ]
+
+
+def _of_an_answer(word: str) -> bool:
+    return word in _OF_ANSWERS or (word not in _SHORT_PROSE and canonical_unit(word, None) is not None)
+
+
+def _surely_prose(word: str) -> bool:
+    return len(word) > 3 or word in _SHORT_PROSE or not word[0].isascii() or "'" in word
+
+
+def _beside_operator(text: str, word: re.Match[str]) -> bool:
+    before, after = text[: word.start()].rstrip()[-1:], text[word.end() :].lstrip()[:1]
+    return before in set("+-*/^=<>_") or after in set("+-*/^=<>_")
+
+
+def _trimmed(part: str) -> str:
+    """A part without the punctuation and joints around it, and without brackets that close or open elsewhere."""
+    part = re.sub(r"^(?:[\s,;:!?*_`.。，]|(?:and|or)\b)+(?!\d)|[\s,;:!?*_`。，]+$", "", part)
+    part = re.sub(r"(?:\s+(?:and|or|[aà]\.*))+$", "", part)
+    for opening, closing in ("()", "[]"):
+        if part.count(opening) != part.count(closing):
+            part = part.strip(opening + closing + " ")
+    return part

@@ -1,0 +1,311 @@
+r"""A small reader of plain formulas, so that most answers never reach computer algebra.
+
+It knows numbers, one-letter variables, `+ - * / ^`, `\frac`, `\sqrt`, `\pi`, `e` and brackets, and gives up on
+everything else. Two formulas are equal when they have one value at fixed points (Schwartz 1980, Zippel 1979): exact as
+`Fraction` while they stay rational, otherwise to 60 digits. Variables take positive values, then negative ones, where
+only points count at which both values are real.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from harness.verify.read.numbers import parse_exact
+
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|[a-zA-Z]|[-+*/^(){}\[\]]")
+_BEYOND = re.compile(r"(?<!\\)(?<![a-zA-Z])[a-zA-Z]{3,}|\\frac\s*\{\s*d|\\ldots")
+_BARE = re.compile(r"[-+*/\d]+")
+_LACKS_OPERAND = re.compile(r"\A[*/]|[-+*/]\Z|[-+*/][*/]")
+_FUNCTION_LETTERS = frozenset("fghiFGHPTW")
+_TIMES = frozenset(("*", r"\cdot", r"\times"))
+_MAX_CHARS = 300
+_MAX_BITS = 20_000
+_MAX_ROOT = 12
+_CONTEXT = decimal.Context(prec=60, Emax=9_999, Emin=-9_999)
+_TOLERANCE = Decimal("1e-35")
+_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
+_POINTS = (
+    (Fraction(2003, 701), Fraction(4001, 997), Fraction(1009, 1301), Fraction(3019, 2111)),
+    (Fraction(1709, 367), Fraction(733, 1877), Fraction(2311, 499), Fraction(1327, 811)),
+    (Fraction(631, 1487), Fraction(2503, 1181), Fraction(3533, 709), Fraction(2017, 1567)),
+)
+Number = Fraction | Decimal
+Tree = tuple[Any, ...]
+
+
+class _Unknown(Exception):
+    """Something outside of the small language, or a value that is not a real number."""
+
+
+def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool | None:
+    """Whether two formulas are equal, None when this reader cannot tell."""
+    left, right = _parsed(gold), _parsed(answer)
+    if left is None:
+        return None
+    if right is None:
+        return False if _lacks_operand(answer) else None
+    for text in (gold, answer):
+        exact = parse_exact(text)
+        if exact is not None and exact.decimals >= decimal_digits:
+            return None  # rounding is judged elsewhere
+    names = sorted(left[1] | right[1])
+    if len(names) > len(_POINTS[0]):
+        return None
+    for values in _POINTS if names else _POINTS[:1]:
+        same = _same_at(left[0], right[0], dict(zip(names, values, strict=False)))
+        if not same:
+            return same
+    for values in _POINTS if names else ():
+        if _same_at(left[0], right[0], {n: -v for n, v in zip(names, values, strict=False)}) is False:
+            return False
+    return True
+
+
+def constant(text: str) -> Number | None:
+    """The value of a formula without variables: exact, or to 60 digits; None when this reader cannot tell."""
+    parsed = _parsed(text)
+    if parsed is None or parsed[1]:
+        return None
+    try:
+        return _value(parsed[0], {})
+    except (_Unknown, ArithmeticError):
+        return None
+
+
+def as_decimal(value: Number) -> Decimal:
+    """A value to 60 digits."""
+    return _decimal(value)
+
+
+def negated(value: Number) -> Number:
+    """Minus a value, with all of its digits."""
+    return -value if isinstance(value, Fraction) else _CONTEXT.minus(value)
+
+
+def same_number(left: Number, right: Number) -> bool:
+    """Whether two values are equal: exactly when both are rational, else to 35 digits."""
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return left == right
+    a, b = _decimal(left), _decimal(right)
+    if a.is_infinite() or b.is_infinite():
+        return a == b
+    return abs(_CONTEXT.subtract(a, b)) <= max(abs(a), abs(b)) * _TOLERANCE
+
+
+def _lacks_operand(text: str) -> bool:
+    """Whether a text of digits and operators misses an operand (`*5`, `3+`, `2*/4`): no reader makes an expression of it.
+
+    Small policies write such things, and a process with computer algebra takes a second to start.
+    """
+    return _BARE.fullmatch(text) is not None and "**" not in text and _LACKS_OPERAND.search(text) is not None
+
+
+def _same_at(left: Tree, right: Tree, point: Mapping[str, Fraction]) -> bool | None:
+    try:
+        first, second = _value(left, point), _value(right, point)
+        if isinstance(first, Fraction) and isinstance(second, Fraction):
+            return first == second
+        a, b = _decimal(first), _decimal(second)
+        scale = max(abs(a), abs(b))
+        if scale > 10**12 or scale < Decimal("1e-12"):
+            return None  # digits may have been lost on the way
+        return abs(_CONTEXT.subtract(a, b)) <= scale * _TOLERANCE
+    except (_Unknown, ArithmeticError):
+        return None
+
+
+@lru_cache(maxsize=20_000)
+def _parsed(text: str) -> tuple[Tree, frozenset[str]] | None:
+    """(syntax tree, names of the variables) of a formula of the small language, else None."""
+    if len(text) > _MAX_CHARS or _BEYOND.search(text):
+        return None
+    tokens = _TOKEN.findall(text)
+    if "".join(tokens) != re.sub(r"\s+", "", text) or re.search(r"[\d.]\s+[\d.]", text):
+        return None
+    reader = _Reader(tokens)
+    try:
+        tree = reader.sum()
+        if reader.at != len(tokens):
+            return None
+    except (_Unknown, IndexError):
+        return None
+    return tree, frozenset(reader.names)
+
+
+class _Reader:
+    """Recursive descent over the tokens of one formula."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = [*tokens, ""]
+        self.at = 0
+        self.names: set[str] = set()
+
+    def take(self, token: str) -> None:
+        if self.tokens[self.at] != token:
+            raise _Unknown
+        self.at += 1
+
+    def sum(self) -> Tree:
+        tree = self.signed()
+        while self.tokens[self.at] in ("+", "-"):
+            operator = self.tokens[self.at]
+            self.at += 1
+            tree = (operator, tree, self.product())
+        return tree
+
+    def signed(self) -> Tree:
+        if self.tokens[self.at] == "-":
+            self.at += 1
+            return ("neg", self.product())
+        if self.tokens[self.at] == "+":
+            self.at += 1
+        return self.product()
+
+    def product(self) -> Tree:
+        tree, divided = self.power(), False
+        while True:
+            token = self.tokens[self.at]
+            if token in _TIMES or token == "/":
+                self.at += 1
+                divided = divided or token == "/"
+                tree = ("/" if token == "/" else "*", tree, self.power())
+            elif token and (token[0] in "\\({" or token.isalpha()):
+                before = self.tokens[self.at - 1]
+                mixed = token == r"\frac" and before[-1:].isdigit()
+                called = token in "({" and before in _FUNCTION_LETTERS
+                if divided or mixed or called:
+                    raise _Unknown  # `1/2x`, `2\frac12` and `f(x)` have more than one reading
+                tree = ("*", tree, self.power())
+            else:
+                return tree
+
+    def power(self) -> Tree:
+        base = self.atom()
+        if self.tokens[self.at] != "^":
+            return base
+        self.at += 1
+        if self.tokens[self.at] in ("{", "(") or self.tokens[self.at].isalnum():
+            exponent = self.atom()
+        else:
+            raise _Unknown
+        if self.tokens[self.at] == "^":
+            raise _Unknown
+        return ("^", base, exponent)
+
+    def atom(self) -> Tree:
+        token = self.tokens[self.at]
+        self.at += 1
+        if token[:1].isdigit() or token[:1] == ".":
+            return ("number", Fraction(token))
+        if token in ("(", "{"):
+            tree = self.sum()
+            self.take(")" if token == "(" else "}")
+            return tree
+        if token == r"\frac":
+            return ("/", self.group(), self.group())
+        if token == r"\sqrt":
+            return self.root()
+        if token == r"\pi":
+            return ("pi",)
+        if len(token) != 1 or not token.isalpha() or token in "iI":
+            raise _Unknown  # the imaginary unit
+        if token == "e":
+            return ("e",)
+        self.names.add(token)
+        return ("name", token)
+
+    def group(self) -> Tree:
+        self.take("{")
+        tree = self.sum()
+        self.take("}")
+        return tree
+
+    def root(self) -> Tree:
+        degree = 2
+        if self.tokens[self.at] == "[":
+            if not self.tokens[self.at + 1].isdigit():
+                raise _Unknown
+            degree = int(self.tokens[self.at + 1])
+            self.at += 2
+            self.take("]")
+        return ("root", self.group(), degree)
+
+
+def _value(tree: Tree, point: Mapping[str, Fraction]) -> Number:
+    kind = tree[0]
+    if kind == "number":
+        return tree[1]
+    if kind == "name":
+        return point[tree[1]]
+    if kind == "pi":
+        return _PI
+    if kind == "e":
+        return _CONTEXT.exp(Decimal(1))
+    if kind == "neg":
+        value = _value(tree[1], point)
+        return -value if isinstance(value, Fraction) else _CONTEXT.minus(value)
+    if kind == "root":
+        return _root(_value(tree[1], point), tree[2])
+    left, right = _value(tree[1], point), _value(tree[2], point)
+    if kind == "^":
+        return _power(left, right)
+    if kind == "/" and right == 0:
+        raise _Unknown
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        result = {"+": left.__add__, "-": left.__sub__, "*": left.__mul__, "/": left.__truediv__}[kind](right)
+        return _bounded(result)
+    a, b = _decimal(left), _decimal(right)
+    return {"+": _CONTEXT.add, "-": _CONTEXT.subtract, "*": _CONTEXT.multiply, "/": _CONTEXT.divide}[kind](
+        a, b
+    )
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if value.numerator.bit_length() + value.denominator.bit_length() > _MAX_BITS:
+        raise _Unknown
+    return value
+
+
+def _decimal(value: Number) -> Decimal:
+    if isinstance(value, Decimal):
+        return value
+    return _CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    if not isinstance(exponent, Fraction) or abs(exponent) > 9_999:
+        if base <= 0:
+            raise _Unknown
+        return _CONTEXT.power(_decimal(base), _decimal(exponent))
+    if base == 0 and exponent <= 0:
+        raise _Unknown
+    if exponent.denominator > _MAX_ROOT:
+        if base <= 0:
+            raise _Unknown
+        return _CONTEXT.power(_decimal(base), _decimal(exponent))
+    if exponent.denominator > 1:
+        return _power(_root(base, exponent.denominator), Fraction(exponent.numerator))
+    if isinstance(base, Fraction):
+        if abs(exponent) * (base.numerator.bit_length() + base.denominator.bit_length()) > _MAX_BITS:
+            raise _Unknown
+        return base**exponent.numerator
+    return _CONTEXT.power(base, Decimal(exponent.numerator))
+
+
+def _root(value: Number, degree: int) -> Number:
+    if value < 0 or degree < 1 or degree > _MAX_ROOT:
+        raise _Unknown
+    if isinstance(value, Fraction) and degree == 2:
+        top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
+        if top * top == value.numerator and bottom * bottom == value.denominator:
+            return Fraction(top, bottom)
+    if degree == 2:
+        return _CONTEXT.sqrt(_decimal(value))
+    return _CONTEXT.power(_decimal(value), _CONTEXT.divide(Decimal(1), Decimal(degree))) if value else value

@@ -1,0 +1,383 @@
+"""What a canonical answer is: a number, a list, a tuple, a set, an interval, a matrix, a relation, words, or a formula.
+
+Only the outer structure is read here; formulas stay text for the symbolic comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from harness.verify.read.numbers import Exact, parse_exact
+from harness.verify.read.units import canonical_unit, split_unit
+
+_OPEN, _CLOSE = "([{", ")]}"
+_BASE = re.compile(
+    r"\(?\s*(\d[0-9A-F]*|[A-F]+\d[0-9A-F]*)\s*\)?\s*"
+    r"(?:_\s*\{?\s*\(?\s*(?:\\text\{)?(\d{1,2}|[a-z]{3,8})\}?\s*\)?\s*\}?"
+    r"|\\text\{\s*\(?base ([a-z0-9]+)\)?\s*\}|\(?base ([a-z0-9]+)\)?)"
+)
+_BASE_NAMES = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "sixteen": 16,
+}
+_MATRIX = re.compile(
+    r"\\begin\s*\{([pbvBV]?(?:small)?matrix|array)\}(?:\s*\{[^{}]*\})?(.*)\\end\s*\{\1\}", re.DOTALL
+)
+_ENVIRONMENT = re.compile(r"\\begin\s*\{(\w+)\}.*?\\end\s*\{\1\}", re.DOTALL)
+_CASES = re.compile(r"\\begin\s*\{[dr]?cases\}(.*)\\end\s*\{[dr]?cases\}", re.DOTALL)
+_IF = re.compile(r"\\text\s*\{\s*,?\s*(?:if|for|when|where)?\s*\}|\b(?:if|for|when)\b")
+_CLOCK = re.compile(
+    r"(\d{1,2})\s*:\s*(\d{2})\s*(?:\\text\s*\{\s*)?([ap])\s*\.?\s*m\s*\.?\s*\}?", re.IGNORECASE
+)
+_AND = re.compile(
+    r"(?<![a-zA-Z\\{]),?\s*\b(?:and|or)\b(?![a-zA-Z}])|(?<=[\d)}\]])\s*(?:or|and)\s*(?=[A-Z(\\\d-])"
+)
+_RELATION = re.compile(
+    r"=|<|>|\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|\\ne(?![a-zA-Z])|\\approx(?![a-zA-Z])|\\equiv(?![a-zA-Z])|\\sim(?:eq)?(?![a-zA-Z])"
+)
+_MEMBER = re.compile(r"^(?!\\\{)(.{1,40}?)\\in(?![a-zA-Z])(.*)$", re.DOTALL)
+_WORDS = re.compile(r"(?:\\text\{[^{}]*\}|[A-Za-z\s.,'\"()!?&-])++")
+_CHOICE = re.compile(
+    r"(?:(?:[Oo]ption|[Cc]hoice)\s+)?\(?\s*(?:\\text\{\s*)?\(?\s*([A-Za-z])\s*\)?\s*\}?\s*\)?"
+)
+_CHOICE_WITH_TEXT = re.compile(
+    r"(?:\\text\{\s*)?(?:\(\s*([A-J])\s*\)|([A-J])\s*[.):])(?:\s*\}\s*|\s+)([^\s+*/^=<>,}].*)|([A-H])\s+([A-Z][a-z]{2}.*)",
+    re.DOTALL,
+)
+_PHRASES = dict.fromkeys(
+    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "none exist"),
+    r"\emptyset",
+) | dict.fromkeys(("all real numbers", "all reals", "all real x", "real numbers"), r"\mathbb{R}")
+_UNIT_WORD = re.compile(r"[\d}]\s+[A-Za-z]{2,}|\\pi\s+[A-Za-z]{2,}")
+_BUILDER = re.compile(
+    r"\\\{\s*([a-zA-Z])\s*(?:\\in\s*\\mathbb\{?R\}?\s*)?(?:\||:|\\mid(?![a-z]))(.*)\\\}", re.DOTALL
+)
+_FRENCH = re.compile(r"([\[\](])([^\[\]]*[,;][^\[\]]*)([\[\])])")
+_TRANSPOSED = re.compile(
+    r"[(\[]([^()\[\]]*,[^()\[\]]*)[)\]]\s*\^\s*\{?\s*(?:T|\\top|\\intercal|\\mathsf T)\s*\}?"
+)
+_RATIO = re.compile(r"[^:=]+(?::[^:=]+){1,3}")
+_SUFFIX = re.compile(r"^(.*[)\]}])\s*\\text\s*\{[^{}]*\}$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One answer or one part of it.
+
+    Attributes:
+        kind: `exact`, `base`, `clock`, `cases`, `matrix`, `union`, `list`, `set`, `interval` (brackets `()`, `[]`, `(]`, `[)`; `()` of any
+            length is a tuple), `relation`, `words`, `choice`, `ratio` or `formula`.
+        text: its canonical text.
+        items: its parts, in order.
+        exact: the number, of kind `exact`.
+        mark: brackets of an interval, operators of a relation joined by spaces, digits and base of a `base`, hour, minutes and
+            `a` or `p` of a `clock`.
+    """
+
+    kind: str
+    text: str
+    items: tuple[Node, ...] = ()
+    exact: Exact | None = None
+    mark: str = ""
+
+
+@lru_cache(maxsize=20_000)
+def parse_node(text: str) -> Node:
+    """The structure of a canonical text."""
+    text = strip_parentheses(text.strip())
+    if text[:1] == "]" or (text[-1:] == "[" and text[:1] in ("[", "(")):
+        text = _FRENCH.sub(_usual_brackets, text)
+    elif text[:1] in ("[", "(") and (transposed := _TRANSPOSED.fullmatch(text)):
+        text = f"({transposed[1]})"
+    exact = parse_exact(text)
+    if exact is not None:
+        return Node("exact", text, exact=exact)
+    return (
+        _labelled_choice(text) or _base(text) or _clock(text) or _cases(text) or _matrix(text) or _union(text) or _list(text)
+        or _relation(text) or _bracketed(text) or _words(text) or _ratio(text)
+        or _quantity(text) or Node("formula", text)
+    )  # fmt: skip
+
+
+def _usual_brackets(match: re.Match[str]) -> str:
+    """`]1, 5[` as `(1, 5)`."""
+    return f"{'(' if match[1] != '[' else '['}{match[2]}{')' if match[3] != ']' else ']'}"
+
+
+def split_top(text: str, separators: str) -> list[str]:
+    """Splits at single-character separators that stand outside of all brackets."""
+    parts, depth, start = [], 0, 0
+    environments = "\\begin" in text
+    for position, char in enumerate(text):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+        elif environments and char == "\\" and text.startswith((r"\begin", r"\end"), position):
+            depth += 1 if text[position + 1] == "b" else -1
+        elif char in separators and depth <= 0 and text[position - 1 : position] != "\\":
+            parts.append(text[start:position])
+            start = position + 1
+    parts.append(text[start:])
+    return parts
+
+
+def split_at(text: str, separator: re.Pattern[str]) -> tuple[list[str], list[str]]:
+    """(parts, separators) of a text cut where a pattern matches outside of all brackets."""
+    marks = {match.start(): match for match in separator.finditer(text)}
+    if r"\begin" in text:
+        spans = [match.span() for match in _ENVIRONMENT.finditer(text)]
+        marks = {at: m for at, m in marks.items() if not any(low <= at < high for low, high in spans)}
+    parts, found, depth, start = [], [], 0, 0
+    for position, char in enumerate(text):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+        elif depth == 0 and position in marks:
+            parts.append(text[start:position].strip())
+            found.append(marks[position][0])
+            start = marks[position].end()
+    return [*parts, text[start:].strip()], found
+
+
+def strip_parentheses(text: str) -> str:
+    while (
+        len(text) > 2
+        and text[0] == "("
+        and _partner(text, 0) == len(text) - 1
+        and len(split_top(text[1:-1], ",;")) == 1
+    ):
+        text = text[1:-1].strip()
+    return text
+
+
+def _partner(text: str, start: int) -> int:
+    """Position of the bracket that closes the one at `start`; half-open intervals may mix brackets."""
+    depth = 0
+    for position in range(start, len(text)):
+        if text[position] in _OPEN:
+            depth += 1
+        elif text[position] in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                return position
+    return -1
+
+
+def _quantity(text: str) -> Node | None:
+    r"""A formula with a unit behind it, such as `36\pi \text{ cm}^2`."""
+    if "\\text" not in text and not _UNIT_WORD.search(text):
+        return None
+    bare, percent, unit = split_unit(text)
+    if (
+        percent
+        or unit is None
+        or bare == text
+        or not bare
+        or canonical_unit(unit.split("^")[0], None) is None
+        or split_unit(bare)[0] != bare
+    ):
+        return None
+    return Node("quantity", text, (parse_node(bare),), mark=unit)
+
+
+def _labelled_choice(text: str) -> Node | None:
+    """`(C) 42` and `C. x = 42` are the choice C, which says 42 and x = 42."""
+    match = _CHOICE_WITH_TEXT.fullmatch(text)
+    if match is None:
+        return None
+    said = (match[3] or match[5]).strip()
+    if _CHOICE_WITH_TEXT.fullmatch(said):
+        return None
+    return Node("choice", text, (parse_node(said),), mark=match[1] or match[2] or match[4])
+
+
+def _base(text: str) -> Node | None:
+    match = _BASE.fullmatch(text)
+    if match is None:
+        return None
+    name = match[2] or match[3] or match[4]
+    base = int(name) if name.isdigit() else _BASE_NAMES.get(name, 0)
+    if not 2 <= base <= 36 or any(int(digit, 36) >= base for digit in match[1]):
+        return None
+    return Node("base", text, mark=f"{match[1].lstrip('0') or '0'}_{base}")
+
+
+def _clock(text: str) -> Node | None:
+    """A time of day with a.m. or p.m.; without it `7:45` is a ratio."""
+    match = _CLOCK.fullmatch(text)
+    if match is None or int(match[1]) > 12 or int(match[2]) > 59:
+        return None
+    return Node("clock", text, mark=f"{int(match[1])}:{match[2]} {match[3].lower()}")
+
+
+def _cases(text: str) -> Node | None:
+    """A function given by cases: rows of a value and its condition."""
+    match = _CASES.fullmatch(text)
+    if match is None or r"\begin" in match[1]:
+        return None
+    rows = []
+    for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[1]):
+        value, _, condition = row.partition("&")
+        condition = _IF.sub(" ", condition).strip(" ,.")
+        if row.strip():
+            rows.append(Node("row", row, (parse_node(value.strip(" ,.")), parse_node(condition))))
+    return Node("cases", text, tuple(rows)) if rows else None
+
+
+def _matrix(text: str) -> Node | None:
+    inner = text
+    for left, right in (("(", ")"), ("[", "]")):
+        if inner.startswith(left) and inner.endswith(right):
+            inner = inner[1:-1].strip()
+    match = _MATRIX.fullmatch(inner)
+    if match is None or r"\begin" in match[2]:
+        return None
+    rows = [
+        row for row in re.split(r"\\\\(?:\[[^\]]*\])?|\\cr\b", match[2].replace(r"\hline", "")) if row.strip()
+    ]
+    cells = tuple(
+        Node("row", row, tuple(parse_node(cell.strip()) for cell in row.split("&"))) for row in rows
+    )
+    return Node("matrix", text, cells, mark=match[1] if match[1][0] in "vV" else "")
+
+
+def _union(text: str) -> Node | None:
+    if r"\cup" not in text and "∪" not in text:
+        return None
+    if any(char in text for char in "=<>|") or re.search(r"\\(?:cap|setminus|in)(?![a-zA-Z])", text):
+        return None
+    texts = re.split(r"\\cup(?![a-zA-Z])", text)
+    parts = tuple(parse_node(part.strip()) for part in texts) if len(texts) > 1 else ()
+    if not parts or not all(part.kind in ("interval", "set") for part in parts):
+        return None
+    return Node("union", text, parts)
+
+
+def _list(text: str) -> Node | None:
+    if "," not in text and ";" not in text and r"\pm" not in text and "or" not in text and "and" not in text:
+        return None
+    if _WORDS.fullmatch(text) and not re.fullmatch(
+        r"(?:\s*[a-zA-Z]\s*(?:,|,?\s(?:and|or)\s))+\s*[a-zA-Z]\s*", text
+    ):
+        return None
+    parted = _AND.sub(",", text)
+    groups = [group for group in split_top(parted, ";") if group.strip()]
+    if len(groups) > 1 and any(len(split_top(group, ",")) > 1 for group in groups):
+        items = [Node("interval", group, tuple(_items(split_top(group, ","))), mark="()") for group in groups]
+        return Node("list", text, tuple(items))
+    parts = [part.strip() for group in groups for part in split_top(group, ",") if part.strip()]
+    if len(parts) < 2 and not _is_choice_of_signs(parted):
+        return None
+    items = _items(parts)
+    if len(items) < 2:
+        return None
+    return Node("list", text, tuple(items))
+
+
+def _items(parts: list[str]) -> list[Node]:
+    r"""Parsed items; `a \pm b` stands for two, and an assignment before the first covers those that follow."""
+    items: list[Node] = []
+    for part in parts:
+        if _is_choice_of_signs(part):
+            items += [parse_node(_tidy(part.replace(r"\pm", sign, 1))) for sign in "+-"]
+        else:
+            items.append(parse_node(part.strip()))
+    return items
+
+
+def _is_choice_of_signs(text: str) -> bool:
+    return text.count(r"\pm") == 1 and r"\mp" not in text and not _is_wrapped(text)
+
+
+def _is_wrapped(text: str) -> bool:
+    """Whether one pair of brackets encloses the whole text."""
+    start = 1 if text.startswith(r"\{") else 0
+    return text[start : start + 1] in ("(", "[", "{") and _partner(text, start) == len(text) - 1
+
+
+def _tidy(text: str) -> str:
+    text = re.sub(r"(^|[=(,{])\s*\+\s*", r"\1", text)
+    return re.sub(r"(?<=[+-])\s+|\s+(?=[+-])", "", text).strip()
+
+
+def _relation(text: str) -> Node | None:
+    if (member := _MEMBER.match(text)) and _MEMBER.match(member[2]) is None:
+        return Node(
+            "relation", text, (parse_node(member[1].strip()), parse_node(member[2].strip())), mark=r"\in"
+        )
+    sides, operators = split_at(text, _RELATION)
+    if not operators:
+        return None
+    if sides[0] == "" and operators == [r"\approx"]:
+        return parse_node(sides[1])
+    if "" in sides[1:] or (sides[0] == "" and len(sides) == 2 and operators[0] != "="):
+        return Node("formula", text)
+    if sides[0] == "":
+        sides, operators = sides[1:], operators[1:]
+        if not operators:
+            return parse_node(sides[0])
+    return Node("relation", text, tuple(parse_node(side) for side in sides), mark=" ".join(operators))
+
+
+def _bracketed(text: str) -> Node | None:
+    if match := _SUFFIX.match(text):
+        return _bracketed(match[1])
+    opened = text[:2] if text[:2] == r"\{" else text[:1]
+    if opened == r"\{" and text.endswith(r"\}") and _partner(text, 1) == len(text) - 1:
+        inside = text[2:-2]
+        if builder := _BUILDER.fullmatch(text):
+            condition = parse_node(builder[2].strip())
+            return condition if condition.kind in ("relation", "list") else None
+        if "|" in inside or "mid" in inside or (":" in inside and r"\in" in inside):
+            return None
+        return Node(
+            "set",
+            text,
+            tuple(_items([part for part in split_top(_AND.sub(",", inside), ",;") if part.strip()])),
+        )
+    if opened not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:
+        return None
+    parts = split_top(text[1:-1], ",;")
+    if opened + text[-1] == "[]" and len(parts) == 1 and parts[0].strip():
+        return parse_node(parts[0].strip())
+    if any(not part.strip() for part in parts) or len(parts) < 2:
+        return None
+    return Node("interval", text, tuple(parse_node(part.strip()) for part in parts), mark=opened + text[-1])
+
+
+def _words(text: str) -> Node | None:
+    if text == r"\emptyset":
+        return Node("set", text)
+    if (known := _PHRASES.get(plain_words(text))) is not None and known != text:
+        return parse_node(known)
+    if match := _CHOICE.fullmatch(text):
+        return Node("choice", text, mark=match[1])
+    if _WORDS.fullmatch(text) and re.search(r"[A-Za-z]{2,}", text):
+        return Node("words", text, mark=plain_words(text))
+    return None
+
+
+def plain_words(text: str) -> str:
+    """Words alone, lower case, without articles and punctuation."""
+    text = re.sub(r"\\text\{([^{}]*)\}", r" \1 ", text).casefold()
+    words = [word for word in re.findall(r"[a-z0-9]+", text) if word not in ("the", "a", "an")]
+    return " ".join(words)
+
+
+def _ratio(text: str) -> Node | None:
+    if ":" not in text or not _RATIO.fullmatch(text) or text.count("{") != text.count("}"):
+        return None
+    return Node("ratio", text, tuple(parse_node(part.strip()) for part in text.split(":")))

@@ -1,0 +1,179 @@
+r"""Relations read as what they say: `x = 5` as the value 5, `1 < x \le 2` as the interval `(1, 2]`."""
+
+from __future__ import annotations
+
+import re
+
+from harness.verify.read.nodes import Node, parse_node
+
+_NAME = re.compile(
+    r"(?:_\s*\{?\d+\}?|\\(?:angle|triangle|overline|vec|mathbb|text|theta|alpha|beta|lambda|mu|phi|varphi|omega|frac|operatorname|min|max|deg|arg)"
+    r"|[a-zA-Z](?![a-zA-Z]{5})|[_'|(){}:,\s]|\^\{?\\circ\}?|\^\{?(?:-1|\*|\\prime)\}?|(?<=[(,_])-?\d+(?=[),]))++"
+)
+
+_MULTIPLE = re.compile(
+    r"[+-]?\d+(?:\.\d+)?\s*(?:[a-zA-Z](?:\s*_\s*\{?\w+\}?)?|\([a-z](?:\s*,\s*[a-z])+\))|[a-zA-Z]\s*\^\s*\{?\w+\}?"
+)
+_CONDITION = re.compile(
+    r"(.*?[\d\\=].*?)\s*,?\s*\(?((?:\\text\s*\{\s*|\b)(?:for (?:all|any|every|each|some)|where|such that)\b.*"
+    r"|(?<=[,(])\s*[a-z]\s*\\in\s*\\mathbb\s*\{[ZN]\}.*)"
+)
+
+_CONNECTING = frozenset(
+    ("for", "all", "any", "every", "each", "some", "where", "such", "that", "is", "an", "a", "in", "with")
+)
+
+
+def value_side(relation: Node, strict: bool) -> Node | None:
+    """The value of `x = 5`, of `5 = x` and of a chain of equations, None for other relations.
+
+    Args:
+        relation: a node of kind `relation`.
+        strict: whether the left side must be a name; else any left side that is not a multiple or a power of one name.
+    """
+    operators = relation.mark.split(" ")
+    if relation.mark == r"\in":
+        inner = relation.items[1]
+        known = (
+            inner.kind in ("interval", "set", "union", "list")
+            or r"\cap" in inner.text
+            or r"\setminus" in inner.text
+        )
+        return inner if known and is_name(relation.items[0].text) else None
+    if operators[-1] in (r"\approx", r"\sim", r"\simeq") and all(op == "=" for op in operators[:-1]):
+        if len(operators) > 1 or not is_name(relation.items[0].text):
+            return relation.items[-2]
+        return relation.items[-1]
+    if any(operator != "=" for operator in operators):
+        return None
+    first, last = relation.items[0], relation.items[-1]
+    if is_name(first.text):
+        return last
+    if len(operators) == 1 and is_name(last.text) and first.kind == "exact":
+        return first
+    if len(operators) > 1 and last.kind == "exact" and not re.search("[a-zA-Z]", first.text):
+        return last
+    if strict or re.match(r"-\s*[\\a-zA-Z]", first.text) or _MULTIPLE.fullmatch(first.text):
+        return None
+    return last if last.kind != "words" else None
+
+
+def is_name(text: str) -> bool:
+    r"""Whether a text names a quantity: `x`, `f(x)`, `x_1`, `|AB|`, `(p, q)`, `\angle APC`."""
+    return _NAME.fullmatch(text) is not None and re.search("[a-zA-Z]", text) is not None
+
+
+def assigned_name(node: Node) -> str:
+    """Name on the left of an assignment, empty for other nodes."""
+    if node.kind != "relation" or node.mark.split(" ")[0] not in ("=", r"\approx", r"\in"):
+        return ""
+    for side in (node.items[0], node.items[-1]):
+        if is_name(side.text):
+            return re.sub(r"[\s{}]", "", side.text)
+    return ""
+
+
+def by_component(node: Node) -> Node | None:
+    """`(p, q) = (7, 2)` as the list p = 7, q = 2; None for other nodes."""
+    if node.kind != "relation" or node.mark != "=":
+        return None
+    names, values = node.items
+    if names.kind != "interval" or values.kind != "interval" or names.mark != "()" or values.mark != "()":
+        return None
+    if len(names.items) != len(values.items) or not all(is_name(name.text) for name in names.items):
+        return None
+    parts = zip(names.items, values.items, strict=True)
+    return Node(
+        "list",
+        node.text,
+        tuple(
+            Node("relation", f"{name.text}={value.text}", (name, value), mark="=") for name, value in parts
+        ),
+    )
+
+
+def bare_values(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Items without the names assigned to them."""
+    return tuple(
+        (value_side(node, strict=True) or node) if node.kind == "relation" else node for node in nodes
+    )
+
+
+def as_interval(relation: Node) -> Node | None:
+    r"""`1 < x \le 2` as `(1, 2]`, `x > 3` as `(3, \infty)`; None when the bounded thing is not a name."""
+    relation = ascending(relation)
+    operators, items = relation.mark.split(" "), relation.items
+    if any(op not in ("<", ">", r"\le", r"\ge") for op in operators) or len(operators) > 2:
+        return None
+    if any(op in (">", r"\ge") for op in operators):
+        return None
+    if len(operators) == 2:
+        if not is_name(items[1].text):
+            return None
+        low, high, marks = (
+            items[0],
+            items[2],
+            ("[" if operators[0] == r"\le" else "(") + ("]" if operators[1] == r"\le" else ")"),
+        )
+    elif is_name(items[0].text) and not is_name(items[1].text):
+        low, high, marks = parse_node(r"-\infty"), items[1], "(" + ("]" if operators[0] == r"\le" else ")")
+    elif is_name(items[1].text) and not is_name(items[0].text):
+        low, high, marks = items[0], parse_node(r"\infty"), ("[" if operators[0] == r"\le" else "(") + ")"
+    else:
+        return None
+    return Node("interval", f"{marks[0]}{low.text},{high.text}{marks[1]}", (low, high), mark=marks)
+
+
+def ascending(relation: Node) -> Node:
+    """`b > a > 0` as `0 < a < b`; other relations as they are."""
+    operators = relation.mark.split(" ")
+    if any(operator not in (">", r"\ge") for operator in operators):
+        return relation
+    flipped = " ".join("<" if operator == ">" else r"\le" for operator in reversed(operators))
+    return Node("relation", relation.text, tuple(reversed(relation.items)), mark=flipped)
+
+
+def as_union(node: Node) -> Node:
+    """`x > 3 or x < -3` as a union of intervals; other nodes as they are."""
+    if node.kind != "list" or not all(item.kind == "relation" for item in node.items):
+        return node
+    intervals = [as_interval(item) for item in node.items]
+    if None in intervals or len({range_name(item) for item in node.items}) != 1:
+        return node
+    return Node("union", node.text, tuple(interval for interval in intervals if interval is not None))
+
+
+def one_condition(gold: Node, answer: Node) -> tuple[Node, Node] | None:
+    """The two answers without `for all x`, `where ...` or `with k an integer`, when only one of them, or both alike, says that."""
+    found = [_CONDITION.fullmatch(node.text) if len(node.text) < 400 else None for node in (gold, answer)]
+    if found == [None, None]:
+        return None
+    said = [match[2] for match in found if match is not None]
+    if len(said) == 2 and _stated(said[0]) != _stated(said[1]):
+        return None
+    left, right = (
+        parse_node(match[1].strip()) if match is not None else node
+        for match, node in zip(found, (gold, answer), strict=True)
+    )
+    return left, right
+
+
+def _stated(condition: str) -> str:
+    """What a condition says, without its words of connection."""
+    condition = re.sub(
+        r"\\text|\\mathbb\s*\{Z\}|\bintegers?\b", lambda m: " Z " if m[0] != r"\text" else " ", condition
+    )
+    said = re.findall(r"[a-z0-9]+", condition.casefold())
+    return " ".join(word for word in said if word not in _CONNECTING)
+
+
+def range_name(relation: Node) -> str:
+    """The name an inequality bounds, or of which it is said where it lies."""
+    return next((re.sub(r"\s", "", item.text) for item in relation.items if is_name(item.text)), "")
+
+
+def may_be_renamed(gold: str, answer: str) -> bool:
+    """`f(x)` and `y` may name one function, `x` and `x_1` one unknown; `x_1` and `x_2`, `AB` and `CD` are two things."""
+    if "(" in gold or "(" in answer:
+        return gold in "yz" or answer in "yz" or gold[0] == answer[0]
+    return gold[0] == answer[0] and ("_" in gold) != ("_" in answer)

@@ -1,0 +1,1 @@
+"""Slow cases in processes that can be killed."""

@@ -1,0 +1,216 @@
+"""Every file under `conf/` composes, and neighbouring rungs differ by exactly their patch."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.configuration.compose import compose_run, compose_values, config_directory, expand, options
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import difference, run_id
+from harness.configuration.schema import RunConfig, dump, load
+from harness.experiment.planning import declared_experiment, plan_experiment
+
+CONF = config_directory()
+GROUPS = sorted(
+    str(folder.relative_to(CONF))
+    for folder in CONF.rglob("*")
+    if folder.is_dir()
+    and any(folder.glob("*.yaml"))
+    and folder.parts[-1] not in ("experiment", "patch", "benchmark")
+)
+RUNGS = options("rung")
+
+
+def chain(rung: str) -> tuple[str | None, list[str]]:
+    """The rung below and the patches that a rung's file names."""
+    defaults = yaml.safe_load((CONF / "rung" / f"{rung}.yaml").read_text())["defaults"]
+    below = [item for item in defaults if isinstance(item, str) and not item.startswith("/patch/")]
+    patches = [
+        item.removeprefix("/patch/")
+        for item in defaults
+        if isinstance(item, str) and item.startswith("/patch/")
+    ]
+    return (below[0] if below else None), patches
+
+
+def delta(overrides: list[str], patch: str) -> dict[str, tuple[Any, Any]]:
+    return difference(compose_run(overrides), compose_run([*overrides, f"patch=[{patch}]"]))
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if not group.startswith("hydra")])
+def test_every_option_of_every_group_composes(group: str) -> None:
+    for option in options(group):
+        try:
+            compose_run([f"{group}={option}"])
+        except ConfigError as error:
+            if group == "task" and "model=testbed" in str(error):
+                continue  # composed and read; only the testbed's policy cannot be warmed up on it
+            # A member that needs a companion choice must be part of a system of its own name.
+            assert option in options("algorithm"), option
+            compose_run([f"algorithm={option}"])
+
+
+@pytest.mark.parametrize("patch", options("patch"))
+def test_every_patch_composes_on_a_base(patch: str) -> None:
+    """On naive GRPO, or, for a patch of VAPO's ladder, on PPO."""
+    text = (CONF / "patch" / f"{patch}.yaml").read_text()
+    critic = "gae" in patch or "value" in patch or "gae" in text or patch == "group_sampling"
+    base = ["algorithm=ppo" if critic else "algorithm=grpo"]
+    assert difference(compose_run(base), compose_run([*base, f"patch=[{patch}]"]))
+
+
+@pytest.mark.parametrize("experiment", options("experiment"))
+def test_every_experiment_plans(experiment: str) -> None:
+    if declared_experiment([f"experiment={experiment}"]).search is not None:
+        with pytest.raises(ConfigError, match="harness sweep"):
+            plan_experiment([f"experiment={experiment}"])
+        return
+    plan = plan_experiment([f"experiment={experiment}"])
+    assert len({arm.arm.name for arm in plan.arms}) == len(plan.arms)
+    assert plan.specs
+    assert all(arm["runs"] for arm in plan.record()["arms"])
+
+
+@pytest.mark.parametrize("rung", [rung for rung in RUNGS if chain(rung)[0]])
+def test_a_rung_is_the_rung_below_plus_exactly_its_patch(rung: str) -> None:
+    below, patches = chain(rung)
+    assert below is not None
+    assert len(patches) == 1
+    step = difference(compose_run([f"rung={below}"]), compose_run([f"rung={rung}"]))
+    assert step
+    assert step == delta([f"rung={below}"], patches[0])
+
+
+def test_the_ladder_runs_from_naive_grpo_to_dapo() -> None:
+    naive, dapo = compose_run(["rung=dapo_0_naive_grpo"]), compose_run(["rung=dapo_5_dynamic_sampling"])
+    assert difference(naive, dapo) == {
+        "algorithm.overlong.policy": ("score", "mask_and_soft"),
+        "algorithm.surrogate.clip_high": (0.2, 0.28),
+        "algorithm.aggregation.kind": ("response_mean", "batch_token_mean"),
+        "algorithm.dead_groups.policy": ("keep", "refill"),
+    }
+    assert run_id(dapo) == run_id(compose_run(["algorithm=dapo"]))
+    assert run_id(naive) == run_id(compose_run([]))
+
+
+def test_any_route_to_the_same_content_gives_the_same_id() -> None:
+    routes = [
+        ["rung=dapo_2_clip_higher"],
+        ["patch=[overlong_filtering,clip_higher]"],
+        ["patch=[clip_higher,overlong_filtering]", "runtime.workers=7"],
+        ["algorithm.overlong.policy=mask", "algorithm.surrogate.clip_high=0.28"],
+        ["rung=dapo_0_naive_grpo", "patch=[clip_higher]", "algorithm.overlong.policy=mask"],
+    ]
+    assert len({run_id(compose_run(route)) for route in routes}) == 1
+
+
+def test_dr_grpo_is_the_two_by_two_of_its_changes() -> None:
+    def corner(*patches: str) -> str:
+        return run_id(compose_run([f"patch=[{','.join(patches)}]"]))
+
+    assert corner() == run_id(compose_run(["rung=dr_grpo_0_grpo"]))
+    assert corner("centred_advantage") == run_id(compose_run(["rung=dr_grpo_1_centred"]))
+    assert corner("constant_sum") == run_id(compose_run(["rung=sibling_dr_grpo_1_constant_sum"]))
+    assert corner("centred_advantage", "constant_sum") == run_id(compose_run(["rung=dr_grpo_2_constant_sum"]))
+    assert corner("centred_advantage", "constant_sum") == run_id(compose_run(["algorithm=dr_grpo"]))
+
+
+def test_presets_change_the_cap_and_everything_that_follows_it() -> None:
+    config = compose_run(["preset=cap_64", "algorithm=dr_grpo"])
+    assert config.sampling.max_response_tokens == 64
+    assert config.evaluation.caps == [64, 128]
+    assert config.algorithm.aggregation.constant_tokens == 64
+    assert compose_run(["preset=hard"]).model.demonstrator.misconceptions == 0.4
+
+
+@pytest.mark.parametrize(
+    ("override", "culprit", "fix"),
+    [
+        (
+            "algorithm.surrogate.clip_hihg=0.3",
+            "algorithm.surrogate.clip_hihg",
+            "algorithm.surrogate.clip_high",
+        ),
+        ("algorthm=dapo", "algorthm", "'algorithm'"),
+        ("rung=dapo_5_dynamic_samplin", "dapo_5_dynamic_samplin", "'dapo_5_dynamic_sampling'"),
+        ("patch=[clip_highr]", "clip_highr", "'clip_higher'"),
+        ("algorithm.overlong.policy=maks", "algorithm.overlong.policy", "'mask'"),
+        ("algorithm/kl=k4", "k4", "k1"),
+        ("+optimizer.learning_rat=1", "optimizer.learning_rat", "'learning_rate'"),
+        ("optimizer.learning_rate=fast", "optimizer.learning_rate", "float"),
+        ("training.steps=1.5", "training.steps", "int"),
+    ],
+)
+def test_a_typo_names_the_culprit_and_the_nearest_valid_key(override: str, culprit: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        compose_run([override])
+    assert culprit in str(error.value)
+    assert fix in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["algorithm.updates_per_step=5"], "whole groups"),
+        (["evaluation.caps=[16]"], "training cap"),
+        (["algorithm.responses_per_prompt=1", "algorithm.dead_groups.policy=refill"], "responses_per_prompt"),
+        (["algorithm.overlong.policy=soft", "algorithm.overlong.shape=multiplicative"], "additive"),
+        (["algorithm.engine_correction.kind=token"], "old_log_probs=recomputed"),
+        (["sampling.top_p=0.7"], "old_log_probs=recomputed"),
+        (["task.problems=16"], "prompts_per_step"),
+        (["optimizer.beta1=1.5"], "between 0 and 1"),
+        (["evaluation.temperature=-1"], "at least 0"),
+        (["training.generated_tokens=-5"], "generated_tokens"),
+    ],
+)
+def test_impossible_combinations_say_what_to_change(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        compose_run(overrides)
+
+
+def test_a_configuration_survives_its_file() -> None:
+    config = compose_run(["algorithm=olmo3", "seed=7"])
+    again = load(yaml.safe_load(yaml.safe_dump(dump(config))))
+    assert again == config
+    assert isinstance(again, RunConfig)
+
+
+def test_hydras_multirun_expansion_is_used() -> None:
+    jobs = expand(["rung=glob(dapo_*)", "seed=0,1,2"])
+    assert len(jobs) == 18
+    assert jobs[0] == ["rung=dapo_0_naive_grpo", "seed=0"]
+    assert expand(["optimizer.learning_rate=range(1,3)"]) == [
+        ["optimizer.learning_rate=1"],
+        ["optimizer.learning_rate=2"],
+    ]
+
+
+def test_the_python_defaults_are_the_yaml_defaults() -> None:
+    """A key that the YAML leaves out must mean the same as one that it sets."""
+    values = compose_values([])
+    values.pop("experiment", None)
+    composed = load(values)
+    plain = load({"evaluation": values["evaluation"]})
+    assert difference(plain, composed) == {}
+    assert dataclasses.replace(plain.runtime, launcher=None) == dataclasses.replace(
+        composed.runtime, launcher=None
+    )
+
+
+def test_configuration_imports_no_heavy_package() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, harness.configuration.schema, harness.configuration.identity, harness.experiment.planning;"
+        "import harness.store, harness.cli, harness.commands.run;"
+        "bad = {'torch', 'transformers', 'vllm', 'ray', 'wandb', 'sympy'} & set(sys.modules); sys.exit(', '.join(bad) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert Path(CONF / "config.yaml").exists()

@@ -1,0 +1,315 @@
+"""Other trainers' names: values and units both ways, and what they cannot express is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.cli import main
+from harness.commands._key_values import key_values
+from harness.configuration.compose import compose_run, options
+from harness.configuration.identity import difference
+from harness.configuration.registry import kinds, member
+from harness.configuration.schema import RunConfig
+from harness.exchange.dialects import trl, verl
+
+DIALECTS = sorted(kinds("harness.exchange.dialects"))
+ACTOR = "actor_rollout_ref.actor"
+
+
+def back(dialect: str, values: dict[str, Any]) -> RunConfig:
+    settings = member("harness.exchange.dialects", dialect).overrides(values).settings
+    text = {None: "null", True: "true", False: "false"}
+    return compose_run(
+        [f"{k}={text[v] if isinstance(v, bool) or v is None else v}" for k, v in settings.items()]
+    )
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", options("algorithm"))
+def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name: str) -> None:
+    config = compose_run([f"algorithm={name}", "optimizer.warmup_steps=5"])
+    exported = member("harness.exchange.dialects", dialect).export(config)
+    if any(
+        "algorithm.advantage.kind" in line or "algorithm.surrogate=" in line
+        for line in exported.inexpressible
+    ):
+        return  # another kind of algorithm: nothing to come back to
+    returned = back(dialect, exported.settings)
+    lost = " ".join(exported.inexpressible + exported.notes)
+    for key, (before, after) in difference(config, returned).items():
+        leaf, section = key.rpartition(".")[2], key.split(".")[1]
+        expected = (
+            leaf in lost or f"algorithm.{section}" in lost or section in ("reward", "overlong", "kl")
+            or key.startswith(("optimizer.", "evaluation."))
+        )  # fmt: skip
+        assert expected, f"{key}: {before} came back as {after}\n" + "\n".join(exported.inexpressible)
+
+
+def test_trl_units() -> None:
+    # 32 prompts x 8 responses in 16 updates: 16 responses an update on one device; 5 rollout steps of warm-up are 80 updates.
+    out = trl.export(
+        compose_run(["algorithm=dapo", "optimizer.warmup_steps=5", "training.steps=100"])
+    ).settings
+    assert (out["per_device_train_batch_size"], out["generation_batch_size"], out["num_generations"]) == (
+        16,
+        256,
+        8,
+    )
+    assert (out["warmup_steps"], out["max_steps"]) == (80, 1600)
+    assert (out["loss_type"], out["epsilon"], out["epsilon_high"]) == ("dapo", 0.2, 0.28)
+
+
+def test_verl_units() -> None:
+    # verl counts prompts: 32 a step, 2 an update, multiplied by n inside; warm-up in rollout steps.
+    out = verl.export(compose_run(["algorithm=dapo", "optimizer.warmup_steps=5"])).settings
+    assert (out["data.train_batch_size"], out[f"{ACTOR}.ppo_mini_batch_size"]) == (32, 2)
+    assert out[f"{ACTOR}.optim.lr_warmup_steps"] == 5
+
+
+def test_verl_reads_the_gradient_clip_and_adam_where_its_optimiser_does() -> None:
+    given = [
+        "algorithm=grpo",
+        "optimizer.max_gradient_norm=0.5",
+        "optimizer.beta2=0.95",
+        "optimizer.epsilon=1e-15",
+    ]
+    out = verl.export(compose_run(given)).settings
+    assert out[f"{ACTOR}.optim.clip_grad"] == 0.5
+    assert f"{ACTOR}.grad_clip" not in out  # a key of its actor that nothing reads
+    returned = back("verl", out).optimizer
+    assert (returned.max_gradient_norm, returned.beta2, returned.epsilon) == (0.5, 0.95, 1e-15)
+    assert back("verl", {f"{ACTOR}.grad_clip": 0.3}).optimizer.max_gradient_norm == 0.3  # older scripts
+
+
+def test_differences_that_a_backend_may_accept_have_names() -> None:
+    out = verl.export(compose_run(["algorithm=dapo", "optimizer.warmup_steps=5"]))
+    assert list(out.deviations) == ["warmup_from_zero", "unbounded_refill"]
+    assert verl.export(compose_run(["algorithm=grpo"])).deviations == {}
+
+
+def test_verl_says_which_old_log_probabilities() -> None:
+    for choice, bypass in (("sampler", True), ("recomputed", False)):
+        given = compose_run(["algorithm=grpo", f"algorithm.engine_correction.old_log_probs={choice}"])
+        out = verl.export(given).settings
+        assert out["algorithm.rollout_correction.bypass_mode"] is bypass
+        assert back("verl", out).algorithm.engine_correction.old_log_probs == choice
+
+
+def test_the_cap_of_bounded_weights_has_three_conventions() -> None:
+    config = compose_run(
+        ["algorithm=cispo", "algorithm.surrogate.cap_max=1.3", "algorithm.surrogate.cap_min=0.2"]
+    )
+    assert trl.export(config).settings["epsilon_high"] == 1.3  # the cap itself
+    assert any("cap_min" in line for line in trl.export(config).inexpressible)
+    out = verl.export(config).settings  # offsets from 1
+    assert out[f"{ACTOR}.clip_ratio_high"] == pytest.approx(0.3)
+    assert out[f"{ACTOR}.clip_ratio_low"] == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("k1", "kl"), ("k2", "mse"), ("k3", "low_var_kl"), ("k3_k2", "low_var_kl+")]
+)
+def test_kl_names(kind: str, name: str) -> None:
+    config = compose_run(["algorithm=grpo", f"algorithm/kl={kind}", "algorithm.kl.coefficient=0.04"])
+    assert verl.export(config).settings[f"{ACTOR}.kl_loss_type"] == name
+    assert ("beta" in trl.export(config).settings) == (kind == "k3")
+
+
+def test_divisors_of_the_constant_sum() -> None:
+    code = compose_run(["algorithm=dr_grpo"])
+    assert trl.export(code).settings["loss_type"] == "dr_grpo"
+    assert not any("constant" in line for line in trl.export(code).inexpressible)
+    assert verl.export(code).settings[f"{ACTOR}.loss_scale_factor"] == 32
+    equation = compose_run(["algorithm=dr_grpo_equation"])
+    assert any("constant_tokens" in line for line in trl.export(equation).inexpressible)
+    assert verl.export(equation).settings[f"{ACTOR}.loss_scale_factor"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name", "named"),
+    [
+        ("trl", "dapo", "dead_groups.policy=refill"),
+        ("trl", "grpo", "epsilon=1e-06: TRL adds 0.0001"),
+        ("trl", "dapo_group_token_mean", "no token mean per prompt group"),
+        ("trl", "vapo", "advantage.kind=gae"),
+        ("trl", "scale_rl", "curriculum=retire"),
+        ("trl", "reinforce_pp_baseline", "k2 in the loss"),
+        ("verl", "dapo", "no overlong filtering"),
+        ("verl", "vapo", "one lambda"),
+        ("verl", "reinforce_pp_baseline", "whitens over tokens"),
+        ("verl", "dapo_microbatch", "no such scope"),
+        ("verl", "best_worst_dpo", "best_worst"),
+        ("verl", "rft", "source=initial_policy"),
+    ],
+)
+def test_what_a_target_cannot_express_is_named(dialect: str, name: str, named: str) -> None:
+    exported = member("harness.exchange.dialects", dialect).export(compose_run([f"algorithm={name}"]))
+    assert any(named in line for line in exported.inexpressible), exported.inexpressible
+
+
+def test_a_dual_clip_that_cannot_be_switched_off() -> None:
+    assert verl.export(compose_run(["algorithm=grpo"])).settings[f"{ACTOR}.clip_ratio_c"] == 1e9
+    assert back("verl", {}).algorithm.surrogate.dual_clip == 3.0  # verl's default is on
+    assert back("verl", {f"{ACTOR}.clip_ratio_c": 1e9}).algorithm.surrogate.dual_clip is None
+
+
+def test_a_published_recipe_is_read() -> None:
+    # The DAPO recipe's script, keys as it has them.
+    config = back(
+        "verl",
+        {
+            "data.train_batch_size": 512, f"{ACTOR}.ppo_mini_batch_size": 32, "actor_rollout_ref.rollout.n": 16,
+            "data.max_response_length": 20480, f"{ACTOR}.clip_ratio_low": 0.2, f"{ACTOR}.clip_ratio_high": 0.28,
+            f"{ACTOR}.clip_ratio_c": 10.0,
+            f"{ACTOR}.loss_agg_mode": "token-mean", "algorithm.filter_groups.enable": True, "algorithm.filter_groups.metric": "acc",
+            "reward_model.overlong_buffer.enable": True, "reward_model.overlong_buffer.len": 4096, f"{ACTOR}.optim.lr_warmup_steps": 10,
+        },
+    )  # fmt: skip
+    algorithm = config.algorithm
+    assert (algorithm.prompts_per_step, algorithm.updates_per_step, algorithm.responses_per_prompt) == (
+        512,
+        16,
+        16,
+    )
+    assert (algorithm.surrogate.clip_high, algorithm.surrogate.dual_clip) == (0.28, 10.0)
+    assert (algorithm.overlong.policy, algorithm.overlong.buffer_fraction) == ("soft", 0.2)
+    assert (algorithm.dead_groups.policy, config.optimizer.warmup_steps) == ("refill", 10)
+
+
+def test_the_command_exports_yaml_with_remarks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "dialect=trl", "algorithm=dapo"]) == 0
+    text = capsys.readouterr().out
+    assert yaml.safe_load(text)["epsilon_high"] == 0.28
+    assert "# trl cannot express:" in text
+    assert "dead_groups.policy=refill" in text
+
+
+def test_the_command_imports_what_it_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "dialect=trl", "algorithm=dr_grpo", "algorithm.surrogate.clip_high=0.25"]) == 0
+    file = tmp_path / "grpo_config.yaml"
+    file.write_text(capsys.readouterr().out, encoding="utf-8")
+    assert main(["import", "dialect=trl", f"file={file}", "sapo_temperature_pos=1.0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    config = compose_run([line for line in lines if not line.startswith("#")])
+    assert config.algorithm.aggregation.kind == "constant_sum"
+    assert config.algorithm.surrogate.clip_high == 0.25
+    assert "#   sapo_temperature_pos=1.0: not read" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "algorithm=dapo"], "name one dialect"),
+        (["export", "dialect=tlr", "algorithm=dapo"], "did you mean 'trl'?"),
+        (["import", "dialect=trl", "file=nowhere.yaml"], "no file nowhere.yaml"),
+        (["import", "dialect=trl", "epsilon=high"], "epsilon=high is not a number"),
+        (["import", "dialect=verl", f"{ACTOR}.clip_ratio_low=low"], "clip_ratio_low=low is not a number"),
+        (["import", "dialect=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
+    ],
+)
+def test_mistakes_are_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            ["dialect=trl", "epsilon=3e-4", "epsilon_high=4E-4"],
+            ["algorithm.surrogate.clip_low=0.0003", "algorithm.surrogate.clip_high=0.0004"],
+        ),
+        (
+            ["dialect=verl", f"{ACTOR}.clip_ratio_low=3e-4", f"{ACTOR}.optim.lr=1e-6"],
+            ["algorithm.surrogate.clip_low=0.0003", "optimizer.learning_rate=1e-06"],
+        ),
+    ],
+)
+def test_numbers_in_exponent_notation_are_numbers(
+    arguments: list[str], lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", *arguments]) == 0
+    assert set(lines) <= set(capsys.readouterr().out.splitlines())
+    file = tmp_path / "settings.yaml"
+    file.write_text("\n".join(item.replace("=", ": ") for item in arguments[1:]))
+    assert main(["import", arguments[0], f"file={file}"]) == 0
+    assert set(lines) <= set(capsys.readouterr().out.splitlines())
+
+
+def test_what_names_things_keeps_its_spelling() -> None:
+    given = key_values(["arm=1e-4", "run=010", "cap=1e3"], ("arm", "run", "cap"), "x", texts=("arm", "run"))
+    assert given == {"arm": "1e-4", "run": "010", "cap": 1000.0}
+    assert key_values(["regrade=1234567e12345678"], ("regrade",), "x") == {"regrade": "1234567e12345678"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"algorithm.gamma": 1.0, "algorithm.lam": 1.0, "trainer.critic_warmup": 0}, None),
+        ({"algorithm.gamma": 0.9}, "algorithm.gamma=0.9 has no effect in verl with adv_estimator=grpo"),
+        ({"critic.optim.lr": 1e-5}, "critic.optim.lr=1e-05 has no effect"),
+        ({"trainer.critic_warmup": 3}, "trainer.critic_warmup=3: verl's actor waits"),
+        (
+            {"algorithm.gamma": 0.9, "algorithm.adv_estimator": "reinforce_plus_plus"},
+            "algorithm.gamma=0.9: returns are not discounted here",
+        ),
+    ],
+)
+def test_keys_of_verls_critic_are_read_with_gae_only(given: dict[str, Any], said: str | None) -> None:
+    values = {"algorithm.adv_estimator": "grpo", **given}
+    out = verl.overrides(values)
+    back("verl", values)  # it composes
+    remarks = [*out.inexpressible, *out.notes]
+    assert not remarks if said is None else any(said in line for line in remarks), remarks
+    gae = back("verl", {"algorithm.adv_estimator": "gae", "algorithm.gamma": 0.9}).algorithm.advantage
+    assert gae.discount == 0.9
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ({"lr_warmup_steps": -1}, 0),
+        ({"lr_warmup_steps": None, "lr_warmup_steps_ratio": 0.0}, 0),
+        ({"lr_warmup_steps": 7, "lr_warmup_steps_ratio": 0.5}, 7),
+        ({"lr_warmup_steps": -1, "lr_warmup_steps_ratio": 0.1}, 5),
+    ],
+)
+def test_verls_warmup_of_no_steps_is_its_share_of_the_training(given: dict[str, Any], steps: int) -> None:
+    values = {f"{ACTOR}.optim.{key}": value for key, value in given.items()}
+    assert back("verl", {**values, "trainer.total_training_steps": 50}).optimizer.warmup_steps == steps
+
+
+def test_a_share_of_unknown_training_steps_is_said() -> None:
+    out = verl.overrides({f"{ACTOR}.optim.lr_warmup_steps_ratio": 0.1})
+    assert "optimizer.warmup_steps" not in out.settings
+    assert any("total_training_steps" in line for line in out.inexpressible)
+
+
+def test_verls_refill_without_limit_has_no_counterpart() -> None:
+    rounds = {"algorithm.filter_groups.max_num_gen_batches": 0}
+    assert verl.overrides(rounds).inexpressible == []  # nothing is filtered
+    given = {**rounds, "algorithm.filter_groups.enable": True}
+    assert any("verl refills without limit" in line for line in verl.overrides(given).inexpressible)
+    assert back("verl", given).algorithm.dead_groups.policy == "refill"
+    given["algorithm.filter_groups.max_num_gen_batches"] = 7
+    assert back("verl", given).algorithm.dead_groups.max_rounds == 7
+
+
+def test_decoupled_rewards_survive_verl_or_are_said_not_to() -> None:
+    weights = ["algorithm.advantage.format_weight=0.25", "algorithm.advantage.length_weight=0"]
+    exported = verl.export(compose_run(["algorithm=gdpo", *weights]))
+    assert exported.settings["algorithm.gdpo_reward_weights"] == [1.0, 0.25, 0.0]
+    returned = back("verl", exported.settings).algorithm.advantage
+    assert (returned.outcome_weight, returned.format_weight, returned.length_weight) == (1.0, 0.25, 0.0)
+    assert returned.epsilon == 1e-6  # verl's, in a group
+    assert any("advantage.epsilon=0.0001: verl adds 1e-06" in line for line in exported.inexpressible)
+    other = ["algorithm.advantage.ddof=0", "algorithm.advantage.batch_normalise=false"]
+    lines = " ".join(verl.export(compose_run(["algorithm=gdpo", *other])).inexpressible)
+    assert "advantage.ddof=0" in lines
+    assert "batch_normalise=False" in lines
+    foreign = {"algorithm.adv_estimator": "gdpo", "algorithm.gdpo_reward_keys": ["style", "format"]}
+    assert any("gdpo_reward_keys" in line for line in verl.overrides(foreign).inexpressible)

@@ -1,0 +1,343 @@
+"""Logs of verl, TRL and wandb become runs of the store in our units, marked as foreign, and get tables and figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis.answer import answer_sentences
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import results_of
+from analysis.html.page import render_page
+from analysis.report import write_answer
+from analysis.tables.experiment_tables import all_tables, main_table, summary_table
+from analysis.tables.table import to_markdown
+from harness.cli import main
+from harness.configuration.registry import kinds
+from harness.exchange.importers import trl, verl, wandb
+from harness.exchange.importers._log import ForeignLogError, store_rows
+from harness.exchange.importers._store import Import, import_run
+from harness.store import METRICS, ResultStore
+
+
+def verl_line(step, score=None, tokens=60_000.0, **extra):
+    data = {
+        "critic/score/mean": -0.5 + 0.01 * step,
+        "critic/rewards/mean": -0.6,
+        "actor/entropy": 0.4,
+        "response_length/mean": 750.0,
+        "prompt_length/mean": 250.0,
+        "response_length/clip_ratio": 0.125,
+        "perf/total_num_tokens": tokens,
+        "actor/pg_clipfrac": 0.002,
+        "actor/grad_norm": 0.3,
+        "actor/lr": 1e-6,
+        "timing_s/gen": 30.0,
+        "timing_s/step": 80.0,
+        "training/global_step": step,
+        **extra,
+    }
+    if score is not None:
+        data["val-core/HuggingFaceH4/aime_2024/acc/mean@32"] = score
+        data["val-core/HuggingFaceH4/aime_2024/acc/best@32/mean"] = 0.7
+        data["val-aux/HuggingFaceH4/aime_2024/reward/mean@32"] = -0.4
+    return json.dumps({"step": step, "data": data})
+
+
+def write_verl(path, final, start=0.1):
+    lines = [json.dumps({"step": 0, "data": {"val-core/HuggingFaceH4/aime_2024/acc/mean@32": start}})]
+    lines += [verl_line(1), verl_line(2, (start + final) / 2), verl_line(3), verl_line(4, final)]
+    path.write_text("\n".join(lines) + '\n{"step": 5, "da')  # torn by the end of the job
+    return path
+
+
+def trl_state(path, rewards, every=10, **evaluations):
+    history = []
+    for index, reward in enumerate(rewards, start=1):
+        step = index * every
+        history.append(
+            {
+                "step": step,
+                "epoch": 0.1 * index,
+                "reward": reward,
+                "entropy": 0.5,
+                "completions/mean_length": 200.0,
+                "completions/clipped_ratio": 0.25,
+                "clip_ratio/low_mean": 0.001,
+                "clip_ratio/high_mean": 0.003,
+                "frac_reward_zero_std": 0.5,
+                "grad_norm": 0.2,
+                "learning_rate": 1e-6,
+                "num_tokens": 1e5 * index,
+                "step_time": 12.0,
+            }
+        )
+    history += [{"step": step, **values} for step, values in evaluations.get("at", {}).items()]
+    history.append({"step": len(rewards) * every, "train_runtime": 99.0, "train_loss": 0.1})
+    path.write_text(json.dumps({"global_step": len(rewards) * every, "log_history": history}))
+    return path
+
+
+def test_the_family_lists_its_formats():
+    assert sorted(kinds("harness.exchange.importers")) == ["trl", "verl", "wandb"]
+
+
+@pytest.mark.parametrize("module", [trl, verl, wandb])
+def test_what_a_table_maps_to_is_ours_or_said_to_be_extra(module):
+    extra = {"clip_fraction", "zero_spread_groups_fraction"}
+    assert {metric.column for metric in module.METRICS.values()} <= {*METRICS, *extra}
+    assert module.REMARKS
+
+
+def test_verl_lines_become_our_columns_and_units(tmp_path):
+    logged = verl.read(write_verl(tmp_path / "metrics.jsonl", final=0.5))
+    rows = store_rows(logged, verl.METRICS, verl.SCORES)
+    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
+    last = rows[-1]
+    assert last["reward_mean"] == pytest.approx(-0.46)  # the score, not the reward minus its KL penalty
+    assert last["truncated_fraction"] == 0.125
+    assert last["clip_fraction"] == 0.002
+    assert "clip_fraction_low" not in last
+    assert last["seconds_total"] == 80.0
+    assert last["generated_tokens"] == 45_000  # 60,000 x 750 / (750 + 250): prompts are not generated
+    assert last["generated_tokens_total"] == 4 * 45_000
+    assert last["evaluation/HuggingFaceH4-aime_2024/avg@32"] == 0.5
+    assert last["evaluation/HuggingFaceH4-aime_2024/verl_best@32"] == 0.7  # biased: never in a Pass@k column
+    assert last["val-aux/HuggingFaceH4/aime_2024/reward/mean@32"] == -0.4  # kept under its own name
+
+
+def test_verl_tokens_are_unknown_where_groups_were_generated_again():
+    values = verl.with_tokens(json.loads(verl_line(1, **{"train/num_gen_batches": 2}))["data"])
+    assert values["trained_tokens"] == 45_000
+    assert "generated_tokens" not in values
+
+
+def test_trl_state_becomes_our_columns_and_units(tmp_path):
+    folder = tmp_path / "out"
+    for step in (10, 20):
+        (folder / f"checkpoint-{step}").mkdir(parents=True)
+    trl_state(folder / "checkpoint-10" / "trainer_state.json", [0.1])
+    trl_state(folder / "checkpoint-20" / "trainer_state.json", [0.1, 0.2], at={20: {"eval_reward": 0.25}})
+    rows = store_rows(trl.read(folder), trl.METRICS, trl.SCORES, responses_per_step=64)
+    assert [row["step"] for row in rows] == [10, 20]
+    last = rows[-1]
+    assert (last["updates"], last["reward_mean"], last["clip_fraction_high"]) == (20, 0.2, 0.003)
+    assert last["seconds_total"] == 120.0  # step_time is a mean over the ten steps of a line
+    assert last["generated_tokens"] == 200 * 64 * 10
+    assert last["generated_tokens_total"] == 200 * 64 * 20
+    assert last["zero_spread_groups_fraction"] == 0.5
+    assert last["evaluation/eval/reward"] == 0.25
+    assert "train_loss" not in last
+
+
+def test_a_printed_trl_log_reads_as_well(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text(
+        "some banner\n{'reward': '0.5', 'entropy': '0.2'}\n{'reward': 0.7, 'entropy': 0.1}\n"
+        "{'eval_rewards/accuracy_reward/mean': 0.6}\n"
+    )
+    rows = store_rows(trl.read(path), trl.METRICS, trl.SCORES)
+    assert [(row["step"], row["reward_mean"]) for row in rows] == [(1, 0.5), (2, 0.7)]
+    assert rows[1]["evaluation/eval/accuracy"] == 0.6
+
+
+def test_a_wandb_chart_export_of_several_runs_needs_a_choice(tmp_path):
+    path = tmp_path / "export.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(
+            ["Step", "a - critic/score/mean", "a - critic/score/mean__MAX", "b - critic/score/mean"]
+        )
+        writer.writerows([[1, 0.1, 0.9, 0.3], [2, 0.2, 0.9, ""]])
+    with pytest.raises(ForeignLogError, match="choose one with run=: a, b"):
+        wandb.read(path)
+    assert [(e.step, dict(e.values)) for e in wandb.read(path, "a")] == [
+        (1, {"critic/score/mean": 0.1}),
+        (2, {"critic/score/mean": 0.2}),
+    ]
+    assert [e.step for e in wandb.read(path, "b")] == [1]
+
+
+def test_a_wandb_history_of_the_trainer_reads_as_trl(tmp_path):
+    path = tmp_path / "history.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"_step": 0, "train/global_step": 10, "train/reward": 0.4, "_runtime": 5},
+                {
+                    "_step": 1,
+                    "train/global_step": 10,
+                    "eval/accuracy": 0.3,
+                    "gradients": {"_type": "histogram"},
+                },
+            ]
+        )
+    )
+    rows = store_rows(wandb.read(path), wandb.METRICS, wandb.SCORES)
+    assert rows == [{"step": 10, "attempt": 0, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}]
+
+
+def test_percent_scores_become_fractions(tmp_path):
+    path = trl_state(tmp_path / "s.json", [0.1], at={10: {"eval_accuracy": 45.0}})
+    store = ResultStore(tmp_path / "results")
+    found = import_run(store, Import("trl", path, "mine", "grpo", 0, unit="percent"))
+    assert store.run(found.run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    """Two arms of verl with three seeds, through the command line."""
+    root = tmp_path / "results"
+    for arm, level in (("grpo", 0.40), ("dapo", 0.50)):
+        for seed in range(3):
+            path = write_verl(
+                tmp_path / f"{arm}-{seed}.jsonl",
+                final=level + 0.01 * seed,
+                start=0.1 + seed / 1000 + level / 99,
+            )
+            arguments = [f"path={path}", "experiment=theirs", f"arm={arm}", f"seed={seed}", f"results={root}"]
+            assert main(["import_runs", "format=verl", "cap=20480", *arguments]) == 0
+    return root
+
+
+def test_foreign_runs_get_tables_with_intervals_and_say_what_they_are(foreign):
+    results = results_of(load_experiment(foreign, "theirs"))
+    assert results.experiment.notes == ()
+    table = main_table(results)
+    dapo = table.rows[-1]
+    assert dapo["score"].value == pytest.approx(0.51)
+    assert dapo["delta"].value == pytest.approx(0.10)
+    assert dapo["delta"].method == "Welch t over seeds"
+    assert dapo["delta"].resolved
+    assert table.columns[1].header == "avg@32 % (95 % interval)"
+    notes = " ".join(table.notes)
+    assert "Foreign runs (verl: grpo, dapo): scores are as their trainer logged them" in notes
+    assert "cap 20480 tokens" in notes
+    behaviour = {row["arm"]: row for row in summary_table(results).rows}
+    assert behaviour["dapo"]["train_generated_tokens_total"] == 180_000
+    assert behaviour["dapo"]["total"] == 320.0
+    assert "resolved" in answer_sentences(results)[1]
+    for each in all_tables(results):
+        assert to_markdown(each)
+
+
+def test_foreign_runs_get_figures_and_a_page(foreign, tmp_path):
+    paths = write_answer(foreign, "theirs", tmp_path / "out", formats=("svg",))
+    names = {path.name for path in paths}
+    assert {"ladder.svg", "accuracy.svg", "entropy.svg", "report.html"} <= names
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "foreign.format" in page  # provenance
+    assert render_page(results_of(load_experiment(foreign, "theirs")), foreign) == page
+
+
+def test_runs_are_marked_and_named_by_their_content(foreign, tmp_path):
+    store = ResultStore(foreign)
+    manifests = store.manifests()
+    assert set(manifests["status"]) == {"finished"}
+    assert {labels["foreign"] for labels in manifests["labels"]} == {"verl"}
+    source = manifests["provenance"].iloc[0]["foreign"]
+    assert source["format"] == "verl"
+    assert len(source["content_sha256"]) == 64
+    copy = tmp_path / "renamed.jsonl"
+    copy.write_text((tmp_path / "grpo-0.jsonl").read_text())
+    again = import_run(store, Import("verl", copy, "theirs", "grpo", 0, cap=20480))
+    assert not again.new
+    assert len(store.run_ids()) == 6
+
+
+def test_a_copy_is_no_replicate(foreign, tmp_path, capsys):
+    arguments = [f"path={tmp_path / 'grpo-0.jsonl'}", "experiment=theirs", f"results={foreign}"]
+    assert main(["import_runs", "format=verl", *arguments, "arm=grpo", "seed=7"]) == 2
+    assert "a copy is no replicate" in capsys.readouterr().err
+    assert main(["import_runs", "format=verl", *arguments, "arm=other", "seed=0"]) == 2
+
+
+def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path):
+    store = ResultStore(tmp_path / "results")
+    for arm, level in (("a", 0.5), ("b", 1.5)):
+        for seed in range(2):
+            path = trl_state(tmp_path / f"{arm}{seed}.json", [0.0, level + seed / 10], every=1)
+            import_run(store, Import("trl", path, "rewards", arm, seed, score="reward_mean", unit="reward"))
+    results = results_of(load_experiment(store.root, "rewards"))
+    table = main_table(results)
+    assert table.columns[1].header == "reward_mean (95 % interval)"
+    assert table.text()[0][1].startswith(
+        "0.275"
+    )  # the mean of the last ten evaluations there are, over two seeds
+    assert "a training metric" in " ".join(table.notes)
+    assert "reward (" in answer_sentences(results)[1]
+
+
+def test_what_cannot_be_imported_says_why(tmp_path, capsys):
+    store = ResultStore(tmp_path / "results")
+    bare = trl_state(tmp_path / "s.json", [0.1])
+    with pytest.raises(ForeignLogError, match=r"scores found: none; take a training metric"):
+        import_run(store, Import("trl", bare, "mine", "a", 0))
+    two = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_reward": 0.2, "eval_accuracy": 0.1}})
+    with pytest.raises(ForeignLogError, match=r"eval/accuracy, eval/reward; choose one with score="):
+        import_run(store, Import("trl", two, "mine", "a", 0))
+    with pytest.raises(ForeignLogError, match="did you mean 'eval/accuracy'"):
+        import_run(store, Import("trl", two, "mine", "a", 0, score="eval/acuracy"))
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("hello\n")
+    with pytest.raises(ForeignLogError, match="holds no JSON objects"):
+        verl.read(empty)
+    with pytest.raises(ForeignLogError, match="cannot read"):
+        verl.read(tmp_path / "absent.jsonl")
+    assert store.run_ids() == []
+    assert main(["import_runs", "format=verk", f"path={two}", "experiment=x", "arm=a", "seed=0"]) == 2
+    assert "did you mean 'verl'" in capsys.readouterr().err
+    assert main(["import_runs", "format=trl", f"path={two}", "experiment=x"]) == 2
+    assert "needs arm=, seed=" in capsys.readouterr().err
+
+
+def test_an_experiment_of_our_own_takes_no_imports(tmp_path):
+    store = ResultStore(tmp_path / "results")
+    store.write_plan("ours", {"name": "ours", "arms": []})
+    path = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_accuracy": 0.1}})
+    with pytest.raises(ForeignLogError, match="planned by `harness run`"):
+        import_run(store, Import("trl", path, "ours", "a", 0))
+
+
+def test_importing_needs_neither_torch_nor_wandb():
+    code = "import sys, harness.commands.import_runs, harness.exchange.importers.wandb; print({'torch', 'wandb', 'trl'} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
+    assert done.stdout.strip() == "set()"
+
+
+def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away() -> None:
+    logged = {"response_length/mean": 30.0, "prompt_length/mean": 10.0, "perf/total_num_tokens": 400.0}
+    assert verl.with_tokens(logged)["generated_tokens"] == 300.0  # three quarters of the tokens are responses
+    filtered = verl.with_tokens({**logged, "training/filter_groups/evicted_samples": 3.0})
+    assert "generated_tokens" not in filtered
+    assert filtered["trained_tokens"] == 300.0
+
+
+def test_scores_of_another_unit_are_refused(tmp_path):
+    store = ResultStore(tmp_path / "results")
+    paths = [trl_state(tmp_path / f"{i}.json", [0.1 + i], at={10: {"eval_reward": 0.8}}) for i in range(3)]
+    import_run(store, Import("trl", paths[0], "mine", "a", 0))
+    import_run(store, Import("trl", paths[1], "mine", "a", 1, unit="percent"))  # read as a fraction, too
+    with pytest.raises(ForeignLogError, match="has scores of unit fraction, this import of unit reward"):
+        import_run(store, Import("trl", paths[2], "mine", "b", 0, unit="reward"))
+    assert len(store.run_ids()) == 2
+
+
+def test_names_that_can_be_no_folder_are_refused_and_arms_keep_their_spelling(tmp_path, capsys):
+    path = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_accuracy": 0.1}})
+    arguments = ["import_runs", "format=trl", f"path={path}", "seed=0", f"results={tmp_path / 'results'}"]
+    assert main([*arguments, "experiment=a b", "arm=1e-4"]) == 2
+    assert "experiment 'a b' must match" in capsys.readouterr().err
+    assert main([*arguments, "experiment=rates", "arm=1e-4"]) == 0
+    assert ResultStore(tmp_path / "results").plan("rates")["arms"][0]["name"] == "1e-4"

@@ -1,0 +1,53 @@
+"""Work of stub runs for the launchers' tests; jobs import the stubs by PYTHONPATH."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.configuration.schema import RuntimeConfig
+from harness.execution.launch._supervise import Work
+from harness.execution.progress import Progress
+from harness.store import ResultStore
+
+STUBS = Path(__file__).parent
+PROJECT = Path(__file__).parents[2]
+sys.path.insert(0, str(STUBS))
+
+from sweep_support import Spec  # noqa: E402
+
+
+def use_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(STUBS), str(PROJECT)]))
+
+
+def work(root: Path, specs: list[Spec], entry: str = "steps") -> Work:
+    return Work(
+        root=root.resolve(),
+        specs=specs,
+        runtime=RuntimeConfig(device="cpu", workers=1),
+        provenance={"command": "test"},
+        experiment="launched",
+        entry=f"stub_worker:{entry}",
+    )
+
+
+class Events(Progress):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.started_runs: list[str] = []
+        self.ended_runs: list[tuple[str, str]] = []
+
+    def started(self, name: str, run_id: str, attempt: int) -> None:
+        self.started_runs.append(run_id)
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        self.ended_runs.append((run_id, outcome))
+
+
+def statuses(store: ResultStore, specs: list[Spec]) -> list[str | None]:
+    return [store.run(spec.run_id).status for spec in specs]

@@ -1,0 +1,112 @@
+"""Sweeps for the tests of the supervisor: specs, a supervisor as a process of its own, and who lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from harness.execution.progress import PlainProgress
+from harness.execution.supervise import run_all
+from harness.store import ResultStore
+
+HERE = Path(__file__).parent
+MARK = "HARNESS_TEST_MARK"
+
+
+@dataclass(frozen=True)
+class Spec:
+    run_id: str
+    arm_id: str
+    seed: int
+    config_yaml: str
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def spec(number: int, **config: object) -> Spec:
+    labels = {"arm": f"arm_{number}"} | ({"steps": str(config["steps"])} if "steps" in config else {})
+    return Spec(
+        f"{number:016x}", f"{number:016x}", number, yaml.safe_dump({"seed": number, **config}), labels
+    )
+
+
+def sweep(runs: int, steps: int, seconds: float) -> list[Spec]:
+    return [spec(number, steps=steps, seconds=seconds) for number in range(runs)]
+
+
+class Supervisor:
+    """`run_all` on a sweep of `stub_worker:steps` in a process of its own."""
+
+    def __init__(self, root: Path, runs: int, steps: int, seconds: float, workers: int = 2) -> None:
+        self.mark = uuid.uuid4().hex
+        arguments = [str(value) for value in (root, runs, steps, seconds, workers)]
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__)), *arguments],
+            env={**os.environ, MARK: self.mark, "PYTHONPATH": f"{HERE}{os.pathsep}{HERE.parents[1]}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        self.process.send_signal(number)
+
+    def output(self, timeout: float = 60) -> str:
+        return self.process.communicate(timeout=timeout)[0]
+
+    def others(self) -> list[int]:
+        """The living fork server and workers."""
+        return [pid for pid in processes_with(self.mark) if pid != self.process.pid]
+
+
+def processes_with(mark: str) -> list[int]:
+    """The living processes that were started with `mark` in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if mark.encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it ended meanwhile, or is a zombie
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20, what: str = "") -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what or condition}"
+        time.sleep(0.01)
+
+
+def final_table(store: ResultStore) -> bytes:
+    """Everything the runs computed, as bytes: metrics without the attempt, and samples."""
+    run_ids = store.run_ids()
+    steps = store.steps(run_ids).drop(columns="attempt")
+    return steps.to_csv().encode() + store.samples(run_ids, "stub").to_csv().encode()
+
+
+def main(root: str, runs: str, steps: str, seconds: str, workers: str) -> int:
+    summary = run_all(
+        sweep(int(runs), int(steps), float(seconds)),
+        ResultStore(root),
+        workers=int(workers),
+        entry="stub_worker:steps",
+        progress=PlainProgress(sys.stdout),
+        poll_seconds=0.05,
+    )
+    print(summary, flush=True)
+    return 0 if summary.complete else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

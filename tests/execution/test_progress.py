@@ -1,0 +1,118 @@
+"""What the progress displays and the status table say."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from sweep_support import spec
+
+from harness.execution.progress import (
+    LiveProgress,
+    PlainProgress,
+    RunProgress,
+    Snapshot,
+    format_seconds,
+    progress_on,
+    run_name,
+    status_table,
+    total_steps,
+)
+from harness.store import ResultStore
+
+
+def running(step: int = 30, total: int | None = 100) -> RunProgress:
+    """A run seen at step 10 at second 0 and at `step` at second 10."""
+    progress = RunProgress("clip_higher seed 0", total)
+    progress.observe({"step": 10, "reward_mean": 0.1}, now=0.0)
+    progress.observe({"step": step, "reward_mean": 0.5}, now=10.0)
+    return progress
+
+
+def test_the_rate_is_measured_over_this_attempt_only():
+    progress = running()
+    assert progress.steps_per_second == pytest.approx(2.0)
+    assert progress.seconds_left == pytest.approx(35.0)
+    progress.observe({"step": 30, "reward_mean": 0.5}, now=1000.0)  # nothing new
+    assert progress.steps_per_second == pytest.approx(2.0)
+
+
+def test_nothing_is_estimated_before_two_steps_or_without_a_total():
+    progress = RunProgress("a", 100)
+    progress.observe(None, now=0.0)
+    progress.observe({"step": 1}, now=1.0)
+    assert progress.seconds_left is None
+    assert running(total=None).seconds_left is None
+
+
+def test_the_sweep_is_estimated_from_all_steps_left_and_the_summed_rate():
+    snapshot = Snapshot(
+        total=4, finished=1, failed=0, waiting=1, waiting_steps=100, running=[running(), running()]
+    )
+    assert snapshot.seconds_left == pytest.approx((70 + 70 + 100) / 4.0)
+    assert snapshot.headline() == "1/4 finished, 2 running, 1 waiting, about 60 s left"
+    snapshot.waiting_steps = None
+    assert snapshot.seconds_left is None
+    snapshot.failed, snapshot.stopping = 1, True
+    assert "1 failed, stopping" in snapshot.headline()
+
+
+def test_names_totals_and_times():
+    assert run_name("r", "a", 3, {"arm": "clip_higher"}) == "clip_higher seed 3"
+    assert run_name("r", "a", 3, {}) == "a seed 3"
+    assert (total_steps({"steps": "50"}), total_steps({})) == (50, None)
+    assert [format_seconds(value) for value in (None, 45, 720, 12_600)] == ["", "45 s", "12 min", "3.5 h"]
+
+
+def test_the_live_table_shows_runs_and_keeps_failures():
+    stream = io.StringIO()
+    live = LiveProgress(Console(file=stream, force_terminal=True, width=100, color_system=None))
+    live.begin(3, 0)
+    live.update(Snapshot(total=3, finished=0, failed=0, waiting=2, waiting_steps=200, running=[running()]))
+    live.ended("naive seed 1", "0" * 16, "failed", "exit code 1; out of memory")
+    live.ended("naive seed 2", "1" * 16, "finished", "")
+    live.close()
+    text = stream.getvalue()
+    assert "clip_higher seed 0" in text
+    assert "30/100" in text
+    assert "0.500" in text
+    assert "failed naive seed 1" in text
+    assert "out of memory" in text
+    assert "naive seed 2" not in text
+
+
+def test_off_a_terminal_progress_is_plain():
+    assert isinstance(progress_on(io.StringIO()), PlainProgress)
+
+
+def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
+    store = ResultStore(tmp_path)
+    for number, status in enumerate(["running", "running", "failed", "finished"]):
+        run = store.run(spec(number).run_id)
+        manifest = {
+            "arm_id": "a",
+            "seed": number,
+            "status": status,
+            "attempts": [],
+            "error": "exit code 1; boom",
+        }
+        run.create("", {**manifest, "labels": {"arm": f"arm_{number}", "steps": "100"}})
+        run.append_step({"step": 40, "reward_mean": 0.25, "seconds_total": 2.0})
+    newer = store.run(spec(5).run_id)
+    newer.path.mkdir()
+    (newer.path / "manifest.json").write_text('{"schema_version": 9}')
+    stream = io.StringIO()
+    with store.run(spec(0).run_id).lock():
+        Console(file=stream, width=200).print(status_table(store, [spec(n).run_id for n in range(6)]))
+    text = stream.getvalue()
+    lines = {line.split()[0]: line for line in map(str.strip, text.splitlines()) if line.startswith("0" * 8)}
+    assert "1 failed, 1 finished, 1 lost, 1 running, 1 unreadable, 1 waiting" in text
+    assert "arm_0 seed 0" in lines[spec(0).run_id]
+    assert "running" in lines[spec(0).run_id]
+    assert "40/100" in lines[spec(0).run_id]
+    assert "2 min" in lines[spec(0).run_id]
+    assert "lost" in lines[spec(1).run_id]
+    assert "boom" in text
+    assert "newer version" in text
+    assert spec(3).run_id not in text

@@ -1,0 +1,226 @@
+"""The supervisor on one machine: outcomes, resuming, isolation of failures."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sweep_support import HERE, Spec, spec, sweep, wait_until
+
+from harness.execution.progress import PlainProgress, Progress
+from harness.execution.supervise import GpuLeases, run_all
+from harness.store import ResultStore, StoreFull
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    return ResultStore(tmp_path / "results")
+
+
+def run(store: ResultStore, specs: list[Spec], entry: str = "by_config", **options):
+    options = {"workers": 2, "poll_seconds": 0.05, "progress": Progress(), **options}
+    return run_all(specs, store, entry=f"stub_worker:{entry}", **options)
+
+
+def snapshot(root: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in sorted(root.rglob("*"))}
+
+
+def test_every_run_ends_finished_with_its_record(store):
+    specs = sweep(3, steps=6, seconds=0)
+    summary = run(store, specs, "steps", provenance={"git_commit": "abc"}, identity_version=7)
+    assert sorted(summary.finished) == [one.run_id for one in specs]
+    assert summary.complete
+    manifest = store.run(specs[1].run_id).manifest()
+    assert manifest["status"] == "finished"
+    assert (manifest["seed"], manifest["identity_version"]) == (1, 7)
+    assert manifest["labels"] == specs[1].labels
+    assert manifest["provenance"] == {"git_commit": "abc"}
+    (attempt,) = manifest["attempts"]
+    assert (attempt["index"], attempt["outcome"], attempt["exit_code"]) == (0, "finished", 0)
+    assert attempt["pid"] > 0
+    assert attempt["ended_at"] >= attempt["started_at"]
+    assert (store.run(specs[1].run_id).path / "attempts/000/env.json").exists()
+    assert store.run(specs[1].run_id).claimed_by() is None
+
+
+def test_running_again_touches_nothing(store):
+    specs = sweep(3, steps=6, seconds=0)
+    run(store, specs, "steps")
+    before = snapshot(store.root)
+    summary = run(store, specs, "steps")
+    assert sorted(summary.skipped) == [one.run_id for one in specs]
+    assert summary.finished == []
+    assert snapshot(store.root) == before
+
+
+def test_the_same_run_id_twice_runs_once(store):
+    run(store, [spec(1), spec(1), spec(1)])
+    assert (store.run(spec(1).run_id).path / "calls.txt").read_text().count("\n") == 1
+
+
+def test_one_failure_of_any_kind_never_ends_the_rest(store):
+    specs = [
+        spec(0, do="raise"),
+        spec(1, do="signal", signal=int(signal.SIGKILL)),
+        spec(2, do="signal", signal=int(signal.SIGSEGV)),
+        spec(3, code=3),
+        spec(4),
+        spec(5, code=75),
+    ]
+    summary = run(store, specs)
+    ids = [one.run_id for one in specs]
+    assert sorted(summary.failed) == ids[:4]
+    assert (summary.finished, summary.interrupted) == ([ids[4]], [ids[5]])
+    assert not summary.complete
+    assert "reward model exploded" in summary.errors[ids[0]]
+    assert "about to fail" in store.run(ids[0]).manifest()["error"]
+    assert "SIGKILL" in summary.errors[ids[1]]
+    assert "SIGSEGV" in summary.errors[ids[2]]
+    assert "exit code 3" in summary.errors[ids[3]]
+    assert store.run(ids[1]).manifest()["attempts"][0]["exit_code"] == -signal.SIGKILL
+    assert store.run(ids[5]).status == "interrupted"
+
+
+def test_the_last_words_of_a_worker_are_kept(store):
+    summary = run(store, [spec(0, do="exit_message")])
+    assert summary.errors[spec(0).run_id] == "exit code 1; no such data set: see conf/benchmark"
+    assert (store.run(spec(0).run_id).path / "attempts/000/stdout.log").read_text() == "unfinished line"
+
+
+def test_a_failed_run_gets_one_new_attempt_per_call(store):
+    run(store, [spec(0, code=3)])
+    summary = run(store, [spec(0)])  # the cause was outside the identity of the run and is gone
+    assert summary.finished == [spec(0).run_id]
+    manifest = store.run(spec(0).run_id).manifest()
+    assert [attempt["outcome"] for attempt in manifest["attempts"]] == ["failed", "finished"]
+    assert manifest["error"] is None
+
+
+def test_an_entry_that_cannot_be_imported_is_reported_per_run(store):
+    summary = run_all([spec(0), spec(1)], store, workers=1, entry="no_such_module:main")
+    assert len(summary.failed) == 2
+    assert "No module named 'no_such_module'" in summary.errors[spec(0).run_id]
+
+
+def test_what_a_worker_leaves_running_is_killed_with_it(store):
+    run(store, [spec(0, do="grandchild")])
+    pid = int((store.run(spec(0).run_id).path / "grandchild.txt").read_text())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
+
+
+def test_a_run_written_by_a_newer_version_fails_alone_and_by_name(store):
+    newer = store.run(spec(0).run_id)
+    newer.path.mkdir(parents=True)
+    (newer.path / "manifest.json").write_text('{"schema_version": 99}')
+    summary = run(store, [spec(0), spec(1)])
+    assert summary.finished == [spec(1).run_id]
+    assert "newer version" in summary.errors[spec(0).run_id]
+
+
+def test_a_living_claim_elsewhere_is_left_alone(store):
+    with store.run(spec(0).run_id).lock():
+        summary = run(store, [spec(0), spec(1)])
+    assert summary.elsewhere == [spec(0).run_id]
+    assert summary.finished == [spec(1).run_id]
+    assert not store.run(spec(0).run_id).exists()
+
+
+def test_a_worker_waits_for_the_last_worker_of_its_run_to_end(store):
+    target = store.run(spec(0).run_id)
+    held = subprocess.Popen(
+        [sys.executable, "-c", HOLD_WORKER_LOCK, str(target.path)], stdout=subprocess.PIPE, text=True
+    )
+    held.stdout.readline()
+    summary = run(store, [spec(0)])
+    held.stdout.close()
+    assert summary.finished == [spec(0).run_id]
+    assert held.poll() is not None or held.wait(1) == 0, "the new worker began before the old one had ended"
+
+
+HOLD_WORKER_LOCK = """
+import sys, time
+from pathlib import Path
+from harness.store import RunDir
+with RunDir(Path(sys.argv[1])).worker_lock():
+    print("held", flush=True)
+    time.sleep(0.8)
+"""
+
+
+def test_the_fork_server_dying_fails_its_runs_and_the_rest_goes_on(store):
+    class KillTheServerOnce(Progress):
+        done = False
+
+        def update(self, snapshot):
+            running = [store.run(spec(0).run_id).worked_on_by()]
+            if not self.done and running[0] is not None and running[0].pid is not None:
+                self.done = True
+                parent = int(Path(f"/proc/{running[0].pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+                os.kill(parent, signal.SIGKILL)
+
+    specs = [spec(0, seconds=30), spec(1), spec(2)]
+    summary = run(store, specs, workers=1, progress=KillTheServerOnce())
+    assert summary.failed == [spec(0).run_id]
+    assert "forks the workers" in summary.errors[spec(0).run_id]
+    assert sorted(summary.finished) == [spec(1).run_id, spec(2).run_id]
+
+
+def test_a_full_disk_ends_the_sweep_with_the_reason(store, monkeypatch):
+    def full(self, pid):
+        raise StoreFull("no space left writing manifest.json")
+
+    monkeypatch.setattr("harness.execution.supervise.attempt.Attempt.started", full)
+    with pytest.raises(StoreFull, match="no space left"):
+        run(store, [spec(0, seconds=30)])
+    monkeypatch.undo()
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    assert run(store, [spec(0)]).finished == [spec(0).run_id]
+
+
+def test_each_run_gets_a_leased_gpu_and_never_more_than_there_are(store):
+    leases = GpuLeases(store.cache_dir("leases"), ["GPU-a", "GPU-b"], runs_per_gpu=1)
+    other = leases.take()  # as if by another supervisor
+    assert other.devices == "GPU-a"
+    specs = [spec(number, do="environment") for number in range(3)]
+    run(store, specs, workers=3, gpus=leases)
+    seen = {(store.run(one.run_id).path / "environment.txt").read_text() for one in specs}
+    assert seen == {"GPU-b"}
+    other.release()
+
+
+def test_gpu_leases_share_and_span(store):
+    directory = store.cache_dir("leases")
+    shared = GpuLeases(directory, [0, 1], runs_per_gpu=2)
+    taken = [shared.take() for _ in range(4)]
+    assert [lease.devices for lease in taken] == ["0", "1", "0", "1"]
+    assert shared.take() is None
+    spanning = GpuLeases(directory, [0, 1], gpus_per_run=2)
+    assert spanning.take() is None
+    for lease in taken:
+        lease.release()
+    assert spanning.take().devices == "0,1"
+    with pytest.raises(ValueError, match="gpus_per_run=3"):
+        GpuLeases(directory, [0, 1], gpus_per_run=3)
+
+
+def test_the_supervisor_imports_no_torch():
+    code = "import sys, harness.execution.supervise, harness.execution.progress; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=HERE.parents[1], check=False).returncode == 0
+
+
+def test_plain_progress_names_runs_outcomes_and_causes(store):
+    stream = io.StringIO()
+    run(store, [spec(0, do="raise"), spec(1)], progress=PlainProgress(stream, heartbeat_seconds=0), workers=1)
+    text = stream.getvalue()
+    assert "2 runs, 0 finished already" in text
+    assert f"started arm_0 seed 0 ({spec(0).run_id})" in text
+    assert "failed arm_0 seed 0" in text
+    assert "RuntimeError: reward model exploded" in text
+    assert "finished arm_1 seed 1" in text

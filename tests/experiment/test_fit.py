@@ -1,0 +1,142 @@
+"""Runs that do not fit their machine are refused with the settings that would make them fit."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.gpus import GPUS, visible_memory_gib
+from harness.configuration.schema import RunConfig
+from harness.experiment.estimate import fit as fit_module
+from harness.experiment.estimate.fit import fit_of, misfits
+from harness.experiment.planning import plan_multirun
+from harness.experiment.refusals import refusals, refuse
+from harness.model.shapes import SHAPES
+
+
+@pytest.fixture(autouse=True)
+def no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "visible_memory_gib", lambda: None)
+
+
+def composed(*more: str) -> RunConfig:
+    """A 7B model with responses of 2048 tokens on one GPU."""
+    base = ["model=qwen25_7b", "task=gsm8k_train", "runtime=one_gpu", "sampling.max_response_tokens=2048"]
+    return compose_run([*base, "runtime.micro_batch_tokens=4096", *more])
+
+
+def test_a_model_larger_than_its_gpu_names_the_parts_and_the_fixes():
+    (reason,) = misfits(composed())
+    assert "Qwen/Qwen2.5-7B (7.62B parameters)" in reason
+    assert "moments 56.7" in reason
+    assert "GiB of one h100 (runtime.assumed.gpu)" in reason
+    assert "model.lora.rank=32" in reason
+    assert "2 GPUs (runtime.gpus_per_run=2)" in reason
+
+
+@pytest.mark.parametrize(
+    "fix",
+    [
+        ["runtime.gpus_per_run=2"],
+        ["model.lora.rank=32"],
+        ["runtime.assumed.gpu=h200", "runtime.gpus_per_run=2"],
+    ],
+)
+def test_what_the_message_names_makes_it_fit(fix):
+    assert misfits(composed(*fix)) == []
+
+
+def test_recomputation_is_named_where_it_is_what_lacks():
+    config = composed(
+        "model=qwen25_1_5b", "runtime.gradient_checkpointing=false", "runtime.micro_batch_tokens=16384"
+    )
+    (reason,) = misfits(config)
+    assert (
+        "It would fit with runtime.gradient_checkpointing=true, or runtime.micro_batch_tokens=2304" in reason
+    )
+    config.runtime.gradient_checkpointing = True
+    assert misfits(config) == []
+
+
+def test_a_model_for_several_nodes_is_told_how_many():
+    (reason,) = misfits(composed("model=qwen25_32b", "runtime=eight_gpus"))
+    assert "64 GPUs (runtime.gpus_per_run=8 runtime.nodes=8)" in reason
+    assert (
+        misfits(composed("model=qwen25_32b", "runtime=eight_gpus", "runtime.nodes=8", "launcher=slurm")) == []
+    )
+
+
+def test_an_engine_that_asks_for_more_than_training_leaves_is_told_its_share():
+    config = composed("runtime.gpus_per_run=4", "engine=vllm", "engine.gpu_memory_utilization=0.9")
+    (reason,) = misfits(config)
+    assert "GiB of keys and values" in reason
+    share = reason.split("It would fit with engine.gpu_memory_utilization=")[1].split(",")[0]
+    config.engine.gpu_memory_utilization = float(share)
+    assert misfits(config) == []
+
+
+def test_positions_limit_responses():
+    (reason,) = misfits(composed("model=qwen25_math_7b", "runtime=eight_gpus", "sampling=cap_8192"))
+    assert "exceed the 4096 positions of Qwen/Qwen2.5-Math-7B" in reason
+
+
+def test_the_real_gpu_counts_where_there_is_one(monkeypatch):
+    assert misfits(composed("model=qwen25_0_5b")) == []
+    monkeypatch.setattr(fit_module, "visible_memory_gib", lambda: 8.0)
+    (reason,) = misfits(composed("model=qwen25_0_5b"))
+    assert "GPU of 8.0 GiB" in reason
+    # on a cluster the machine is another one: the assumed kind counts
+    assert misfits(composed("model=qwen25_0_5b", "launcher=slurm")) == []
+
+
+def test_a_computer_without_the_memory_says_so(monkeypatch):
+    monkeypatch.setattr(fit_module, "host_memory_gib", lambda: 64.0)
+    (reason,) = misfits(composed("runtime.device=cpu"))
+    assert "this computer has 64.0" in reason
+    assert misfits(composed("runtime.device=cpu", "model=qwen25_0_5b")) == []
+
+
+def test_models_of_unknown_shape_are_not_judged():
+    assert misfits(composed("model.path=someone/else")) == []
+    assert fit_of(composed("model.path=someone/else")) is None
+    assert misfits(compose_run([])) == []
+
+
+def test_a_local_checkpoint_is_judged_by_its_own_configuration(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(SHAPES["qwen2.5-32b"]))
+    assert misfits(composed(f"model.path={tmp_path}", "model.revision=null"))
+
+
+def test_run_refuses_what_plan_shows():
+    overrides = ["model=qwen25_7b", "task=gsm8k_train", "runtime=one_gpu", "sampling=cap_1024"]
+    plan = plan_multirun(overrides)
+    assert refusals(plan.arms[0].config)
+    with pytest.raises(ConfigError, match=r"cannot be run: an update of Qwen/Qwen2\.5-7B"):
+        refuse(plan)
+    refuse(plan_multirun([*overrides, "runtime.gpus_per_run=4"]))
+
+
+def test_the_driver_is_asked_for_the_smallest_visible_gpu(tmp_path: Path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nprintf '0, GPU-a, 81559\\n1, GPU-b, 24564\\n'\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    seen = []
+    for devices in (None, "0", "GPU-b", "7"):
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if devices is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
+        visible_memory_gib.cache_clear()
+        seen.append(visible_memory_gib())
+    visible_memory_gib.cache_clear()
+    assert seen == [24564 / 1024, 81559 / 1024, 24564 / 1024, None]
+
+
+def test_gpus_are_ordered_by_what_they_can_do():
+    assert GPUS["h200"].memory_gib > GPUS["h100"].memory_gib > GPUS["a100_40g"].memory_gib
+    assert GPUS["h100"].teraflops / GPUS["a100_80g"].teraflops == pytest.approx(3.17, rel=0.01)

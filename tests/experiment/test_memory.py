@@ -1,0 +1,179 @@
+"""Bytes on a GPU: hand-worked on a tiny shape, and against what autograd really keeps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.base_policy import pretrained
+from harness.configuration.gpus import GIB
+from harness.configuration.schema import RunConfig
+from harness.experiment.estimate.memory import (
+    activation_bytes,
+    logit_bytes,
+    plant_of,
+    resident,
+    rollout_memory,
+    update_memory,
+)
+from harness.model.shapes import SHAPES, Shape, from_config
+from harness.rollout.engine import native
+
+TINY = Shape(
+    hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
+)
+
+
+def config(**runtime: object) -> RunConfig:
+    """A run of some pretrained model with a micro-batch of 16 tokens."""
+    run = RunConfig(model=pretrained.Config(path="Qwen/Qwen2.5-7B"))
+    run.sampling.max_response_tokens = 8
+    run.runtime.assumed.prompt_tokens = 1
+    run.runtime.micro_batch_tokens = 16
+    for key, value in runtime.items():
+        setattr(run.runtime, key, value)
+    return run
+
+
+def test_an_update_by_hand():
+    parts = update_memory(config(), TINY, ranks=2)
+    layer = 8 * 2 * 4 + 2 * 2 * (4 + 2) + 4 * 2 * 8  # two norms, attention, feed-forward: bytes of a token
+    assert parts == {
+        "weights": 4 * 388 / 2,
+        "gradients": 4 * 388 / 2,
+        "moments": 8 * 388 / 2,
+        "gathered": 2 * (84 + 2 * 152) + 6 * 2 * 152,
+        "activations": 16 * 2 * layer,
+        "logits": 10 * 160 + 2 * 160,
+    }
+    assert resident(config(), parts) == 16 * 388 / 2
+
+
+def test_recomputation_keeps_one_hidden_state_a_layer_and_one_layer():
+    parts = update_memory(config(gradient_checkpointing=True), TINY, ranks=2)
+    assert parts["activations"] == 16 * (2 * 2 * 4 + 152)
+    assert parts["logits"] == 10 * 160 + 2 * 40
+
+
+def test_the_longest_response_sets_the_micro_batch_where_the_budget_is_smaller():
+    run = config(micro_batch_tokens=2)
+    assert update_memory(run, TINY, 1)["activations"] == activation_bytes(TINY, 9, 2, False)
+
+
+def test_adapters_leave_gradients_and_moments_to_themselves():
+    run = config()
+    run.model.lora.rank = 1
+    parts = update_memory(run, TINY, ranks=1)
+    assert parts["weights"] == 4 * (388 + 128)
+    assert parts["gradients"] == 4 * 128
+    assert parts["moments"] == 8 * 128
+    assert parts["gathered"] == 2 * (84 + 2 * 152)
+
+
+def test_a_kl_term_adds_the_reference_policy():
+    run = config()
+    run.algorithm.kl.coefficient = 0.1
+    assert update_memory(run, TINY, ranks=4)["reference"] == 2 * 388 / 4
+
+
+def test_sharding_over_more_ranks_lowers_only_what_is_sharded():
+    one, eight = update_memory(config(), TINY, 1), update_memory(config(), TINY, 8)
+    assert {name for name in one if one[name] != eight[name]} == {"weights", "gradients", "moments"}
+
+
+def test_an_engine_of_its_own_leaves_the_rest_to_keys_and_values():
+    run = config()
+    run.engine = native.Config()
+    plant = plant_of(run, memory_gib=1.0)
+    rollout = rollout_memory(run, TINY, plant, kept=1000.0)
+    assert rollout.engine == 2 * 388
+    assert rollout.cache == plant.usable - 1000 - 776
+    assert rollout.responses == pytest.approx(rollout.cache / (16 * (1 + 2)))
+    assert rollout.fits
+
+
+def test_vllm_takes_its_share_and_must_find_it_free():
+    from harness.rollout.engine import vllm
+
+    run = config()
+    run.engine = vllm.Config(gpu_memory_utilization=0.5)
+    plant = plant_of(run, memory_gib=1.0)
+    rollout = rollout_memory(run, TINY, plant, kept=0.4 * GIB)
+    assert rollout.engine + rollout.cache == pytest.approx(0.5 * GIB)
+    assert rollout.fits
+    assert not rollout_memory(run, TINY, plant, kept=0.5 * GIB).fits
+
+
+def test_verl_shards_its_sampler_and_can_move_training_to_the_host():
+    from harness.backends import verl
+
+    run = config(gpus_per_run=8)
+    run.backend = verl.Config()
+    run.runtime.verl.tensor_parallel, run.runtime.verl.sequence_parallel = 4, 8
+    plant = plant_of(run, memory_gib=1.0)
+    assert (plant.engine_gpus, plant.replicas) == (4, 2)
+    assert rollout_memory(run, TINY, plant, 0.0).engine == 2 * 388 / 4
+    assert update_memory(run, TINY, 8)["activations"] == activation_bytes(TINY, 2, 2, False)
+    assert resident(run, {"weights": 5.0}) == 5.0
+    run.runtime.verl.offload = True
+    assert resident(run, {"weights": 5.0}) == 0.0
+
+
+def test_runs_that_share_a_gpu_share_its_memory():
+    alone, shared = plant_of(config(), 8.0), plant_of(config(runs_per_gpu=4), 8.0)
+    assert shared.usable == alone.usable / 4
+    assert shared.memory == alone.memory  # vLLM's share is one of the whole GPU
+    many = plant_of(config(gpus_per_run=8, nodes=2), 8.0)
+    assert (many.gpus, many.ranks, many.replicas) == (16, 16, 16)
+
+
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [("qwen2.5-0.5b", 0.01), ("llama-3.2-1b", 0.01), ("qwen3-0.6b", 0.12), ("olmo3-7b", 0.12)],
+)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_activations_are_what_autograd_keeps(name, tolerance, dtype):
+    def kept(layers: int) -> float:
+        return _kept_bytes_per_token(values | {"num_hidden_layers": layers}, dtype)
+
+    values = dict(SHAPES[name]) | {
+        "hidden_size": 256, "intermediate_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "head_dim": 32, "vocab_size": 64, "max_position_embeddings": 512,
+    }  # fmt: skip
+    shape = from_config(values | {"num_hidden_layers": 1})
+    assert kept(3) - kept(2) == pytest.approx(
+        activation_bytes(shape, 1, dtype.itemsize, False), rel=tolerance
+    )
+
+
+def _kept_bytes_per_token(values: dict[str, object], dtype: torch.dtype, tokens: int = 64) -> float:
+    """Bytes of all tensors saved for backward by the decoder layers, parameters apart."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    values = dict(values)
+    rope = {"rope_type": "default", "rope_theta": values.pop("rope_theta")}
+    config = AutoConfig.for_model(
+        values.pop("model_type"), **values, rope_parameters=rope, eos_token_id=None, pad_token_id=None
+    )
+    model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation="sdpa")
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    saved: dict[int, torch.Tensor] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage().data_ptr() not in own:
+            saved[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        out = model.model(
+            input_ids=torch.zeros(1, tokens, dtype=torch.long), use_cache=False
+        ).last_hidden_state
+    assert out.requires_grad
+    return sum(tensor.untyped_storage().nbytes() for tensor in saved.values()) / tokens
+
+
+def test_logits_of_a_real_vocabulary_come_in_chunks():
+    shape = from_config(SHAPES["qwen2.5-7b"])
+    whole = logit_bytes(shape, 16384, 2, recompute=False)
+    assert whole == 10 * 2**23 + 2 * 16384 * 152064
+    assert logit_bytes(shape, 16384, 2, recompute=True) == 10 * 2**23 + 2 * 152064 * 3584

@@ -1,0 +1,178 @@
+"""The experiments at paper scale plan without network: estimates shown, refused arms shown, a too small machine refused."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.configuration.compose import options
+from harness.configuration.error import ConfigError
+from harness.experiment.cost import computed
+from harness.experiment.estimate import fit as fit_module
+from harness.experiment.estimate.words import estimate_of
+from harness.experiment.planning import plan_experiment
+from harness.experiment.refusals import refusals
+
+ROOT = Path(__file__).parents[2]
+AT_SCALE = {
+    "dapo_qwen25_32b": "experiments/dapo_qwen25_32b",
+    "verl_dapo_qwen25_32b": "experiments/dapo_qwen25_32b",
+    "dapo_qwen25_7b": "experiments/dapo_qwen25_7b",
+    "dapo_qwen25_1_5b": "experiments/dapo_one_gpu",
+    "dapo_qwen25_0_5b": "experiments/dapo_one_gpu",
+    "oat_zero_7b": "experiments/oat_zero",
+    "oat_zero_1_5b": "experiments/oat_zero",
+    "olmo3_rl_zero_math_7b": "experiments/olmo3_rl_zero_math_7b",
+    "gsm8k_quick_start": "experiments/gsm8k_quick_start",
+}
+HOURS_OF_A_DAY = 24
+
+
+@pytest.fixture(autouse=True)
+def neither_network_nor_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*args: object) -> None:
+        raise AssertionError("harness plan must not need a network")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(fit_module, "visible_memory_gib", lambda: None)
+    monkeypatch.setenv("COLUMNS", "240")
+
+
+def planned(capsys: pytest.CaptureFixture[str], tmp_path: Path, *overrides: str) -> str:
+    """What `harness plan` prints, on one line."""
+    assert main(["plan", *overrides, f"runtime.results={tmp_path}"]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", sorted(AT_SCALE))
+def test_an_experiment_at_scale_plans_offline_with_an_estimate(name, tmp_path, capsys):
+    text = planned(capsys, tmp_path, f"experiment={name}")
+    assert "computed, not measured" in text
+    assert "memory of one GPU" in text
+    assert "assumed (runtime.assumed)" in text
+    assert "GPU-hours (from an estimate)" in text
+    assert "(estimate)" in text
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sorted(AT_SCALE))
+def test_every_model_and_data_set_is_pinned_or_asks_to_be(name):
+    """A commit of 40 digits, or none: then the launch names the key to give."""
+    for planned_arm in plan_experiment([f"experiment={name}"]).arms:
+        config = planned_arm.config
+        assert re.fullmatch("[0-9a-f]{40}", config.model.revision)
+        sources = [config.task, *config.evaluation.benchmarks.values()]
+        for source in sources:
+            assert source.revision is None or re.fullmatch("[0-9a-f]{40}", source.revision)
+        assert all(benchmark.revision for benchmark in config.evaluation.benchmarks.values())
+
+
+@pytest.mark.parametrize(("name", "folder"), sorted(AT_SCALE.items()))
+def test_an_experiment_at_scale_is_explained(name, folder):
+    text = (ROOT / folder / "README.md").read_text()
+    assert f"experiment={name}" in text
+    assert "Licence" in text
+    assert "arXiv:" in text
+
+
+def test_the_arms_that_verl_cannot_express_are_shown_as_refused(tmp_path, capsys):
+    text = planned(capsys, tmp_path, "experiment=dapo_qwen25_32b")
+    assert "6 runs, 0 finished, 1 to run, 5 refused" in text
+    assert "refused dapo_1_overlong_filtering, dapo_2_clip_higher: algorithm.overlong.policy=mask" in text
+    assert "refused dapo_0" not in text
+    ours = planned(capsys, tmp_path, "experiment=dapo_qwen25_32b", "backend=builtin", "launcher=slurm")
+    assert "refused" not in ours
+
+
+def test_the_reading_that_verl_ran_has_no_refused_arm():
+    for planned_arm in plan_experiment(["experiment=verl_dapo_qwen25_32b"]).arms:
+        assert refusals(planned_arm.config) == []
+
+
+@pytest.mark.parametrize("name", sorted(set(AT_SCALE) - {"dapo_qwen25_32b"}))
+def test_every_other_arm_can_be_launched_on_its_machine(name):
+    for planned_arm in plan_experiment([f"experiment={name}"]).arms:
+        assert refusals(planned_arm.config) == [], planned_arm.arm.name
+
+
+@pytest.mark.parametrize("name", ["dapo_qwen25_1_5b", "dapo_qwen25_0_5b"])
+def test_the_small_ladders_are_estimated_at_a_day_of_one_gpu(name):
+    plan = plan_experiment([f"experiment={name}"])
+    hours = sum(len(arm.runs) * computed(estimate_of(arm.config)).gpu_hours for arm in plan.arms)
+    assert 0.5 * HOURS_OF_A_DAY < hours < HOURS_OF_A_DAY
+
+
+def test_the_quick_start_is_estimated_at_under_an_hour():
+    (arm,) = plan_experiment(["experiment=gsm8k_quick_start"]).arms
+    assert computed(estimate_of(arm.config)).seconds < 3600
+
+
+def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, capsys):
+    small = ["experiment=dapo_qwen25_7b", "runtime.gpus_per_run=1", f"runtime.results={tmp_path}"]
+    text = planned(capsys, tmp_path, *small[:2])
+    assert "0 to run, 18 refused" in text
+    assert "an update of Qwen/Qwen2.5-7B" in text
+    assert main(["run", *small]) == 2
+    error = capsys.readouterr().err
+    assert "cannot be run: an update of Qwen/Qwen2.5-7B" in error
+    assert "runtime.gpus_per_run=" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dynamic_sampling_costs_more_than_the_rung_below():
+    arms = {one.arm.name: one for one in plan_experiment(["experiment=dapo_qwen25_7b"]).arms}
+    below, above = (
+        estimate_of(arms[n].config).work for n in ("dapo_4_token_level_loss", "dapo_5_dynamic_sampling")
+    )
+    assert above.generated_tokens == 3 * below.generated_tokens
+    assert above.update_seconds == below.update_seconds
+
+
+def test_keys_of_groups_that_a_preset_chooses_can_be_overridden():
+    more = ["engine.gpu_memory_utilization=0.8", "model.lora.rank=32", "runtime.assumed.gpu=h200"]
+    (arm,) = plan_experiment(["experiment=gsm8k_quick_start", *more]).arms
+    assert (arm.config.engine.gpu_memory_utilization, arm.config.model.lora.rank) == (0.8, 32)
+    with pytest.raises(ConfigError, match=r"engine\.gpu_memory_utilisation"):
+        plan_experiment(["experiment=gsm8k_quick_start", "engine.gpu_memory_utilisation=0.8"])
+
+
+def test_the_paper_scale_presets_keep_the_papers_values():
+    """The values that algorithms quote: DAPO section 4.1, Dr. GRPO Table 6, Olmo 3 Table 49."""
+    dapo = plan_experiment(["experiment=dapo_qwen25_32b"]).arms[-1].config
+    algorithm = dapo.algorithm
+    assert (algorithm.prompts_per_step, algorithm.responses_per_prompt, algorithm.updates_per_step) == (
+        512,
+        16,
+        16,
+    )
+    assert (algorithm.surrogate.clip_low, algorithm.surrogate.clip_high) == (0.2, 0.28)
+    assert dapo.sampling.max_response_tokens * algorithm.overlong.buffer_fraction == 4096
+    assert (dapo.optimizer.learning_rate, dapo.optimizer.warmup_steps) == (1e-6, 20)
+    assert (dapo.evaluation.samples_per_problem, dapo.evaluation.top_p) == (32, 0.7)
+    oat = plan_experiment(["experiment=oat_zero_7b"]).arms[-1].config
+    assert oat.algorithm.aggregation.constant_tokens == oat.sampling.max_response_tokens == 3000
+    assert oat.algorithm.prompts_per_step * 8 / oat.algorithm.updates_per_step == 128
+    assert (oat.optimizer.beta1, oat.optimizer.beta2, oat.algorithm.advantage.scale) == (0.9, 0.95, "none")
+    olmo = plan_experiment(["experiment=olmo3_rl_zero_math_7b"]).arms[0].config
+    assert (olmo.algorithm.prompts_per_step, olmo.algorithm.responses_per_prompt, olmo.training.steps) == (
+        32,
+        8,
+        2000,
+    )
+    assert (olmo.algorithm.surrogate.clip_high, olmo.algorithm.engine_correction.cap) == (0.272, 2.0)
+    assert olmo.algorithm.curriculum.pass_rate == 0.875
+
+
+def test_model_presets_are_pretrained_models_with_a_commit():
+    from harness.configuration.compose import compose_run
+
+    presets = [name for name in options("model") if name.startswith(("qwen", "olmo"))]
+    assert len(presets) == 8
+    for name in presets:
+        model = compose_run([f"model={name}"]).model
+        assert model.kind == "pretrained"
+        assert re.fullmatch("[0-9a-f]{40}", model.revision)

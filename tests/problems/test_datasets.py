@@ -1,0 +1,224 @@
+"""Datasets: local files, the Hub at a pinned commit, templates, duplicates."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.configuration.compose import compose_run, options
+from harness.configuration.error import ConfigError
+from harness.evaluation.protocol import Request, task_config
+from harness.problems.benchmarks import dataset, reasoning_gym
+from harness.problems.benchmarks._templates import TEMPLATES, template
+from harness.problems.duplicates import deduplicate
+from harness.problems.problem import load_benchmark
+from harness.problems.records import Record, read_jsonl, write_jsonl
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
+EVALUATION_SETS = [name for name in options("benchmark") if not name.startswith(("arithmetic", "reasoning"))]
+TRAINING_SETS = ["gsm8k_train", "dapo_math_17k"]
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def fake_hub(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """A `datasets` that serves these rows; returns the calls it received."""
+    calls: list[tuple[Any, ...]] = []
+
+    def load_dataset(source: str, subset: str | None, *, split: str, revision: str) -> list[dict[str, Any]]:
+        calls.append((source, subset, split, revision))
+        return rows
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
+    return calls
+
+
+def benchmark_config(name: str) -> dataset.Config:
+    config = compose_run([f"+benchmark@evaluation.benchmarks.{name}={name}"]).evaluation.benchmarks[name]
+    assert isinstance(config, dataset.Config)
+    return config
+
+
+def training_set(name: str) -> dataset.Config:
+    config = task_config(Request(overrides=[f"task={name}"]))
+    assert isinstance(config, dataset.Config)
+    return config
+
+
+@pytest.mark.parametrize("name", EVALUATION_SETS)
+def test_a_benchmark_file_names_itself_and_pins_a_commit(name: str) -> None:
+    config = benchmark_config(name)
+    assert config.name == name
+    assert config.revision is not None
+    assert len(config.revision) == 40
+    assert config.version == 1
+
+
+@pytest.mark.parametrize("name", TRAINING_SETS)
+def test_a_training_set_is_deduplicated_and_pinned(name: str) -> None:
+    config = training_set(name)
+    assert (config.name, config.deduplicate) == (name, True)
+    assert config.revision is not None
+    assert len(config.revision) == 40
+
+
+def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_statement(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "mine.jsonl", [{"id": "a", "problem": "1+1?", "answer": 2, "level": 3}])
+    loaded = load_benchmark(dataset.Config(path=str(path), template="answer_line"))
+    (problem,) = loaded.problems
+    assert (loaded.name, loaded.chat) == ("mine", True)
+    assert (problem.id, problem.gold) == ("a", "2")
+    assert "\n\n1+1?\n\n" in problem.prompt
+    assert "Answer: $Answer" in problem.prompt
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2 is not JSON"),
+        ('{"id": "b"}', "line 2 has no problem, answer"),
+        ("[]", "line 2 has no id"),
+    ],
+)
+def test_a_malformed_line_is_named_by_its_number(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"id": "a", "problem": "p", "answer": "1"}\n' + line + "\n")
+    with pytest.raises(ConfigError, match=said):
+        dataset.load(dataset.Config(path=str(path)))
+
+
+def test_a_repeated_id_and_a_missing_file_are_errors(tmp_path: Path) -> None:
+    row = {"id": "a", "problem": "p", "answer": "1"}
+    with pytest.raises(ConfigError, match="line 2 repeats the id 'a'"):
+        dataset.load(dataset.Config(path=str(write(tmp_path / "twice.jsonl", [row, row]))))
+    with pytest.raises(ConfigError, match=r"cannot read .*nowhere\.jsonl"):
+        dataset.load(dataset.Config(path=str(tmp_path / "nowhere.jsonl")))
+
+
+def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
+    records = [Record("a/0", "Où? \u2028 $\\frac12$", "1/2"), Record("a/1", "Two", "2")]
+    write_jsonl(tmp_path / "a.jsonl", records)
+    assert read_jsonl(tmp_path / "a.jsonl") == records
+
+
+def test_the_hub_is_read_at_the_pinned_commit_and_gsm8k_golds_are_what_follows_the_marker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [{"question": "How many? ", "answer": "2*9=<<2*9=18>>18\n#### 18"}]
+    calls = fake_hub(monkeypatch, rows)
+    loaded = load_benchmark(benchmark_config("gsm8k"))
+    assert calls == [("openai/gsm8k", "main", "test", "740312add88f781978c0658806c59bc2815b9866")]
+    assert [(p.id, p.gold) for p in loaded.problems] == [("gsm8k/0", "18")]
+    assert loaded.problems[0].prompt.startswith("How many?\n\nPlease reason")
+
+
+def test_dapo_prompts_lose_their_instructions_and_are_kept_once_without_conflicts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def row(statement: str, answer: str) -> dict[str, Any]:
+        text = TEMPLATES["answer_line"](statement)
+        return {"prompt": [{"role": "user", "content": text}], "reward_model": {"ground_truth": answer}}
+
+    rows = [
+        row("What is $1+1$?", "2"),
+        row("Pick one.", "3"),
+        row("What is  $1+1$?", "2.0"),
+        row("Pick one.", "4"),
+    ]
+    fake_hub(monkeypatch, rows)
+    config = training_set("dapo_math_17k")
+    records, report = dataset.load_records(config)
+    assert [(record.id, record.problem) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]
+    assert (report.rows, report.distinct) == (4, 2)
+    assert list(report.conflicting.values()) == [["3", "4"]]
+    assert load_benchmark(config).problems[0].prompt == TEMPLATES["answer_line"]("What is $1+1$?")
+
+
+def test_a_list_of_golds_is_joined_and_a_missing_field_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_hub(monkeypatch, [{"question": "q", "final_answer": ["1", "2"]}])
+    assert load_benchmark(benchmark_config("olympiadbench")).problems[0].gold == "1, 2"
+    fake_hub(monkeypatch, [{"question": "q"}])
+    with pytest.raises(ConfigError, match="no field 'final_answer'; its fields are question"):
+        load_benchmark(benchmark_config("olympiadbench"))
+
+
+def test_an_unpinned_source_is_refused_with_the_fix() -> None:
+    with pytest.raises(ConfigError, match=r"not pinned .* or give a local file with path="):
+        dataset.load(dataset.Config(name="x", source="some/data"))
+
+
+def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = dataset.Config(name="x", source="some/data", revision=REVISION)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ConfigError, match=r"rlvr-harness\[data\].*path="):
+        dataset.load(config)
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise ConnectionError("Couldn't reach 'some/data' on the Hub")
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=unreachable))
+    with pytest.raises(ConfigError, match=r"cannot load some/data .*Couldn't reach.*path="):
+        dataset.load(config)
+
+
+def test_templates_put_the_problem_in_its_slot_and_nothing_else() -> None:
+    statement = r"Find \frac{a}{b} for {x} and $\boxed{y}$"
+    for made in TEMPLATES.values():
+        assert made(statement).count(statement) == 1
+    assert template("chat:Q: {problem}").chat
+    assert template("Q: {problem}")("2+2") == "Q: 2+2"
+    with pytest.raises(ConfigError, match="did you mean 'boxed'"):
+        template("boxd")
+
+
+def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() -> None:
+    rows = [Record("0", "What?", "27"), Record("1", "what? ", "27.0"), Record("2", "Else?", "1/3")]
+    kept, report = deduplicate(rows)
+    assert [record.id for record in kept] == ["0", "2"]
+    assert (report.rows, report.distinct, report.conflicting) == (3, 2, {})
+    assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no shared/data beside the checkout")
+@pytest.mark.parametrize(("name", "size"), [("aime24", 30), ("aime25", 30), ("amc23", 40), ("math500", 500)])
+def test_the_benchmarks_have_the_size_that_is_quoted(name: str, size: int) -> None:
+    config = dataset.Config(name=name, path=str(DATA / f"{name}.jsonl"))
+    assert len(load_benchmark(config).problems) == size
+
+
+@pytest.mark.optional
+def test_reasoning_gym_problems_are_reproducible_and_have_golds() -> None:
+    pytest.importorskip("reasoning_gym")
+    config = reasoning_gym.Config(problems=5)
+    first, again = load_benchmark(config), load_benchmark(config)
+    assert first.problems == again.problems
+    assert [problem.id for problem in first.problems][:2] == ["chain_sum/42/0", "chain_sum/42/1"]
+    with pytest.raises(ConfigError, match="nope"):
+        load_benchmark(reasoning_gym.Config(dataset="nope"))
+
+
+def test_reasoning_gym_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
+    with pytest.raises(ConfigError, match="pip install reasoning-gym"):
+        reasoning_gym.load(reasoning_gym.Config())
+
+
+def test_reasoning_gym_reads_questions_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"question": "4 + 3 =", "answer": 7}]
+    gym = types.SimpleNamespace(create_dataset=lambda name, size, seed, **settings: rows)
+    monkeypatch.setitem(sys.modules, "reasoning_gym", gym)
+    (problem,) = reasoning_gym.load(reasoning_gym.Config(problems=1, template="{problem}")).problems
+    assert (problem.prompt, problem.gold) == ("4 + 3 =", "7")

@@ -1,0 +1,75 @@
+"""Findings before a run: golds, duplicates, overlap."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.problems.benchmarks import arithmetic
+from harness.problems.benchmarks.dataset import Config
+from harness.problems.hygiene import report
+from harness.problems.overlap import find_overlaps
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
+
+
+def dataset(tmp_path: Path, name: str, *rows: tuple[str, str], template: str = "boxed") -> Config:
+    path = tmp_path / f"{name}.jsonl"
+    lines = [{"id": f"{name}/{i}", "problem": p, "answer": a} for i, (p, a) in enumerate(rows)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return Config(name=name, path=str(path), template=template)
+
+
+def test_a_clean_testbed_has_no_findings() -> None:
+    heldout, train = (arithmetic.Config(split=split, problems=50) for split in ("heldout", "train"))
+    assert report({"heldout": heldout}, train) == []
+
+
+def test_a_gold_that_is_no_answer_is_named(tmp_path: Path) -> None:
+    config = dataset(tmp_path, "set", ("Fine?", "12"), ("Empty?", " "))
+    (finding,) = report({"set": config})
+    assert finding.check == "gold"
+    assert "1 of 2 golds do not verify against themselves: set/1" in finding.text
+
+
+def test_repeats_and_conflicts_are_counted(tmp_path: Path) -> None:
+    config = dataset(tmp_path, "set", ("Same?", "1"), ("same? ", "1"), ("Other?", "2"), ("Other?", "3"))
+    texts = [finding.text for finding in report({"set": config}) if finding.check == "duplicates"]
+    assert len(texts) == 2
+    assert "2 prompts are repeated (2 surplus rows of 4" in texts[0]
+    assert "1 prompts have conflicting answers ('other?' → 2 / 3)" in texts[1]
+
+
+def test_overlap_compares_statements_whatever_the_templates(tmp_path: Path) -> None:
+    short = "What is one plus one?"
+    long = "A train leaves the old station at noon and runs at sixty miles per hour towards the sea"
+    train = dataset(
+        tmp_path, "train", (short, "2"), (long + " . When does it arrive?", "5"), template="answer_line"
+    )
+    test = dataset(
+        tmp_path, "test", (short, "2"), (long + " ; how far is it after a day?", "7"), ("New?", "1")
+    )
+    first, second = report({"test": test}, train)
+    assert "1 of 3 problems stand in the training set: test/0" in first.text
+    assert "1 of 3 problems share more than 50% of their words" in second.text
+    assert second.text.endswith("test/1")
+
+
+def test_the_share_of_covered_words_decides() -> None:
+    words = [f"w{i}" for i in range(20)]
+    test = [" ".join(words)]
+    assert find_overlaps([" ".join(words[:10])], test) == []  # 10 of 20 words: not more than half
+    (found,) = find_overlaps(["x " + " ".join(words[:11]), " ".join(words[3:17])], test)
+    assert (found.train, found.covered) == (1, 14 / 20)
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no shared/data beside the checkout")
+def test_every_gold_of_every_benchmark_verifies_and_train_and_test_hardly_overlap() -> None:
+    names = ("aime24", "aime25", "amc23", "math500", "gsm8k_test")
+    sets = {name: Config(name=name, path=str(DATA / f"{name}.jsonl")) for name in names}
+    findings = report(sets, Config(name="gsm8k_train", path=str(DATA / "gsm8k_train.jsonl")))
+    assert [(f.name, f.check, f.text.split(" share")[0]) for f in findings] == [
+        ("gsm8k_test", "overlap", "2 of 1319 problems")
+    ]

@@ -1,0 +1,289 @@
+"""Searches: the space in Hydra's grammar, trials as ordinary runs, resuming, pruning, several objectives, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import optuna
+import pytest
+import stub_trial
+
+from harness.configuration.error import ConfigError
+from harness.execution.supervise import run_all
+from harness.experiment.declaration import Experiment
+from harness.experiment.planning import plan_multirun
+from harness.search.ask_and_tell import Sweep, best_lines, study_figures
+from harness.search.space import parse_space
+from harness.search.study import Search, search_of
+from harness.store import ResultStore
+
+RATE = "optimizer.learning_rate=tag(log,interval(1e-5,1e-2))"
+CLIP = "algorithm.surrogate.clip_high=interval(0.2,0.5)"
+STEPS = "training.steps=4"
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    return ResultStore(tmp_path / "results")
+
+
+def sweep(
+    store: ResultStore, seeds: tuple[int, ...] = (0,), fixed: Sequence[str] = (STEPS,), **search: object
+) -> Sweep:
+    values = {"space": [RATE, CLIP], "trials": 6, **search}
+    experiment = Experiment(name="s", seeds=list(seeds), search=values)
+    fixed = [*fixed, f"runtime.results={store.root}"]
+    return Sweep(experiment, search_of(experiment) or Search(), fixed, store, "harness sweep")
+
+
+def go(feed: Sweep, workers: int = 2):
+    summary = run_all([], feed.store, workers=workers, entry="stub_trial:run", feed=feed, poll_seconds=0.02)
+    feed.settle_rest()
+    return summary
+
+
+def values(study: optuna.Study) -> list[tuple[int, list[float]]]:
+    return [(trial.number, trial.values) for trial in study.trials]
+
+
+def test_the_space_is_hydras_grammar():
+    rate, clip, size, system, whole = parse_space(
+        [
+            RATE,
+            "algorithm.surrogate.clip_high=0.2,0.28",
+            "algorithm.responses_per_prompt=range(4,17,4)",
+            "algorithm=choice(grpo,dapo)",
+            "sampling.top_k=int(interval(1,50))",
+        ]
+    )
+    assert (rate.low, rate.high, rate.log) == (1e-5, 1e-2, True)
+    assert (rate.values, clip.values, size.values) == (None, ["0.2", "0.28"], [4, 8, 12, 16])
+    assert (system.key, system.choices) == ("algorithm", ("grpo", "dapo"))
+    assert whole.integer
+    assert whole.override(7) == "sampling.top_k=7"
+    assert rate.override(0.0001) == "optimizer.learning_rate=0.0001"
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        (["optimizer.learning_rate=1e-4"], "one value only"),
+        ([RATE, RATE], "twice"),
+        (["sampling.temperature=interval(2,1)"], "first bound"),
+        (
+            ["sampling.temperature=tag(log,interval(0.0,1.0))"],
+            "logarithmic scale needs a lower bound above 0",
+        ),
+        ([], "nothing to search"),
+    ],
+)
+def test_a_space_that_cannot_be_searched_is_refused(space, says):
+    with pytest.raises(ConfigError, match=says):
+        parse_space(space)
+
+
+@pytest.mark.parametrize(
+    ("search", "says"),
+    [
+        ({"sampler": "tp"}, "did you mean 'tpe'"),
+        ({"objectives": ["avg", "-seconds"], "pruner": "median"}, "single objective"),
+        ({"objectives": ["avg", "-seconds"], "sampler": "cmaes"}, "single objective"),
+        ({"trials": 0}, "at least 1"),
+        ({"trails": 3}, "did you mean 'trials'"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused(search, says):
+    with pytest.raises(ConfigError, match=says):
+        search_of(Experiment(name="s", search=search))
+
+
+def test_trials_are_runs_in_the_store_with_the_value_of_their_samples(store):
+    feed = sweep(store, seeds=(0, 1), trials=3, sampler="random")
+    summary = go(feed)
+    assert len(summary.finished) == 6
+    assert len(store.run_ids()) == 6
+    for trial in feed.study.trials:
+        rate, clip = trial.params["optimizer.learning_rate"], trial.params["algorithm.surrogate.clip_high"]
+        expected = round(stub_trial.PROBLEMS * stub_trial.accuracy(rate, clip)) / stub_trial.PROBLEMS
+        assert trial.value == pytest.approx(expected)
+        (spec,) = plan_multirun(
+            [STEPS, f"optimizer.learning_rate={rate!r}", f"algorithm.surrogate.clip_high={clip!r}", "seed=1"]
+        ).specs
+        assert (
+            store.run(spec.run_id).status == "finished"
+        )  # the same content by another route is the same run
+    assert feed.plan().record()["arms"][2]["name"] == "trial_0002"
+    assert f"trial {feed.study.best_trial.number}: avg" in "\n".join(best_lines(feed))
+
+
+def test_a_search_goes_on_to_a_total_and_never_proposes_the_same_points_again(store):
+    go(sweep(store, trials=3))
+    first = values(sweep(store, trials=3).study)
+    again = sweep(store, trials=3)
+    assert go(again).finished == []
+    assert values(again.study) == first
+    more = sweep(store, trials=6)
+    assert len(go(more).finished) == 3
+    assert values(more.study)[:3] == first
+    points = [tuple(trial.params.values()) for trial in more.study.trials]
+    assert len(set(points)) == 6
+
+
+def test_what_a_killed_search_left_open_is_brought_to_its_end(store):
+    left = sweep(store, trials=4)
+    assert len(left.more(2)) == 2  # asked and handed out; then the process dies
+    again = sweep(store, trials=4)
+    assert len(go(again).finished) == 4
+    assert [trial.state.name for trial in again.study.trials] == ["COMPLETE"] * 4
+
+
+def test_two_processes_share_one_study(store):
+    a, b = sweep(store, trials=4, sampler="random"), sweep(store, trials=4, sampler="random")
+    handed = [*a.more(1), *b.more(1)]
+    assert len({spec.run_id for spec in handed}) == 2
+    run_all(handed, store, workers=2, entry="stub_trial:run")
+    for spec in handed:
+        a.ended(spec.run_id, "finished")
+        b.ended(spec.run_id, "finished")
+    assert [trial.state.name for trial in a.study.trials] == ["COMPLETE", "COMPLETE"]
+
+
+def test_a_grid_visits_every_point_once(store):
+    grid = ["optimizer.learning_rate=1e-4,3e-4", "algorithm.surrogate.clip_high=choice(0.2,0.3)"]
+    feed = sweep(store, sampler="grid", trials=100, space=grid)
+    assert len(go(feed).finished) == 4
+    assert len({tuple(trial.params.values()) for trial in feed.study.trials}) == 4
+    assert feed.study.best_params == {
+        "optimizer.learning_rate": "0.0003",
+        "algorithm.surrogate.clip_high": "0.3",
+    }
+    with pytest.raises(ConfigError, match="cannot count the values"):
+        sweep(store, sampler="grid")
+
+
+def test_runs_that_lag_behind_are_pruned_and_the_rest_is_not(store):
+    feed = sweep(store, trials=10, sampler="random", pruner="median", seed=3)
+    summary = go(feed, workers=1)
+    states = [trial.state.name for trial in feed.study.trials]
+    assert states.count("PRUNED") >= 1
+    assert states.count("COMPLETE") >= 4
+    assert len(summary.interrupted) == states.count("PRUNED")
+    complete = [trial.value for trial in feed.study.trials if trial.state.name == "COMPLETE"]
+    assert feed.study.best_value == max(complete)
+    assert len(feed.plan().arms) == states.count("COMPLETE")
+
+
+def test_several_objectives_give_a_pareto_front(store):
+    feed = sweep(store, trials=6, sampler="nsga2", objectives=["avg", "-generated_tokens_total"])
+    go(feed)
+    front = feed.study.best_trials
+    assert front
+    for trial in feed.study.trials:
+        assert trial.values[1] == int(4 * 1000 * trial.params["algorithm.surrogate.clip_high"])
+        assert not all(
+            trial.values[0] > best.values[0] and trial.values[1] < best.values[1] for best in front
+        )
+
+
+def test_a_combination_that_cannot_run_is_a_failed_trial(store):
+    feed = sweep(
+        store,
+        space=["algorithm.updates_per_step=choice(4,5)", "optimizer.learning_rate=1e-4,3e-4"],
+        sampler="grid",
+    )
+    assert len(go(feed).finished) == 2
+    assert sorted(trial.state.name for trial in feed.study.trials) == ["COMPLETE", "COMPLETE", "FAIL", "FAIL"]
+
+
+def test_two_trials_of_the_same_content_run_once(store):
+    space = ["optimizer.learning_rate=choice(1e-4,0.0001)"]
+    feed = sweep(store, space=space, sampler="grid")
+    assert len(go(feed).finished) == 1
+    assert [trial.state.name for trial in feed.study.trials] == ["COMPLETE", "COMPLETE"]
+
+
+def test_importance_and_contours_are_drawn(store, tmp_path):
+    feed = sweep(store, trials=8, sampler="random", objectives=["avg", "-generated_tokens_total"])
+    go(feed)
+    files = study_figures(feed, tmp_path / "figures")
+    names = {file.name for file in files}
+    assert {"importance_avg.pdf", "importance_generated_tokens_total.png"} <= names
+    assert any(name.startswith("contour_avg_") for name in names)
+    assert all(file.stat().st_size > 1000 for file in files)
+
+
+@pytest.mark.optional
+def test_cmaes_searches_numbers(store):
+    pytest.importorskip("cmaes")
+    feed = sweep(store, trials=6, sampler="cmaes")
+    assert len(go(feed).finished) == 6
+    with pytest.raises(ConfigError, match="needs numbers"):
+        sweep(store, sampler="cmaes", space=["algorithm=choice(grpo,dapo)"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"seeds": (0, 1)}, r"seeds: \[0\] before, \[0, 1\] now"),
+        ({"space": [RATE]}, "space: "),
+        ({"objectives": ["seconds"]}, "objectives: "),
+        ({"fixed": ["training.steps=2"]}, "training.steps: 4 before, 2 now"),
+    ],
+)
+def test_a_study_keeps_the_declaration_it_was_begun_with(store, changed, says):
+    sweep(store)
+    with pytest.raises(ConfigError, match=says):
+        sweep(store, **changed)
+    sweep(store, trials=9, sampler="random")  # what does not change a trial's meaning may change
+
+
+def test_a_key_that_no_trial_could_have_is_refused_before_any(store):
+    with pytest.raises(ConfigError, match=r"algorithm\.surrogate"):
+        sweep(store, space=["algorithm.surrogat.clip_high=interval(0.2,0.5)"])
+    assert not list(store.root.rglob("*.journal"))
+
+
+def test_trials_that_cannot_run_say_why(store, capsys):
+    feed = sweep(store, space=["algorithm=choice(grpo,no_such)"], trials=5, sampler="random")
+    assert "no_such" in capsys.readouterr().err
+    go(feed)
+    assert any("algorithm has no option 'no_such'" in line for line in best_lines(feed))
+
+
+def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the_study(store, monkeypatch):
+    feed = sweep(store, trials=3)
+    feed.study.ask()
+    monkeypatch.setattr("harness.search.ask_and_tell._ASKING_SECONDS", 0.0)
+    again = sweep(store, trials=3)
+    go(again)
+    assert again.unsettled == 0
+    assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
+
+
+def test_a_plan_has_the_trials_of_every_process(store):
+    first, second = sweep(store, trials=4, sampler="random"), sweep(store, trials=4, sampler="random")
+    handed = first.more(2)
+    run_all(handed, store, workers=2, entry="stub_trial:run")
+    for spec in handed:
+        first.ended(spec.run_id, "finished")
+    go(second)
+    assert [len(feed.plan().arms) for feed in (first, second)] == [4, 4]
+
+
+def test_a_process_that_joins_a_search_finds_work_of_its_own(store):
+    alive = sweep(store, trials=3, sampler="random")
+    (claimed,) = alive.more(1)
+    with store.run(claimed.run_id).lock():  # the other process works on it
+        summary = go(sweep(store, trials=3, sampler="random"), workers=1)
+    assert summary.elsewhere == [claimed.run_id]
+    assert len(summary.finished) == 2
+
+
+def test_a_trial_without_a_value_has_failed_and_says_so(store):
+    feed = sweep(store, trials=1, objectives=["response_tokens_mean_right"])
+    feed._objective = lambda spec, name: None  # as null in the metrics
+    go(feed)
+    assert feed.unsettled == 0
+    assert any("have no value of response_tokens_mean_right" in line for line in best_lines(feed))
