@@ -1,1 +1,4 @@
-"""Answers from the result store: statistics, tables, figures, report. Imports no torch."""
+"""Answers from the result store: statistics, tables, figures, report.
+
+May import: evaluation, store, verify. Imports no torch.
+"""

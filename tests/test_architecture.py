@@ -7,18 +7,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import import_graph
 import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("harness/**/*.py"), *ROOT.glob("analysis/**/*.py")])
 HEAVY = {"torch", "transformers", "vllm", "ray", "wandb"}
-# What each part may import of the harness, from leaves to the command line. A module belongs to its longest prefix.
-MAY_IMPORT = {
-    "analysis": {"analysis", "harness.store", "harness.evaluation", "harness.verify"},
-    "harness.store": {"harness.store"},
-    "harness.verify": {"harness.verify"},
-    "harness.evaluation.metrics.exact": {"harness.evaluation"},
-}
+EVERYWHERE = {"harness", "cli", "__main__"}  # the three files beside the rooms
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
@@ -41,36 +36,69 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def test_nothing_imports_analysis() -> None:
-    offenders = [
-        module_name(path)
-        for path in SOURCES
-        if path.is_relative_to(ROOT / "harness")
-        and any(name.split(".")[0] == "analysis" for name, _ in imports(path))
+def the_map() -> dict[str, set[str]]:
+    """Room → the rooms it may import, as the map in CONTRIBUTING.md says; the rooms stand from the top of the house down."""
+    text = (ROOT / "CONTRIBUTING.md").read_text().partition("## The map")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|$", text, flags=re.MULTILINE)
+    return {room: set(re.findall(r"\w+", targets)) - {"nothing"} for room, targets in rows}
+
+
+def test_the_map_names_every_room_and_only_rooms() -> None:
+    packages = {path.parent.name for path in (ROOT / "harness").glob("*/__init__.py")}
+    assert the_map().keys() == packages | {"analysis"}
+    assert {path.stem for path in (ROOT / "harness").glob("*.py")} == {"__init__", "__main__", "cli"}
+
+
+@pytest.mark.parametrize("room", the_map())
+def test_every_room_says_what_lives_there_and_what_it_may_import(room: str) -> None:
+    package = ROOT / "analysis" if room == "analysis" else ROOT / "harness" / room
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    sentence, _, rest = text.partition("May import:")
+    assert len(sentence.strip()) > 20, f"{package}: say in one sentence what lives there"
+    told = set(re.findall(r"\w+", rest.partition(".")[0])) - {"nothing", "of", "ours"}
+    assert told == the_map()[room], f"{package}/__init__.py and the map in CONTRIBUTING.md differ"
+
+
+def test_rooms_import_what_the_map_allows() -> None:
+    allowed = the_map()
+    between = import_graph.room_arrows(import_graph.imports())
+    offending = [
+        f"{source} may not import {target}: {module} imports {imported}"
+        for (source, target), pairs in sorted(between.items())
+        if source not in EVERYWHERE and target not in allowed[source]
+        for module, imported in pairs
     ]
-    assert not offenders
+    assert not offending, "\n".join(offending)
+    used = {(source, target) for source, target in between}
+    unused = [
+        f"{source} → {t}" for source, targets in allowed.items() for t in targets if (source, t) not in used
+    ]
+    assert not unused, f"the map in CONTRIBUTING.md allows what nobody imports: {', '.join(unused)}"
 
 
-@pytest.mark.parametrize("part", sorted(MAY_IMPORT))
-def test_dependencies_point_one_way(part: str) -> None:
-    allowed = MAY_IMPORT[part]
-    for path in SOURCES:
-        name = module_name(path)
-        if name != part and not name.startswith(f"{part}."):
-            continue
-        for imported, _ in imports(path):
-            ours = imported.split(".")[0] in ("harness", "analysis")
-            inside = any(imported == a or imported.startswith(f"{a}.") for a in allowed)
-            assert not ours or inside, f"{name} imports {imported}"
+def test_the_map_goes_down_only() -> None:
+    rooms = list(the_map())
+    for room, targets in the_map().items():
+        above = [target for target in targets if target in rooms and rooms.index(target) <= rooms.index(room)]
+        assert not above, f"{room} imports {above}, which stand above it in the map"
 
 
-def test_the_objective_knows_no_engine_store_or_loop() -> None:
-    for path in SOURCES:
-        if module_name(path).startswith("harness.objective"):
-            for imported, _ in imports(path):
-                assert not re.match(
-                    r"harness\.(training|store|rollout|evaluation|execution|commands)", imported
-                ), path
+def test_there_are_no_import_circles() -> None:
+    assert import_graph.circles(import_graph.imports()) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "allowed"),
+    [
+        ("harness.evaluation.metrics", "harness.evaluation.metrics"),
+        ("harness.verify.read", "harness.verify.read"),
+        ("analysis.statistics", "analysis.statistics"),
+    ],
+)
+def test_inner_rooms_of_pure_functions_import_nothing_else_of_ours(part: str, allowed: str) -> None:
+    for name, targets in import_graph.imports().items():
+        if name.startswith(part):
+            assert [target for target in targets if not target.startswith(allowed)] == [], name
 
 
 def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
@@ -84,7 +112,8 @@ def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
         "commands",
     )
     for family in families:
-        for path in (ROOT / "harness" / family).glob("*.py"):
+        folder = ROOT / "harness" / family
+        for path in [*folder.glob("[!_]*.py"), *folder.glob("[!_]*/__init__.py")]:
             heavy = {name.split(".")[0] for name, at_import in imports(path) if at_import} & HEAVY
             assert not heavy, f"{path.relative_to(ROOT)} imports {heavy} when the configuration is loaded"
 

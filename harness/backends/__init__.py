@@ -4,4 +4,6 @@
   an arm is refused by `harness plan` and `harness run`, never trained as something else;
 * `train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool`: trains and evaluates into the run directory;
   returns whether the run is complete (False: it stopped in a resumable state because `stop()` said so).
+
+May import: configuration, evaluation, exchange, model, problems, reward, rollout, store, training, verify.
 """

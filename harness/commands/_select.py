@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.store import ResultStore
 
 _RUNTIME = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=")

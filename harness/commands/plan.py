@@ -17,9 +17,9 @@ from rich.table import Column, Table
 
 from harness.commands.run import make_plan
 from harness.configuration.identity import difference
-from harness.execution.progress import format_seconds
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
+from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.words import Estimate, estimate_of
 from harness.experiment.estimate.words import lines as estimate_in_words
 from harness.experiment.planning import Plan, PlannedArm

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
+from harness.configuration.sections import EvaluationConfig, SamplingConfig
 
 
-def check_combinations(config: RunConfig) -> None:
+class Sections(Protocol):
+    """What the checks read of a `RunConfig`."""
+
+    algorithm: AlgorithmConfig
+    sampling: SamplingConfig
+    evaluation: EvaluationConfig
+    task: Any
+    model: Any
+
+
+def check_combinations(config: Sections) -> None:
     """Run every check. Raises `ConfigError`."""
     for check in _CHECKS:
         check(config)
 
 
-def _dead_groups(config: RunConfig) -> None:
+def _dead_groups(config: Sections) -> None:
     algorithm = config.algorithm
     if algorithm.dead_groups.policy != "refill":
         return
@@ -31,7 +40,7 @@ def _dead_groups(config: RunConfig) -> None:
         )
 
 
-def _overlong_shape(config: RunConfig) -> None:
+def _overlong_shape(config: Sections) -> None:
     algorithm = config.algorithm
     if not algorithm.overlong.punishes or algorithm.overlong.shape == "additive":
         return
@@ -46,7 +55,7 @@ def _overlong_shape(config: RunConfig) -> None:
         )
 
 
-def _streaming(config: RunConfig) -> None:
+def _streaming(config: Sections) -> None:
     if not config.sampling.streaming:
         return
     algorithm = config.algorithm
@@ -60,7 +69,7 @@ def _streaming(config: RunConfig) -> None:
         )
 
 
-def _pairs(config: RunConfig) -> None:
+def _pairs(config: Sections) -> None:
     algorithm = config.algorithm
     fits = algorithm.advantage.kind == "best_worst" and algorithm.aggregation.kind == "response_mean"
     if algorithm.surrogate.kind == "best_worst_dpo" and not fits:
@@ -70,7 +79,7 @@ def _pairs(config: RunConfig) -> None:
         )
 
 
-def _task(config: RunConfig) -> None:
+def _task(config: Sections) -> None:
     problems, wanted = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
     if isinstance(problems, int) and problems < wanted:
         raise ConfigError(
@@ -83,7 +92,7 @@ def _task(config: RunConfig) -> None:
         )
 
 
-def _old_log_probs(config: RunConfig) -> None:
+def _old_log_probs(config: Sections) -> None:
     correction = config.algorithm.engine_correction
     if correction.old_log_probs != "sampler":
         return
@@ -99,7 +108,7 @@ def _old_log_probs(config: RunConfig) -> None:
         )
 
 
-def _caps(config: RunConfig) -> None:
+def _caps(config: Sections) -> None:
     if max(config.evaluation.caps) < config.sampling.max_response_tokens:
         raise ConfigError(
             f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="
@@ -107,7 +116,7 @@ def _caps(config: RunConfig) -> None:
         )
 
 
-_CHECKS: tuple[Callable[[RunConfig], None], ...] = (
+_CHECKS: tuple[Callable[[Sections], None], ...] = (
     _dead_groups,
     _streaming,
     _overlong_shape,

@@ -46,7 +46,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
 
 
 def _without_neutral(config: Any) -> dict[str, Any]:
-    """`dump(config)` less the fields marked neutral that hold their default (see `harness.configuration.schema.neutral`)."""
+    """`dump(config)` less the fields marked neutral that hold their default (see `harness.configuration.families.neutral`)."""
     values = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)

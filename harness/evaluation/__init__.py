@@ -1,1 +1,4 @@
-"""Evaluation: exact metrics, sampling and grading."""
+"""Evaluation: exact metrics, sampling and grading.
+
+May import: configuration, model, problems, reward, rollout, store, verify.
+"""

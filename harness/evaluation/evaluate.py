@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from harness.configuration.schema import EvaluationConfig, RunConfig
+from harness.configuration.schema import RunConfig
+from harness.configuration.sections import EvaluationConfig
 from harness.model.ranks import Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader

@@ -13,9 +13,10 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
+from harness.configuration.families import BENCHMARK
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import member, nearest
-from harness.configuration.schema import BENCHMARK, RunConfig, load
+from harness.configuration.schema import RunConfig, load
 from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against

@@ -124,9 +124,9 @@ def _said(answer: object) -> str:
 
 
 def _of_model(folder: Path) -> pd.DataFrame:
+    from harness.configuration.families import BENCHMARK
     from harness.configuration.loader import load_dataclass
     from harness.configuration.registry import member
-    from harness.configuration.schema import BENCHMARK
 
     about = json.loads((folder / _ABOUT).read_bytes())
     values: dict[str, Any] = about["benchmark_config"]

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
+from harness.configuration.families import ENGINE
 from harness.configuration.registry import implementation, member
-from harness.configuration.schema import ENGINE, RunConfig
+from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import Model
 from harness.model.checkpoint import load_tokenizer
 from harness.model.decoder import Shape, UnsupportedArchitectureError

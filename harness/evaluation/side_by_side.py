@@ -17,7 +17,8 @@ import pandas as pd
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import canonical_json, content_hash
-from harness.configuration.schema import EvaluationConfig, RunConfig, dump
+from harness.configuration.schema import RunConfig, dump
+from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
 from harness.evaluation.metrics.intervals import paired_difference
 from harness.evaluation.named_models import Model

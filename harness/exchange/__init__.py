@@ -1,1 +1,4 @@
-"""Other trainers: their names for our settings (dialects) and their logs in our store (importers). Imports configuration and store."""
+"""Other trainers: their names for our settings (dialects) and their logs in our store (importers).
+
+May import: configuration, store.
+"""

@@ -1,1 +1,4 @@
-"""From a plan to finished runs: dispatch, launchers, supervisor, worker, progress, provenance. Imports experiment, backends, store."""
+"""From a plan to finished runs: dispatch, launchers, supervisor, worker, progress, provenance.
+
+May import: configuration, experiment, problems, store, tracking, training.
+"""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch._supervise import Work, supervise_here
 from harness.execution.progress import Progress
 from harness.execution.provenance import data_hashes, provenance

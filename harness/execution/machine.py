@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch._supervise import visible_gpus, worker_count
 from harness.execution.provenance import hardware
 from harness.store import ResultStore, StoreError

@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
+from harness.experiment.duration import format_seconds
 from harness.store import ResultStore, RunDir, StoreError
 
 _LIVE_SECONDS = 0.5
@@ -220,15 +221,6 @@ def _latest(run: RunDir, status: str, total: int | None) -> tuple[str, str, str]
     if status == "running" and total is not None and row.get("seconds_total"):
         left = (total - row["step"]) * row["seconds_total"]
     return _fraction(row.get("step", 0), total), _number(row.get("reward_mean")), format_seconds(left)
-
-
-def format_seconds(seconds: float | None) -> str:
-    """`45 s`, `12 min`, `3.5 h`; empty for None."""
-    if seconds is None:
-        return ""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def _running_table(running: Sequence[RunProgress]) -> Table:

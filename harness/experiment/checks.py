@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
-from harness.configuration.schema import AlgorithmConfig, RunConfig
+from harness.configuration.schema import RunConfig
 from harness.experiment.planning import Plan, PlannedArm
 
 

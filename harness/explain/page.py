@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.schema import AlgorithmConfig
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.explain.shares import Group
 
 _HERE = Path(__file__).parent

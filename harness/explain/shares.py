@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import AlgorithmConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import torch
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.registry import implementation
-from harness.configuration.schema import AlgorithmConfig
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 
 STATISTICS = (

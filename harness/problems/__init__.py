@@ -1,1 +1,4 @@
-"""What is asked of a policy: problems, the benchmarks that hold them, and the hygiene of their data. Imports verify and configuration."""
+"""What is asked of a policy: problems, the benchmarks that hold them, and the hygiene of their data.
+
+May import: configuration, store, verify.
+"""

@@ -1,1 +1,4 @@
-"""Rewards: outcome values and the shaping of overlong responses."""
+"""Rewards: outcome values and the shaping of overlong responses.
+
+May import: configuration, verify.
+"""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from harness.configuration.schema import RuntimeConfig, VerifierSection
+from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import VerifierSection
 
 if TYPE_CHECKING:
     from harness.verify import Verdict

@@ -1,1 +1,4 @@
-"""Which prompts are rolled out, and which of their groups are trained on."""
+"""Which prompts are rolled out, and which of their groups are trained on.
+
+May import: configuration, model, problems, rollout, testbed.
+"""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.configuration.schema import DeadGroupsConfig
+from harness.configuration.algorithm import DeadGroupsConfig
 from harness.sampling.groups import Groups
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import torch
 
-from harness.configuration.schema import DeadGroupsConfig
+from harness.configuration.algorithm import DeadGroupsConfig
 from harness.sampling.collector import Collected
 from harness.sampling.groups import Groups
 

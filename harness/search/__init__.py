@@ -1,1 +1,4 @@
-"""Optuna studies that feed ordinary runs. Imports experiment, execution, store."""
+"""Optuna studies that feed ordinary runs.
+
+May import: configuration, execution, experiment, store.
+"""

@@ -1,6 +1,8 @@
-"""The result store: crash-safe run directories in, data frames out. Imports no torch.
+"""The result store: crash-safe run directories in, data frames out.
 
 `layout` documents the files, `schema` the columns, `lease` the claims.
+
+May import: nothing of ours. Imports no torch.
 """
 
 from harness.store.errors import (

@@ -1,1 +1,4 @@
-"""The testbed: its recipe, demonstrator, tokenizer, warm-up and shipped base policies. Imports model and problems."""
+"""The testbed: its recipe, demonstrator, tokenizer and warm-up.
+
+May import: configuration, model, problems.
+"""

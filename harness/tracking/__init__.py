@@ -3,4 +3,6 @@
 The store's `metrics.jsonl` is the only thing a run writes. A separate process follows these files and feeds the trackers (`_follow`), so
 that a tracker which fails, hangs or eats memory cannot disturb a run; `harness sync` sends afterwards what did not arrive.
 Importing a member imports neither wandb nor TensorBoard.
+
+May import: configuration, store.
 """

@@ -16,9 +16,9 @@ from typing import Any, TextIO
 
 import yaml
 
+from harness.configuration.families import TRACKING
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import member
-from harness.configuration.schema import TRACKING
 from harness.store import RunDir, layout
 from harness.tracking._sink import Sink, about, mark_sent, metrics_of, sent_step
 

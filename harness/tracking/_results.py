@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
+from harness.configuration.families import TRACKING
 from harness.configuration.registry import implementation
-from harness.configuration.schema import TRACKING
 from harness.store import ResultStore
 from harness.tracking._sink import about, absent, mark_sent, metrics_of, sent_mode, sent_step
 

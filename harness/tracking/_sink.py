@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import yaml
 
+from harness.configuration.families import TRACKING
 from harness.configuration.registry import implementation
-from harness.configuration.schema import TRACKING
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
 

@@ -1,1 +1,4 @@
-"""Training: the supervised warm-up and the one reinforcement-learning loop."""
+"""Training: the one reinforcement-learning loop, its updates, ranks and checkpoints.
+
+May import: base_policy, configuration, evaluation, model, objective, problems, reward, rollout, sampling, store.
+"""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 
-if TYPE_CHECKING:
-    from harness.training.update import Updater
+from harness.configuration.schema import RunConfig
+from harness.model.policy import Policy
+from harness.model.ranks import Ranks
 
 T = TypeVar("T")
 
@@ -18,7 +19,16 @@ class MemoryFault(RuntimeError):
     """An update does not fit into memory."""
 
 
-def halve_on_exhaustion(updater: Updater, work: Callable[[], T]) -> T:
+class MicroBatched(Protocol):
+    """What works through an update in micro-batches: the updater."""
+
+    config: RunConfig
+    policy: Policy
+    ranks: Ranks
+    micro_batch_tokens: int
+
+
+def halve_on_exhaustion(updater: MicroBatched, work: Callable[[], T]) -> T:
     """`work()`; when memory runs out, once more with half of `updater.micro_batch_tokens`, which stays halved.
 
     `work` must start from nothing (it zeroes the gradients). With several ranks the others are inside a collective when one fails, so

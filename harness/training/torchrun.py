@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.store import RunDir
 
 STOP, RESULT, ERROR = "stop-ranks", "ranks.json", "rank-error.txt"

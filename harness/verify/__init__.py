@@ -1,4 +1,7 @@
-"""The verifier service: is the final answer of a response equal to the gold answer?"""
+"""The verifier service: is the final answer of a response equal to the gold answer?
+
+May import: nothing of ours.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from store_speed import fill
 
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch._supervise import Work
 from harness.execution.supervise.attempt import Attempt
 from harness.experiment.planning import Plan, plan_multirun

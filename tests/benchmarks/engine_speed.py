@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from harness.configuration.registry import member
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.model.linear import resolve_kernel
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import RolloutEngine, SamplingParams

@@ -26,8 +26,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from harness.configuration.families import AGGREGATION
 from harness.configuration.registry import member
-from harness.configuration.schema import AGGREGATION, RunConfig
+from harness.configuration.schema import RunConfig
 from harness.model.linear import resolve_kernel
 from harness.problems.benchmarks import arithmetic
 from harness.reward.grading import Grader, Grades

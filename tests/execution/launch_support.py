@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch._supervise import Work
 from harness.execution.progress import Progress
 from harness.store import ResultStore

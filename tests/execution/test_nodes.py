@@ -13,7 +13,8 @@ import yaml
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import RunConfig, RuntimeConfig, dump
+from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.schema import RunConfig, dump
 from harness.execution.launch.slurm import Config as Slurm
 from harness.execution.launch.slurm import parameters
 from harness.store import ResultStore

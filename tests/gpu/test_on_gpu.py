@@ -12,7 +12,8 @@ import torch
 from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.random_init import SHAPES
-from harness.configuration.schema import RunConfig, RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy

@@ -11,7 +11,7 @@ from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config, prepare
 from harness.base_policy.random_init import SHAPES
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy, packed
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.compose import compose_run, options
-from harness.configuration.schema import AlgorithmConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 

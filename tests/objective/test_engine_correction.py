@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.configuration.schema import CORRECTIONS, RunConfig
+from harness.configuration.algorithm import CORRECTIONS
+from harness.configuration.schema import RunConfig
 from harness.objective.correction import Mismatch, engine_weights
 from harness.reward.grading import Grader
 from harness.rollout.types import Completions

@@ -12,7 +12,8 @@ from engine_support import cases, open_engine, seeds_for
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
-from harness.configuration.schema import EvaluationConfig, RunConfig, SamplingConfig
+from harness.configuration.schema import RunConfig
+from harness.configuration.sections import EvaluationConfig, SamplingConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.problems.benchmarks import arithmetic

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from harness.configuration.schema import DeadGroupsConfig
+from harness.configuration.algorithm import DeadGroupsConfig
 from harness.rollout.types import Completions
 from harness.sampling.collector import collect
 from harness.sampling.groups import Groups

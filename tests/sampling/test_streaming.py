@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from harness.configuration.algorithm import DeadGroupsConfig
 from harness.configuration.combinations import check_combinations
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import DeadGroupsConfig, RunConfig
+from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.native.slots import SlotSession

@@ -19,7 +19,7 @@ from sweep_support import Spec, sweep, wait_until
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch import local, slurm
 from harness.execution.launch._supervise import Work
 from harness.experiment.planning import RunSpec

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.compose import compose_run
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution import follower as _tracker
 from harness.execution.launch._supervise import Work, supervise_here
 from harness.execution.progress import Progress

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.registry import kinds, member
-from harness.configuration.schema import EngineCorrectionConfig, RunConfig
+from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions

@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
 
 from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import RunConfig, RuntimeConfig, dump
+from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.schema import RunConfig, dump
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.problems.benchmarks import arithmetic

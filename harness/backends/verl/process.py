@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.execution.supervise.outcome import read_tail
+from harness.store.log_tail import read_tail
 
 LOG = "verl.log"
 _PR_SET_PDEATHSIG = 1

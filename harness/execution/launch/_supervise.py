@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import IDENTITY_VERSION
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution.follower import tracked
 from harness.execution.progress import Progress
 from harness.execution.provenance import hardware

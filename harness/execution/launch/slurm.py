@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.configuration.error import require_range
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch._submitit import submit
 from harness.execution.launch._supervise import Work
 from harness.execution.progress import Progress

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from harness.store.log_tail import read_tail
+
 EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: the worker was asked to stop and has written a checkpoint
 # A scheduler may signal the workers themselves, before they listen for it.
 _STOPS = (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
-_TAIL_BYTES = 8192
-_TAIL_LINES = 30
 
 
 def classify(code: int, *, stopping: bool) -> str:
@@ -34,13 +34,3 @@ def describe_failure(code: int, stderr: Path) -> str:
             how += " (out of memory, or killed by hand)"
     tail = read_tail(stderr)
     return f"{how}; {tail}" if tail else f"{how}; it wrote nothing to {stderr.name}"
-
-
-def read_tail(path: Path) -> str:
-    """The last lines of a log, empty if there are none."""
-    if not path.exists():
-        return ""
-    with open(path, "rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-        text = file.read().decode(errors="replace")
-    return "\n".join(text.strip().splitlines()[-_TAIL_LINES:])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.configuration.gpus import GIB
-from harness.execution.progress import format_seconds
+from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.fit import Fit, billions, fit_of, listed, model_name
 from harness.experiment.estimate.memory import mean_response
 from harness.experiment.estimate.work import Work, estimate_work

@@ -1,0 +1,161 @@
+"""The training algorithm as orthogonal choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.families import (
+    ADVANTAGE,
+    AGGREGATION,
+    CURRICULUM,
+    KL,
+    SOURCE,
+    SURROGATE,
+    family,
+)
+
+CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask")
+
+
+@dataclass
+class RewardConfig:
+    """Outcome reward. `correct` and `wrong` are its values; `format_credit` is added whenever an answer could be extracted."""
+
+    correct: float = 1.0
+    wrong: float = -1.0
+    format_credit: float = 0.0
+
+
+@dataclass
+class OverlongConfig:
+    """What happens to responses that reach the token cap.
+
+    Attributes:
+        policy: score (as the verifier says), mask (no loss on truncated responses), soft (length penalty), mask_and_soft.
+        buffer_fraction: the soft penalty ramps from 0 to `penalty` over the last fraction of the cap (DAPO Eq. 13: L_cache / L_max).
+        penalty: full penalty at the cap, a positive number.
+        shape: additive (reward - penalty·ramp, DAPO) or multiplicative (reward · max(0, 1 - penalty·ramp), as one text tells it).
+        statistics: keep or exclude masked responses in the group's mean and standard deviation.
+    """
+
+    policy: str = "score"
+    buffer_fraction: float = 0.25
+    penalty: float = 1.0
+    shape: str = "additive"
+    statistics: str = "keep"
+
+    def __post_init__(self) -> None:
+        require("algorithm.overlong.policy", self.policy, ("score", "mask", "soft", "mask_and_soft"))
+        require("algorithm.overlong.shape", self.shape, ("additive", "multiplicative"))
+        require("algorithm.overlong.statistics", self.statistics, ("keep", "exclude"))
+        require_range("algorithm.overlong.buffer_fraction", self.buffer_fraction, 1e-6, 1.0)
+        require_range("algorithm.overlong.penalty", self.penalty, 0.0)
+
+    @property
+    def masks(self) -> bool:
+        """Whether truncated responses carry no loss."""
+        return self.policy in ("mask", "mask_and_soft")
+
+    @property
+    def punishes(self) -> bool:
+        """Whether the soft length penalty is on."""
+        return self.policy in ("soft", "mask_and_soft")
+
+
+@dataclass
+class DeadGroupsConfig:
+    """What happens to groups without contrast.
+
+    Attributes:
+        policy: keep (zero gradient, counted in denominators), drop (removed), refill (dynamic sampling: removed and replaced).
+        metric: dead by accuracy (all right or all wrong; DAPO) or by reward (all shaped rewards equal).
+        max_rounds: rollout rounds a step at most, the first included; then the step trains on what it has.
+        surplus: live groups beyond the batch are discarded (DAPO's recipe) or carried to the next step's batch.
+    """
+
+    policy: str = "keep"
+    metric: str = "accuracy"
+    max_rounds: int = 4
+    surplus: str = "discard"
+
+    def __post_init__(self) -> None:
+        require("algorithm.dead_groups.policy", self.policy, ("keep", "drop", "refill"))
+        require("algorithm.dead_groups.metric", self.metric, ("accuracy", "reward"))
+        require("algorithm.dead_groups.surplus", self.surplus, ("discard", "carry"))
+        require_range("algorithm.dead_groups.max_rounds", self.max_rounds, 1)
+
+
+@dataclass
+class EngineCorrectionConfig:
+    """Correction for a sampler whose log-probabilities differ from the trainer's.
+
+    Attributes:
+        kind: none; token (importance weight w = min(π_train / π_sampler, cap) on each token's loss); token_mask (w where it is at most
+            cap, else 0); sequence and sequence_mask (the same with the response's product for each of its tokens).
+        cap: the largest weight.
+        old_log_probs: sampler (the rollout's own) or recomputed (one more forward before the first update).
+    """
+
+    kind: str = "none"
+    cap: float = 2.0
+    old_log_probs: str = "sampler"
+
+    def __post_init__(self) -> None:
+        require("algorithm.engine_correction.kind", self.kind, CORRECTIONS)
+        require("algorithm.engine_correction.old_log_probs", self.old_log_probs, ("sampler", "recomputed"))
+        require_range("algorithm.engine_correction.cap", self.cap, 1.0)
+
+
+@dataclass
+class AlgorithmConfig:
+    """One training algorithm as orthogonal choices.
+
+    Attributes:
+        advantage: estimator (baseline and scale).
+        importance_ratio: token, or sequence (GSPO's length-normalised ratio).
+        surrogate: what is done with ratio and advantage.
+        aggregation: the loss's denominators.
+        kl: estimator, coefficient, placement.
+        entropy_coefficient: entropy bonus.
+        positive_nll_coefficient: weight of the language-model loss on correct responses (VAPO Eq. 12).
+        reward: outcome values.
+        overlong: policy for responses at the cap.
+        dead_groups: policy for groups without contrast.
+        curriculum: which training problems are drawn.
+        source: where training responses come from: the policy itself, its initial state, or demonstrations.
+        engine_correction: sampler/trainer mismatch.
+        prompts_per_step: prompts (groups) trained on in a rollout step.
+        responses_per_prompt: group size G.
+        updates_per_step: optimiser updates per epoch over a step's groups; each update gets whole groups.
+        epochs_per_step: passes over a step's groups.
+    """
+
+    advantage: Any = family(ADVANTAGE, "group")
+    importance_ratio: str = "token"
+    surrogate: Any = family(SURROGATE, "ppo_clip")
+    aggregation: Any = family(AGGREGATION, "response_mean")
+    kl: Any = family(KL, "k3")
+    entropy_coefficient: float = 0.0
+    positive_nll_coefficient: float = 0.0
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    overlong: OverlongConfig = field(default_factory=OverlongConfig)
+    dead_groups: DeadGroupsConfig = field(default_factory=DeadGroupsConfig)
+    curriculum: Any = family(CURRICULUM, "uniform")
+    source: Any = family(SOURCE, "policy")
+    engine_correction: EngineCorrectionConfig = field(default_factory=EngineCorrectionConfig)
+    prompts_per_step: int = 32
+    responses_per_prompt: int = 8
+    updates_per_step: int = 16
+    epochs_per_step: int = 1
+
+    def __post_init__(self) -> None:
+        require("algorithm.importance_ratio", self.importance_ratio, ("token", "sequence"))
+        for key in ("prompts_per_step", "responses_per_prompt", "updates_per_step", "epochs_per_step"):
+            require_range(f"algorithm.{key}", getattr(self, key), 1)
+        if self.prompts_per_step % self.updates_per_step:
+            raise ConfigError(
+                f"algorithm.prompts_per_step={self.prompts_per_step} is not a multiple of "
+                f"algorithm.updates_per_step={self.updates_per_step}: an update takes whole groups"
+            )

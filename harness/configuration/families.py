@@ -1,0 +1,26 @@
+"""Fields of a configuration with a meaning of their own: one member of a family, and what is no part of a run's identity."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+from harness.configuration.registry import member
+
+ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
+AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
+BENCHMARK, MODEL = "harness.problems.benchmarks", "harness.base_policy"
+ENGINE, CURRICULUM, BACKEND = "harness.rollout.engine", "harness.sampling.curriculum", "harness.backends"
+SOURCE = "harness.sampling.source"
+LAUNCH, TRACKING = "harness.execution.launch", "harness.tracking"
+
+
+def family(package: str, default: str, neutral: bool = False) -> Any:
+    """A field that holds one member's `Config` of a family package; `default` is the member taken when nothing is given."""
+    metadata = {"family": package, "neutral": neutral}
+    return field(default_factory=lambda: member(package, default).Config(), metadata=metadata)
+
+
+def neutral(default: Any) -> Any:
+    """A field added after runs were stored: at its default it means what its absence meant, and is no part of the identity."""
+    return field(default=default, metadata={"neutral": True})

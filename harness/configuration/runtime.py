@@ -1,0 +1,74 @@
+"""Where and how a run is executed: nothing here changes its numbers beyond rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.configuration.assumptions import Assumptions
+from harness.configuration.error import require, require_range
+from harness.configuration.families import LAUNCH, TRACKING, family
+from harness.configuration.verl_runtime import VerlRuntime
+
+
+@dataclass
+class RuntimeConfig:
+    """What cannot change the numbers (beyond rounding). Not part of a run's identity.
+
+    Attributes:
+        results: root of the result store.
+        workers: runs at once on this machine; 0: as many as cores (or GPUs).
+        threads: torch threads a run.
+        device: cpu, cuda, or auto: training then runs on the CPU, `harness evaluate` on a GPU where there is one.
+        linear_kernel: auto (probed once per machine), torch or onednn.
+        rollout_rows: responses decoded together.
+        micro_batch_tokens: padded tokens at most in one forward and backward.
+        checkpoint_every: rollout steps between resumable checkpoints.
+        keep_checkpoints: newest checkpoints kept besides the last step's policy.
+        verifier_workers: processes for answers that need the symbolic verifier.
+        runs_per_gpu: small runs sharing one GPU.
+        gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
+        ranks: processes that train one run together on each node (FSDP2 under torchrun); 0: one a GPU of the run, one on a CPU.
+        nodes: nodes that train one run together (launcher=slurm).
+        gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
+        record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory, which
+            engine=replay serves again.
+        launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.
+        trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
+        assumed: hardware and rates behind the estimates of `harness plan`.
+        verl: verl's environment and how it uses this machine (backend=verl).
+        checks: warn, refuse or off: what a vacuous or confounded comparison does before launch.
+    """
+
+    results: str = "results"
+    workers: int = 0
+    threads: int = 1
+    device: str = "auto"
+    linear_kernel: str = "auto"
+    rollout_rows: int = 1024
+    micro_batch_tokens: int = 2048
+    checkpoint_every: int = 25
+    keep_checkpoints: int = 1
+    verifier_workers: int = 1
+    runs_per_gpu: int = 1
+    gpus_per_run: int = 1
+    ranks: int = 0
+    nodes: int = 1
+    gradient_checkpointing: bool = False
+    record_rollouts: bool = False
+    launcher: Any = family(LAUNCH, "local")
+    trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
+    assumed: Assumptions = field(default_factory=Assumptions)
+    verl: VerlRuntime = field(default_factory=VerlRuntime)
+    checks: str = "warn"
+
+    def __post_init__(self) -> None:
+        require("runtime.device", self.device, ("auto", "cpu", "cuda"))
+        require("runtime.linear_kernel", self.linear_kernel, ("auto", "torch", "onednn"))
+        require("runtime.checks", self.checks, ("warn", "refuse", "off"))
+        require_range("runtime.workers", self.workers, 0)
+        for key in ("threads", "rollout_rows", "micro_batch_tokens", "checkpoint_every", "keep_checkpoints"):
+            require_range(f"runtime.{key}", getattr(self, key), 1)
+        require_range("runtime.ranks", self.ranks, 0)
+        for key in ("runs_per_gpu", "gpus_per_run", "nodes"):
+            require_range(f"runtime.{key}", getattr(self, key), 1)

@@ -1,0 +1,104 @@
+"""The import graph of the project, read from its source: rooms, arrows, circles.
+
+`python tests/import_graph.py [FOLDER]` prints them for a checkout. Every import counts: at the top, inside a function, and for types only.
+Families are reached by name (`harness.configuration.registry`) and leave no arrow.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import networkx
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("harness", "analysis")
+
+
+def modules(root: Path = ROOT) -> dict[str, Path]:
+    """Dotted name → file of every module of the project."""
+    files = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in files
+    }
+
+
+def imports(root: Path = ROOT) -> dict[str, set[str]]:
+    """Module → the project's modules that it imports."""
+    known = modules(root)
+    arrows: dict[str, set[str]] = {}
+    for name, path in known.items():
+        arrows[name] = {target for target in _imported(path, known) if target in known} - {name}
+    return arrows
+
+
+def _imported(path: Path, known: Mapping[str, Path]) -> Iterable[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in known else node.module
+
+
+def room(module: str) -> str:
+    """The room of a module: the package or file directly under `harness`; all of `analysis` is one."""
+    first, _, rest = module.partition(".")
+    return rest.partition(".")[0] or "harness" if first == "harness" else first
+
+
+def room_arrows(arrows: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """(room, room) → the imports that make this arrow."""
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for module, targets in arrows.items():
+        for target in targets:
+            if room(module) != room(target):
+                found.setdefault((room(module), room(target)), []).append((module, target))
+    return found
+
+
+def circles(arrows: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Circles between files, and between packages beside each other in one package."""
+    found = [sorted(part) for part in _strong((a, b) for a, targets in arrows.items() for b in targets)]
+    packages = {""} | {name.rpartition(".")[0] for name in arrows}
+    for package in sorted(packages):
+        pairs = ((_child(package, a), _child(package, b)) for a, targets in arrows.items() for b in targets)
+        found += [sorted(part) for part in _strong((a, b) for a, b in pairs if a and b and a != b)]
+    return sorted(map(list, {tuple(part) for part in found}))
+
+
+def _child(package: str, module: str) -> str:
+    """The file or package directly inside `package` that holds `module`; empty if none does."""
+    prefix = f"{package}." if package else ""
+    if not module.startswith(prefix):
+        return ""
+    return prefix + module.removeprefix(prefix).partition(".")[0]
+
+
+def _strong(edges: Iterable[tuple[str, str]]) -> Iterable[set[str]]:
+    graph = networkx.DiGraph()
+    graph.add_edges_from(edges)
+    return (part for part in networkx.strongly_connected_components(graph) if len(part) > 1)
+
+
+def main() -> None:
+    """Print the counts, every room's arrows, and the circles."""
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    arrows = {name: targets for name, targets in imports(root).items() if name.startswith("harness")}
+    between = room_arrows(arrows)
+    rooms = sorted({room(name) for name in arrows})
+    for name in rooms:
+        targets = sorted(target for source, target in between if source == name)
+        print(f"{name}: {', '.join(targets) or 'nothing'}")
+    loops = circles(arrows)
+    print(f"{len(rooms)} rooms, {len(between)} arrows, {len(loops)} circles")
+    for loop in loops:
+        print("  circle: " + ", ".join(loop))
+
+
+if __name__ == "__main__":
+    main()
