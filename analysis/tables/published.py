@@ -11,7 +11,7 @@ from analysis.experiment.results import Results
 from analysis.experiment.stored_plan import Arm, Plan
 from analysis.tables.table import Cell, Column, Table
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 STANDING = {
     "P": "read in the paper",
     "S": "second hand",
