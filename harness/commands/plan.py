@@ -15,14 +15,13 @@ from collections.abc import Iterator, Mapping
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness.commands.run import make_plan
 from harness.configuration.identity import difference
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.words import Estimate, estimate_of
 from harness.experiment.estimate.words import lines as estimate_in_words
-from harness.experiment.planning import Plan, PlannedArm
+from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.refusals import refusal_lines, refusals
 from harness.experiment.seed_spread import evaluation_noise, plan_power
 from harness.store import ResultStore

@@ -21,7 +21,7 @@ from harness.execution.dispatch import dispatch
 from harness.execution.progress import progress_on
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
-from harness.experiment.planning import Plan, plan_experiment, plan_multirun
+from harness.experiment.planning import Plan, make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
 from harness.tracking._results import send_results
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
+    """Execute the verb: declare and compose, refuse what cannot run, check, dispatch, answer."""
     plan = refuse(make_plan(options.overrides, options.multirun))
     config = plan.arms[0].config
     store = ResultStore(config.runtime.results)
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
     summary = _bring_to_end(plan, store, again, checks)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
-        plan = refuse(make_plan(options.overrides, options.multirun))
+        plan = refuse(with_runs(plan))
         summary = _bring_to_end(plan, store, again, checks)
     if summary.submitted:
         return exit_code(summary)
@@ -87,22 +87,6 @@ def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str])
         print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
         print("\n".join(f"  {line}" for line in refusal_lines(refused)))
     return summary
-
-
-def make_plan(overrides: list[str], multirun: bool) -> Plan:
-    """An experiment where one is named, else Hydra's multirun (of which a single run is the smallest).
-
-    Raises:
-        ConfigError: both at once: an experiment says itself what is varied.
-    """
-    if any(item.startswith("experiment=") for item in overrides):
-        if multirun:
-            raise ConfigError(
-                "experiment= does not go with -m: an experiment lists its own arms and seeds. Leave out -m "
-                "(several experiments: one command each; other seeds: 'experiment.seeds=[0,1]')"
-            )
-        return plan_experiment(overrides)
-    return plan_multirun(overrides)
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
@@ -56,10 +57,29 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def compose_run(overrides: Sequence[str]) -> RunConfig:
-    """The run configuration that overrides describe. Raises `ConfigError`."""
+    """The run configuration that overrides describe; composed once a process, every caller gets a copy. Raises `ConfigError`."""
+    return copy.deepcopy(_run_of(str(config_directory()), tuple(overrides)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _run_of(directory: str, overrides: tuple[str, ...]) -> RunConfig:
     values = compose_values(overrides)
     values.pop("experiment", None)
     return load(values)
+
+
+def patch_values(patch: str) -> dict[str, Any] | None:
+    """Dotted key → value of a patch that only sets values; None of one that chooses members of groups or interpolates.
+
+    Raises:
+        ConfigError: no such patch.
+    """
+    path = config_directory() / "patch" / f"{patch}.yaml"
+    if not path.exists():
+        raise ConfigError(f"there is no patch {patch!r}{nearest(patch, options('patch'))}")
+    text = path.read_text()
+    values = yaml.safe_load(text) or {}
+    return None if "defaults" in values or "${" in text else flatten(values)
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from harness.configuration.algorithm import AlgorithmConfig
-from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.schema import RunConfig
+from harness.experiment.patches import Changes, patch_changes, patches_of
 from harness.experiment.planning import Plan, PlannedArm
 
 
@@ -128,29 +127,24 @@ def _no_contrast(arm: str, config: RunConfig) -> Iterator[Finding]:
 
 def _conflicting_patches(planned: PlannedArm) -> Iterator[Finding]:
     """Two patches of one arm that write the same key: the last one silently wins in Hydra."""
-    overrides = list(planned.arm.overrides)
-    for item in overrides:
-        key, _, value = item.partition("=")
-        if key not in ("patch", "+patch"):
-            continue
-        patches = [name for name in value.strip("[]").replace(" ", "").split(",") if name]
-        rest = [other for other in overrides if other != item]
-        written = {patch: _written(rest, patch) for patch in patches}
-        for first, second in itertools.combinations(patches, 2):
-            shared = written[first].keys() & written[second].keys()
-            if shared:
-                yield Finding(
-                    planned.arm.name,
-                    "conflicting patches",
-                    f"{first} and {second} both write {', '.join(sorted(shared))}, so their order decides",
-                    "keep one of them, or write the combination as a patch of its own",
-                )
+    names = patches_of(planned.arm.overrides)
+    base = [item for item in planned.arm.overrides if not item.startswith(("patch=", "+patch="))]
+    written = {patch: _written(base, patch) for patch in names} if len(names) > 1 else {}
+    for first, second in itertools.combinations(written, 2):
+        shared = written[first].keys() & written[second].keys()
+        if shared:
+            yield Finding(
+                planned.arm.name,
+                "conflicting patches",
+                f"{first} and {second} both write {', '.join(sorted(shared))}, so their order decides",
+                "keep one of them, or write the combination as a patch of its own",
+            )
 
 
-def _written(base: list[str], patch: str) -> Mapping[str, Any]:
+def _written(base: list[str], patch: str) -> Changes:
     """The keys that a patch changes on a base; nothing where it cannot stand alone on it."""
     try:
-        return difference(compose_run(base), compose_run([*base, f"patch=[{patch}]"]))
+        return patch_changes(patch, base)
     except ConfigError:
         return {}
 
@@ -164,7 +158,7 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fi
     if patch is None or set(planned.arm.patches) - set(parent.arm.patches) != {patch}:
         return
     changes = difference(parent.config, planned.config)
-    declared = _declared(parent, patch)
+    declared = _declared(planned, parent, patch)
     extra = sorted(key for key in changes if declared.get(key) != changes[key])
     if extra:
         yield Finding(
@@ -175,17 +169,10 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fi
         )
 
 
-def _declared(parent: PlannedArm, patch: str) -> Mapping[str, Any]:
-    """What the patch changes on the parent, with the arm's other overrides as they are."""
-    overrides = [item for item in parent.arm.overrides if not item.startswith("patch=")]
-    given = [item for item in parent.arm.overrides if item.startswith("patch=")]
-    before = given[0].partition("=")[2].strip("[]").split(",") if given else []
-    names = [name for name in before if name]
-    start = [*overrides, f"patch=[{','.join(names)}]"]
+def _declared(planned: PlannedArm, parent: PlannedArm, patch: str) -> Changes:
+    """What the patch changes on the parent."""
     try:
-        return difference(
-            compose_run(start), compose_run([*overrides, f"patch=[{','.join([*names, patch])}]"])
-        )
+        return patch_changes(patch, [*parent.arm.overrides, *planned.common], parent.config)
     except ConfigError:
         return {}
 

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
-from harness.configuration.identity import difference
+from harness.experiment.patches import Changes, patch_changes
 
 DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial", "shapley")
 
@@ -133,14 +132,13 @@ def random_orders(patches: Sequence[str], orders: int, seed: int) -> list[tuple[
     return list(chosen)[:orders]
 
 
-def check_conflicts(base: Sequence[str], patches: Sequence[str]) -> dict[str, dict[str, tuple[Any, Any]]]:
+def check_conflicts(base: Sequence[str], patches: Sequence[str]) -> dict[str, Changes]:
     """Each patch's changes against the base; refuse patches that change nothing or write the same key.
 
     Raises:
         ConfigError: naming the patches, the key and the fix.
     """
-    start = compose_run(base)
-    deltas = {patch: difference(start, compose_run([*base, f"patch=[{patch}]"])) for patch in patches}
+    deltas = {patch: patch_changes(patch, base) for patch in patches}
     for patch, delta in deltas.items():
         if not delta:
             raise ConfigError(

@@ -57,12 +57,16 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class PlannedArm:
-    """An arm with its composed configuration (at the first seed), its runs by seed, and why it has none if it is refused."""
+    """An arm with its composed configuration (at the first seed), its runs by seed, and why it has none if it is refused.
+
+    `common` are the overrides that it shares with all arms of its experiment.
+    """
 
     arm: Arm
     config: RunConfig
     runs: Mapping[int, RunSpec]
     refused: Sequence[str] = ()
+    common: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,22 @@ def _arm_record(planned: PlannedArm, by_name: Mapping[str, PlannedArm]) -> dict[
     }
 
 
+def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
+    """An experiment where one is named, else Hydra's multirun (of which a single run is the smallest).
+
+    Raises:
+        ConfigError: both at once: an experiment says itself what is varied.
+    """
+    if not any(item.startswith("experiment=") for item in overrides):
+        return plan_multirun(overrides)
+    if multirun:
+        raise ConfigError(
+            "experiment= does not go with -m: an experiment lists its own arms and seeds. Leave out -m "
+            "(several experiments: one command each; other seeds: 'experiment.seeds=[0,1]')"
+        )
+    return plan_experiment(overrides)
+
+
 def plan_experiment(overrides: Sequence[str]) -> Plan:
     """Plan `experiment=NAME` with further overrides (those on `experiment.*` change the declaration, the rest every arm).
 
@@ -138,15 +158,23 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     """
     experiment = declared_experiment(overrides)
     refuse_seed(overrides, "'experiment.seeds=[0,1]'")
-    common = common_overrides(overrides)
-    composed = [
-        (arm, compose_run([*arm.overrides, *experiment.overrides, *common]))
+    common = (*experiment.overrides, *common_overrides(overrides))
+    arms = [
+        PlannedArm(arm, compose_run([*arm.overrides, *common]), {}, common=common)
         for arm in experiment.declared_arms()
     ]
-    _refuse_unknown_parents([arm for arm, _ in composed])
-    planned, waits_for = _match_budgets(experiment, composed)
-    _refuse_unknown_benchmark(experiment, composed)
-    return Plan(experiment, planned, shlex.join(["harness", "run", *_recorded(overrides)]), waits_for)
+    _refuse_unknown_parents([planned.arm for planned in arms])
+    _refuse_unknown_benchmark(experiment, arms)
+    return with_runs(Plan(experiment, arms, shlex.join(["harness", "run", *_recorded(overrides)])))
+
+
+def with_runs(plan: Plan) -> Plan:
+    """The plan with a run for every arm and seed; with a matched budget that is not known yet, only for the reference arm.
+
+    Of a plan that waited for its reference arm: the same plan, with the budget that the arm has spent since.
+    """
+    arms, waits_for = _match_budgets(plan.experiment, plan.arms)
+    return dataclasses.replace(plan, arms=arms, waits_for=waits_for)
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
@@ -170,14 +198,14 @@ def _recorded(overrides: Sequence[str]) -> list[str]:
     return [item for item in overrides if not item.lstrip("+").startswith("runtime.")]
 
 
-def _refuse_unknown_benchmark(experiment: Experiment, composed: Sequence[tuple[Arm, RunConfig]]) -> None:
-    for arm, config in composed:
-        known = sorted(config.evaluation.benchmarks)
+def _refuse_unknown_benchmark(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
+    for planned in arms:
+        known = sorted(planned.config.evaluation.benchmarks)
         for key in ("benchmark", "dev_benchmark"):
             name = getattr(experiment, key)
             if known and name is not None and name not in known:
                 raise ConfigError(
-                    f"experiment.{key}={name!r} is not evaluated by arm {arm.name!r}{nearest(name, known)}"
+                    f"experiment.{key}={name!r} is not evaluated by arm {planned.arm.name!r}{nearest(name, known)}"
                 )
 
 
@@ -195,37 +223,27 @@ def _spelled_out(item: str) -> str:
     return f"++{item}" if item.startswith("experiment.") else item
 
 
-def _match_budgets(
-    experiment: Experiment, composed: Sequence[tuple[Arm, RunConfig]]
-) -> tuple[list[PlannedArm], str | None]:
-    """The arms with their runs; with a matched budget that is not known yet, only the reference arm has runs."""
+def _match_budgets(experiment: Experiment, arms: Sequence[PlannedArm]) -> tuple[list[PlannedArm], str | None]:
+    """The arms with their runs, and the arm that the others wait for."""
 
-    def planned(arm: Arm, config: RunConfig) -> PlannedArm:
-        labels = {"experiment": experiment.name, "arm": arm.name}
-        seeds = arm.seeds or experiment.seeds
+    def planned(one: PlannedArm, budget: float | None = None) -> PlannedArm:
+        labels = {"experiment": experiment.name, "arm": one.arm.name}
+        config = one.config if budget is None else with_budget(one.config, match, budget)
+        seeds = one.arm.seeds or experiment.seeds
         runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
-        return PlannedArm(arm, config, runs)
+        return dataclasses.replace(one, config=config, runs=runs)
 
     match, budget = experiment.match, experiment.match_budget
-    if match == "steps":
-        return [planned(arm, config) for arm, config in composed], None
-    if budget is not None:
-        return [planned(arm, with_budget(config, match, budget)) for arm, config in composed], None
-    names = [arm.name for arm, _ in composed]
+    if match == "steps" or budget is not None:
+        return [planned(one, budget) for one in arms], None
+    names = [one.arm.name for one in arms]
     name = experiment.match_reference or names[0]
     require("experiment.match_reference", name, names)
-    reference = planned(*composed[names.index(name)])
+    reference = planned(arms[names.index(name)])
     store = ResultStore(reference.config.runtime.results)
     budget = spent(store, [spec.run_id for spec in reference.runs.values()], match)
-    arms = []
-    for arm, config in composed:
-        if arm.name == name:
-            arms.append(reference)
-        elif budget is None:
-            arms.append(PlannedArm(arm, config, {}))
-        else:
-            arms.append(planned(arm, with_budget(config, match, budget)))
-    return arms, name if budget is None else None
+    others = [one if one.arm.name == name or budget is None else planned(one, budget) for one in arms]
+    return [reference if one.arm.name == name else one for one in others], name if budget is None else None
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
