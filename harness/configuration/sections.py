@@ -101,7 +101,9 @@ class EvaluationConfig:
 
     Attributes:
         benchmarks: name → benchmark.
-        samples_per_problem: n of avg@n, Pass@k and Maj@k.
+        samples_per_problem: n of avg@n, Pass@k and Maj@k, before RL and at the last step.
+        samples_between: n, at most, of the evaluations between these two, which only draw curves; null: the same. A sample's noise
+            belongs to its number, so the fewer samples are the first of the many.
         temperature: sampling temperature.
         top_p: nucleus mass.
         stop_strings: text that ends a response, beside the tokenizer's end tokens.
@@ -111,6 +113,7 @@ class EvaluationConfig:
 
     benchmarks: dict[str, Any] = field(default_factory=dict, metadata={"family_values": BENCHMARK})
     samples_per_problem: int = 32
+    samples_between: int | None = neutral(None)
     temperature: float = 1.0
     top_p: float = 1.0
     caps: list[int] = field(default_factory=lambda: [32, 64])
@@ -119,6 +122,8 @@ class EvaluationConfig:
 
     def __post_init__(self) -> None:
         require_range("evaluation.samples_per_problem", self.samples_per_problem, 1)
+        if self.samples_between is not None:
+            require_range("evaluation.samples_between", self.samples_between, 1)
         require_range("evaluation.temperature", self.temperature, 0.0)
         require_range("evaluation.top_p", self.top_p, 1e-6, 1.0)
         require_texts("evaluation.stop_strings", self.stop_strings)

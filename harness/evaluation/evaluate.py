@@ -57,8 +57,14 @@ class Evaluator:
             name: prompt_tokens(tokenizer, benchmark) for name, benchmark in self.benchmarks.items()
         }
 
-    def evaluate(self, step: int) -> None:
-        """Sample, grade and store all benchmarks; a benchmark that already has samples of this step is skipped."""
+    def evaluate(self, step: int, *, last: bool = True) -> None:
+        """Sample, grade and store all benchmarks; a benchmark that already has samples of this step is skipped.
+
+        Between step 0 and the `last` one, `evaluation.samples_between` says how many samples a problem gets.
+        """
+        samples = self.protocol.samples_per_problem
+        if step and not last:
+            samples = min(samples, self.protocol.samples_between or samples)
         for name, benchmark in self.benchmarks.items():
             # Rank 0 looks and writes; the others only sample their share.
             if self.ranks.from_first(step in self.run.sample_steps(name)):
@@ -67,16 +73,16 @@ class Evaluator:
             if made is not None and self.ranks.from_first(made.exists()):
                 table = pq.read_table(made) if self.ranks.first else None
             else:
-                table = self._sample(name, benchmark)
+                table = self._sample(name, benchmark, samples)
                 if made is not None and self.ranks.first:
                     made.parent.mkdir(parents=True, exist_ok=True)
                     publish_file(made, functools.partial(_write_parquet, table))
             if self.ranks.first:
                 self.run.write_samples(name, benchmark.version, step, table)
 
-    def _sample(self, name: str, benchmark: Benchmark) -> pa.Table:
+    def _sample(self, name: str, benchmark: Benchmark, samples: int) -> pa.Table:
         """Sample and grade one benchmark with the current weights: one row per cap and sample, caps ascending."""
-        seeds = evaluation_seeds(self.protocol.seed, name, benchmark, self.protocol.samples_per_problem)
+        seeds = evaluation_seeds(self.protocol.seed, name, benchmark, samples)
         tables = []
         mine = self.ranks.share(len(benchmark.problems))
         if len(seeds[mine]):

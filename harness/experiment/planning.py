@@ -165,6 +165,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     ]
     _refuse_unknown_parents([planned.arm for planned in arms])
     _refuse_unknown_benchmark(experiment, arms)
+    _refuse_few_samples(experiment, arms)
     return with_runs(Plan(experiment, arms, shlex.join(["harness", "run", *_recorded(overrides)])))
 
 
@@ -207,6 +208,18 @@ def _refuse_unknown_benchmark(experiment: Experiment, arms: Sequence[PlannedArm]
                 raise ConfigError(
                     f"experiment.{key}={name!r} is not evaluated by arm {planned.arm.name!r}{nearest(name, known)}"
                 )
+
+
+def _refuse_few_samples(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
+    """A rule that scores evaluations in between needs all of their samples."""
+    for planned in arms:
+        protocol = planned.config.evaluation
+        fewer = (protocol.samples_between or protocol.samples_per_problem) < protocol.samples_per_problem
+        if experiment.checkpoint_rule != "last" and fewer:
+            raise ConfigError(
+                f"experiment.checkpoint_rule={experiment.checkpoint_rule} scores evaluations before the last one, and arm "
+                f"{planned.arm.name!r} gives these fewer samples; set evaluation.samples_between=null"
+            )
 
 
 def refuse_seed(overrides: Sequence[str], instead: str) -> None:

@@ -188,9 +188,10 @@ class Trainer:
         # One clock decides when a time budget is spent.
         self.seconds += self.ranks.from_first(time.perf_counter() - begin)
         seconds_evaluate = 0.0
-        if step % self.config.training.evaluate_every == 0 or self._budget_spent():
+        last = self._budget_spent()
+        if step % self.config.training.evaluate_every == 0 or last:
             evaluated = time.perf_counter()
-            self.evaluator.evaluate(step)
+            self.evaluator.evaluate(step, last=last)
             seconds_evaluate = time.perf_counter() - evaluated
         row = {
             "step": step,

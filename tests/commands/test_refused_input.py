@@ -31,6 +31,10 @@ from harness.experiment.seed_spread import plan_power
         (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
         (["plan", EXPERIMENT, "experiment.metric=pass@4"], "experiment.metric"),
         (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "go together"),
+        (
+            ["plan", EXPERIMENT, "experiment.checkpoint_rule=mean_last_2", "evaluation.samples_between=2"],
+            "set evaluation.samples_between=null",
+        ),
         (["plan", EXPERIMENT, "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
         (["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"], "list of whole numbers"),
         (["status", "training.steps=3"], "stored runs are what they are"),

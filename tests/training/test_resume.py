@@ -164,3 +164,17 @@ def test_the_final_checkpoint_is_an_ordinary_transformers_model(
     with torch.no_grad():
         expected = trainer.policy.decoder.logits(trainer.policy.decoder.hidden(torch.tensor([ids])))
         torch.testing.assert_close(model(torch.tensor([ids])).logits[0], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_evaluations_in_between_take_the_first_samples_of_the_many(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    store = ResultStore(tmp_path)
+    many = make_config(training__steps=4, training__evaluate_every=2)
+    few = make_config(training__steps=4, training__evaluate_every=2, evaluation__samples_between=2)
+    train(many, store.run("a" * 16), base_policy)
+    train(few, store.run("b" * 16), base_policy)
+    for step, count in ((0, 4), (2, 2), (4, 4)):
+        full, part = (store.run(run_id * 16).samples("arithmetic_heldout", step) for run_id in "ab")
+        first = full[full["sample_index"] < count].reset_index(drop=True)
+        assert first.equals(part)
