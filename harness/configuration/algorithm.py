@@ -21,7 +21,13 @@ CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask")
 
 @dataclass
 class RewardConfig:
-    """Outcome reward. `correct` and `wrong` are its values; `format_credit` is added whenever an answer could be extracted."""
+    """Outcome reward.
+
+    Attributes:
+        correct: the reward of a right answer.
+        wrong: the reward of a wrong answer, or of none.
+        format_credit: added whenever an answer could be extracted.
+    """
 
     correct: float = 1.0
     wrong: float = -1.0

@@ -26,7 +26,22 @@ from harness.configuration.sections import (
 
 @dataclass
 class RunConfig:
-    """One run: everything that can change its numbers, plus `runtime`."""
+    """One run: everything that can change its numbers, plus `runtime`.
+
+    Attributes:
+        seed: the training seed: which prompts are drawn, and all sampling noise of training.
+        task: the problems trained on.
+        model: where RL starts.
+        algorithm: the objective and what is sampled for it.
+        sampling: how training responses are sampled.
+        engine: who samples.
+        verifier: which answers count.
+        optimizer: AdamW.
+        training: the length of the run.
+        evaluation: the protocol.
+        backend: who trains.
+        runtime: where and how; no part of the identity.
+    """
 
     seed: int = 0
     task: Any = family(BENCHMARK, "arithmetic")

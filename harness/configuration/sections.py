@@ -11,7 +11,17 @@ from harness.configuration.families import BENCHMARK, neutral
 
 @dataclass
 class OptimizerConfig:
-    """AdamW. `warmup_steps` counts rollout steps (linear from 1/warmup); `max_gradient_norm` clips the global norm (1e9: never)."""
+    """AdamW.
+
+    Attributes:
+        learning_rate: its peak; constant after the warm-up.
+        beta1: decay of the first moment.
+        beta2: decay of the second moment.
+        epsilon: added to the root of the second moment.
+        weight_decay: decoupled.
+        warmup_steps: rollout steps over which the learning rate rises, linearly from its 1 / warmup_steps.
+        max_gradient_norm: the global norm is clipped to it (1e9: never).
+    """
 
     learning_rate: float = 2e-4
     beta1: float = 0.9
@@ -62,7 +72,12 @@ class SamplingConfig:
 
 @dataclass
 class VerifierSection:
-    """Which shapes of answer count: `extraction` boxed, answer_line or any; `answer_must_end`: nothing may follow the answer."""
+    """Which shapes of answer count.
+
+    Attributes:
+        extraction: boxed, answer_line or any.
+        answer_must_end: nothing may follow the answer.
+    """
 
     extraction: str = "boxed"
     answer_must_end: bool = True

@@ -1,0 +1,90 @@
+"""Every key with its type, default and meaning: of a run's configuration, or of an experiment's declaration.
+
+harness keys                          # the sections
+harness keys algorithm                # everything under a key
+harness keys experiment               # what an experiment declares
+harness keys optimizer.learning_rate
+harness keys --markdown               # the page docs/keys.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Column, Table
+
+from harness.configuration.error import ConfigError
+from harness.configuration.reference import Key, keys_of
+from harness.configuration.registry import nearest
+from harness.configuration.schema import RunConfig
+from harness.experiment.declaration import Experiment
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("key", nargs="?", default="", help="a key, or the beginning of keys up to a point")
+    parser.add_argument("--markdown", action="store_true", help="print all of them as the page docs/keys.md")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb."""
+    keys = all_keys()
+    if options.markdown:
+        print("\n".join(page(keys)))
+        return 0
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    if not options.key:
+        for section in _sections(keys):
+            count = sum(key.name.split(".")[0] == section for key in keys)
+            console.print(f"{section}: {count} key{'s' if count > 1 else ''}", highlight=False)
+        console.print("harness keys SECTION shows them", highlight=False)
+        return 0
+    chosen = matching(keys, options.key)
+    table = Table(*(Column(name, overflow="fold") for name in ("key", "type", "default", "meaning")))
+    for key in chosen:
+        name = f"{key.name}  ({key.of})" if key.of else key.name
+        table.add_row(name, key.type, key.default, key.meaning)
+    console.print(table, markup=False)
+    return 0
+
+
+def all_keys() -> list[Key]:
+    """The keys of a run, then those of an experiment."""
+    return [*keys_of(RunConfig), *keys_of(Experiment, "experiment.")]
+
+
+def matching(keys: Sequence[Key], wanted: str) -> list[Key]:
+    """The key of that name, or all below it.
+
+    Raises:
+        ConfigError: no key begins so; names the nearest.
+    """
+    found = [key for key in keys if key.name == wanted or key.name.startswith(f"{wanted}.")]
+    if not found:
+        names = sorted({key.name for key in keys} | set(_sections(keys)))
+        raise ConfigError(f"there is no key {wanted!r}{nearest(wanted, names)}")
+    return found
+
+
+def page(keys: Sequence[Key]) -> Iterator[str]:
+    """The reference page: one table a section."""
+    yield "# Every key"
+    yield ""
+    yield "Made by `harness keys --markdown`; a test keeps it current. In brackets: the choice that the key belongs to."
+    for section in _sections(keys):
+        yield from ("", f"## {section}", "", "| key | type | default | meaning |", "|---|---|---|---|")
+        for key in keys:
+            if key.name.split(".")[0] == section:
+                name = f"`{key.name}`" + (f" ({key.of})" if key.of else "")
+                yield f"| {name} | {key.type} | `{key.default}` | {_cell(key.meaning)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def _sections(keys: Sequence[Key]) -> list[str]:
+    return list(dict.fromkeys(key.name.split(".")[0] for key in keys))

@@ -1,0 +1,46 @@
+"""Every key has a type, a default and a meaning; the page in docs is what the command prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.commands.keys import all_keys, matching, page
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import flatten
+from harness.configuration.schema import dump
+
+PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
+
+
+def test_every_key_of_a_configuration_is_listed_with_its_meaning() -> None:
+    keys = {key.name: key for key in all_keys() if not key.of}
+    listed = {key.name.replace(".<name>.", ".*.") for key in all_keys()}
+    for name in flatten(dump(compose_run([]))):
+        if name.startswith(("runtime.trackers", "evaluation.benchmarks")):
+            continue
+        assert name in listed, name
+    assert [name for name, key in keys.items() if len(key.meaning) < 5] == []
+
+
+def test_a_key_shows_its_type_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "optimizer.learning_rate"]) == 0
+    out = capsys.readouterr().out
+    assert all(part in out for part in ("learning_rate", "number", "0.0002", "peak"))
+    (surrogate, *_) = matching(all_keys(), "algorithm.surrogate")
+    assert surrogate.name == "algorithm.surrogate.kind"
+    assert "ppo_clip" in surrogate.type
+
+
+def test_an_unknown_key_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"optimizer\.learning_rate"):
+        matching(all_keys(), "optimizer.learning_rat")
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text().splitlines() == list(page(all_keys())), (
+        "run: harness keys --markdown > docs/keys.md"
+    )
