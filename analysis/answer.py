@@ -1,4 +1,4 @@
-"""The answer in words: what the experiment found, with intervals and the words resolved / not resolved."""
+"""The answer in words: what the experiment found, with intervals and the words higher, lower, equivalent or not resolved."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 
 from analysis.experiment.results import Results
 from analysis.experiment.stored_plan import Arm, Plan
-from analysis.statistics.intervals import Estimate
+from analysis.statistics.estimate import Estimate
 from analysis.tables.experiment_tables import REFERENCE, differences_to_reference
+from analysis.tables.numbers import bounds_text, number_text
 
 
 def answer_sentences(results: Results) -> list[str]:
@@ -27,12 +28,13 @@ def answer_sentences(results: Results) -> list[str]:
 
 
 def describe(delta: Estimate, plan: Plan) -> str:
-    """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), resolved``."""
-    value = f"{_shown(delta.value, plan)} {plan.unit}"
+    """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher``."""
+    value = f"{number_text(plan.scale * delta.value, plan.digits, signed=True)} {plan.unit}"
+    word = delta.words(plan.scale, plan.unit)
     if math.isnan(delta.low):
-        return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {delta.word}"
-    interval = f"{_shown(delta.low, plan)} to {_shown(delta.high, plan)}"
-    return f"{value} (95 % interval {interval}, {delta.seeds} seeds), {delta.word}"
+        return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {word}"
+    interval = " to ".join(bounds_text(delta, plan.digits, scale=plan.scale))
+    return f"{value} (95 % interval {interval}, {delta.seeds} seeds), {word}"
 
 
 def _headline(results: Results, known: dict[str, Estimate]) -> str:
@@ -52,7 +54,3 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
 def _name(arm: Arm) -> str:
     """The label without the plus that rungs carry in tables."""
     return arm.label.removeprefix("+ ")
-
-
-def _shown(value: float, plan: Plan) -> str:
-    return f"{plan.scale * value:+.{plan.digits}f}".replace("-", "−")

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.statistics.intervals import Estimate, paired_difference, welch_difference
+from analysis.statistics.estimate import Estimate
+from analysis.statistics.intervals import paired_difference, welch_difference
 
 Floats = NDArray[np.float64]
 

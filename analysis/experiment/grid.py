@@ -8,7 +8,6 @@ from typing import Any
 
 from analysis.experiment.results import Results
 from analysis.experiment.stored_plan import Arm, Plan
-from analysis.statistics.intervals import holm
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -42,7 +41,7 @@ def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
 
 
 def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
-    """The arm with the highest score, and the arms whose difference to it is not resolved (Holm over all of them).
+    """The arm with the highest score, and the arms whose difference to it is not resolved (a family of all of them).
 
     None without scores. With one seed nothing is resolved, so every arm is near the best.
     """
@@ -52,9 +51,8 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
         return None
     best = max(scored, key=lambda arm: results.mean(arm, "avg").value)
     others = [arm for arm in scored if arm.name != best.name]
-    tested = holm([results.difference(best, arm) for arm in others])
-    near = (arm.name for arm, estimate in zip(others, tested, strict=True) if not estimate.resolved)
-    return best.name, frozenset(near)
+    tested = results.differences({arm.name: (best, arm) for arm in others})
+    return best.name, frozenset(name for name, estimate in tested.items() if not estimate.resolved)
 
 
 def _overrides(arm: Arm) -> dict[str, Any]:

@@ -12,13 +12,9 @@ import pandas as pd
 from analysis.experiment.checkpoint_rule import chosen_steps, rule_scores
 from analysis.experiment.load import Experiment, Floats, records
 from analysis.experiment.stored_plan import Arm
-from analysis.statistics.intervals import (
-    Estimate,
-    mean_interval,
-    paired_difference,
-    two_way_difference,
-    welch_difference,
-)
+from analysis.statistics.estimate import Estimate
+from analysis.statistics.intervals import mean_interval, two_way_difference
+from analysis.statistics.verdicts import Difference, Independent, Paired, judge
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
@@ -50,13 +46,20 @@ class Results:
         """Mean over seeds with its t interval."""
         return mean_interval(list(self.scores(arm, metric, cap).values()))
 
-    def difference(self, arm: Arm, reference: Arm, metric: str = "avg", cap: int | None = None) -> Estimate:
-        """Arm minus reference: paired over the shared seeds where the plan pairs, Welch otherwise."""
-        a, b = self.scores(arm, metric, cap), self.scores(reference, metric, cap)
+    def difference(self, arm: Arm, reference: Arm) -> Estimate:
+        """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
+        return self.differences({arm.name: (arm, reference)})[arm.name]
+
+    def differences(self, pairs: Mapping[str, tuple[Arm, Arm]]) -> dict[str, Estimate]:
+        """Arm minus reference for the comparisons of one column, with intervals that hold together."""
+        return judge({name: self.contrast(*pair) for name, pair in pairs.items()})
+
+    def contrast(self, arm: Arm, reference: Arm) -> Difference:
+        """The seeds behind arm minus reference in the primary metric: paired where the plan pairs and both arms have the seed."""
+        a, b = self.scores(arm, "avg"), self.scores(reference, "avg")
         if not self.experiment.plan.paired:
-            return welch_difference(list(a.values()), list(b.values()))
-        shared = [seed for seed in a if seed in b]
-        return paired_difference([a[seed] for seed in shared], [b[seed] for seed in shared])
+            return Independent([*a.values()], [*b.values()])
+        return Paired([a[seed] - b[seed] for seed in a if seed in b])
 
     def population_difference(self, arm: Arm, reference: Arm) -> Estimate:
         """Arm minus reference in avg@n for new problems too (two-way seeds and problems)."""

@@ -20,7 +20,8 @@ from analysis.experiment.stored_plan import Plan
 from analysis.figures.series import Series, combine, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
-from analysis.statistics.intervals import Estimate, mean_interval, performance_profile
+from analysis.statistics.estimate import Estimate
+from analysis.statistics.intervals import mean_interval, performance_profile
 
 
 def accuracy_series(

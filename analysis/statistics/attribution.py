@@ -10,9 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from analysis.statistics.intervals import Estimate, holm, mean_interval, paired_difference
+from analysis.statistics.estimate import Estimate
+from analysis.statistics.verdicts import Paired, judge
 
 Subset = frozenset[str]
 Scores = Mapping[Subset, Mapping[int, float]]
@@ -24,7 +23,7 @@ class IncompleteDesign(ValueError):
 
 @dataclass(frozen=True)
 class Attribution:
-    """Effect per patch (or per pair) in the order of the plan, Holm over the whole list."""
+    """Effect per patch (or per pair) in the order of the plan; the intervals hold together over the whole list."""
 
     names: tuple[str, ...]
     effects: tuple[Estimate, ...]
@@ -95,13 +94,13 @@ def _weighted(
     names: Sequence[str], scores: Scores, weights: Mapping[str, Mapping[Subset, float]], orders: int
 ) -> Attribution:
     """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
-    estimates = []
+    differences = {}
     for name in names:
         used = {subset: weight for subset, weight in weights[name].items() if weight != 0.0}
         seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
         values = [sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds]
-        estimates.append(paired_difference(values, np.zeros(len(values))) if values else mean_interval([]))
-    return Attribution(tuple(names), tuple(holm(estimates)), orders)
+        differences[name] = Paired(values)
+    return Attribution(tuple(names), tuple(judge(differences).values()), orders)
 
 
 def _contrast_effects(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from analysis.statistics.intervals import Estimate
+from analysis.statistics.estimate import Estimate
 
 Floats = NDArray[np.float64]
 

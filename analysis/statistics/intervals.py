@@ -8,51 +8,15 @@ the *fixed benchmark* (problems fixed, seeds random; the default) and the *probl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, stats
 
+from analysis.statistics.estimate import MISSING, Estimate
+
 Floats = NDArray[np.float64]
-
-RESOLVED = "resolved"
-NOT_RESOLVED = "not resolved"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its interval at ``level``; NaN bounds where the data cannot give one.
-
-    ``p_value`` tests the value against zero (NaN for plain means), ``adjusted_p`` the same after Holm over
-    the family the table names. ``standard_error`` and ``degrees`` are kept for power statements.
-    """
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-    seeds: int = 0
-    p_value: float = math.nan
-    adjusted_p: float = math.nan
-    standard_error: float = math.nan
-    degrees: float = math.nan
-    level: float = 0.95
-    method: str = ""
-
-    @property
-    def resolved(self) -> bool:
-        """Whether zero is excluded: by the adjusted p-value where there is one, else by the plain one."""
-        p = self.p_value if math.isnan(self.adjusted_p) else self.adjusted_p
-        return p < 1.0 - self.level
-
-    @property
-    def word(self) -> str:
-        """``resolved`` or ``not resolved``; the only two words tables use."""
-        return RESOLVED if self.resolved else NOT_RESOLVED
-
-
-MISSING = Estimate(math.nan, method="no data")
 
 
 def mean_interval(scores_S: ArrayLike, level: float = 0.95) -> Estimate:
@@ -129,19 +93,6 @@ def two_way_difference(
     return replace(
         checked, p_value=float(optimize.brentq(lambda q: half_width(q) - abs(value), smallest, 1.0))
     )
-
-
-def holm(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """The estimates with Holm-adjusted p-values; untestable members count in the family with p = 1."""
-    p = np.array([1.0 if math.isnan(e.p_value) else e.p_value for e in estimates])
-    order = np.argsort(p, kind="stable")
-    factors = len(p) - np.arange(len(p))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
-    return [
-        e if math.isnan(e.p_value) else replace(e, adjusted_p=float(q))
-        for e, q in zip(estimates, adjusted, strict=True)
-    ]
 
 
 def interquartile_mean(scores: ArrayLike) -> Floats:

@@ -12,9 +12,8 @@ from analysis.experiment.logged import TRAINING
 from analysis.experiment.results import Results
 from analysis.experiment.stored_plan import Arm, Plan
 from analysis.statistics.bootstrap import seed_bootstrap
+from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import (
-    Estimate,
-    holm,
     interquartile_mean,
     mean_interval,
     performance_profile,
@@ -49,7 +48,7 @@ def main_table(results: Results) -> Table:
     """Score per arm with its interval, deltas with Holm-corrected words, published value and source."""
     plan = results.experiment.plan
     below = differences_to_reference(results)
-    to_base = _holm_family(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
+    to_base = _column_of(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
     shared = _shared_source(plan)
     rows: list[Mapping[str, Cell]] = []
     before = _before_row(results, {"score": "avg"})
@@ -89,7 +88,7 @@ def main_table(results: Results) -> Table:
 def differences_to_reference(results: Results) -> dict[str, Estimate]:
     """Arm to its difference to the parent (or the base), Holm-corrected over all of them."""
     plan = results.experiment.plan
-    return _holm_family(results, {arm.name: _reference(plan, arm) for arm in plan.arms})
+    return _column_of(results, {arm.name: _reference(plan, arm) for arm in plan.arms})
 
 
 def answers_table(results: Results) -> Table:
@@ -333,11 +332,10 @@ def _power_notes(below: Mapping[str, Estimate], plan: Plan) -> list[str]:
     return [f"{note}; half of it needs {enough} seeds." if enough else f"{note}."]
 
 
-def _holm_family(results: Results, references: Mapping[str, Arm | None]) -> dict[str, Estimate]:
+def _column_of(results: Results, references: Mapping[str, Arm | None]) -> dict[str, Estimate]:
     plan = results.experiment.plan
-    pairs = [(plan.arm(name), reference) for name, reference in references.items() if reference is not None]
-    corrected = holm([results.difference(arm, reference) for arm, reference in pairs])
-    return {arm.name: estimate for (arm, _), estimate in zip(pairs, corrected, strict=True)}
+    pairs = {name: (plan.arm(name), arm) for name, arm in references.items() if arm is not None}
+    return results.differences(pairs)
 
 
 def _reference(plan: Plan, arm: Arm) -> Arm | None:

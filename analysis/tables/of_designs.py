@@ -17,7 +17,8 @@ from analysis.statistics.attribution import (
     main_effects,
     shapley,
 )
-from analysis.statistics.intervals import NOT_RESOLVED, welch_difference
+from analysis.statistics.estimate import Verdict
+from analysis.statistics.intervals import welch_difference
 from analysis.tables.table import Cell, Column, Table
 
 
@@ -144,7 +145,7 @@ def null_table(results: Results, splits: int = 2000) -> Table | None:
     )
     notes = (
         f"The arms are one configuration: every difference is chance. {splits} random splits of the pooled seeds into two "
-        f"disjoint groups, Welch's t; nominal 5 %. {NOT_RESOLVED.capitalize()} is the right word for each.",
+        f"disjoint groups, Welch's t; nominal 5 %. {Verdict.NOT_RESOLVED.capitalize()} is the right word for each.",
     )
     return Table(
         f"{plan.name}-null", f"{plan.title} (A/A: splits of one configuration)", columns, tuple(rows), notes

@@ -11,7 +11,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from analysis.statistics.intervals import Estimate
+from analysis.statistics.estimate import Estimate
+from analysis.tables.numbers import bounds_text, number_text
 
 Cell = Estimate | float | int | str | None
 ABSENT = "–"
@@ -21,8 +22,8 @@ ABSENT = "–"
 class Column:
     """How one column is shown.
 
-    ``scale`` 100 shows fractions as points; ``signed`` adds a plus; ``words`` appends *resolved* / *not
-    resolved* to estimates with a p-value.
+    ``scale`` 100 shows fractions as points; ``signed`` adds a plus; ``words`` appends the verdict
+    (*higher*, *not resolved*) to estimates and marks the column as differences.
     """
 
     key: str
@@ -58,20 +59,19 @@ def cell_text(cell: Cell, column: Column) -> str:
         if math.isnan(cell.value):
             return ABSENT
         text = _number(cell.value, column)
-        if not math.isnan(cell.low):
+        if not math.isnan(cell.low) and column.words:
+            low, high = bounds_text(cell, column.digits, scale=column.scale, signed=column.signed)
+            text += f" [{low}, {high}]"
+        elif not math.isnan(cell.low):
             text += f" [{_number(cell.low, column)}, {_number(cell.high, column)}]"
-        return f"{text} {cell.word}" if column.words else text
+        return f"{text} {cell.words(column.scale)}" if column.words else text
     if isinstance(cell, float) and math.isnan(cell):
         return ABSENT
     return _number(cell, column)
 
 
 def _number(value: float, column: Column) -> str:
-    scaled = value * column.scale
-    text = f"{scaled:+,.{column.digits}f}" if column.signed else f"{scaled:,.{column.digits}f}"
-    if float(text.replace(",", "")) == 0:  # no "-0.0"
-        text = text.replace("-", "+" if column.signed else "")
-    return text.replace("-", "−").replace(",", "\u2009")
+    return number_text(value * column.scale, column.digits, signed=column.signed)
 
 
 def to_markdown(table: Table) -> str:
@@ -222,8 +222,10 @@ def _plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-_ESTIMATE_FIELDS = ("low", "high", "seeds", "p_value", "adjusted_p", "method", "word")
+_ESTIMATE_FIELDS = ("low", "high", "seeds", "p_value", "adjusted_p", "level", "margin", "method", "verdict")
 
 
 def _raw(estimate: Estimate | None, name: str) -> float | int | str | None:
-    return None if estimate is None else getattr(estimate, name)
+    if estimate is None:
+        return None
+    return estimate.verdict.value if name == "verdict" else getattr(estimate, name)

@@ -20,7 +20,7 @@ from analysis.experiment.grid import near_best
 from analysis.experiment.load import load_experiment
 from analysis.experiment.results import results_of, tokens_to_target
 from analysis.experiment.stored_plan import PlanError, parse_plan
-from analysis.statistics.intervals import Estimate
+from analysis.statistics.estimate import Estimate
 from analysis.tables.experiment_tables import (
     all_tables,
     behaviour_table,
@@ -63,7 +63,7 @@ def test_differences_are_paired_over_the_seeds_both_arms_finished(results):
     reference = stats.ttest_rel([a[0], a[1]], [b[0], b[1]])
     assert results.difference(last, base).p_value == pytest.approx(reference.pvalue)
     assert results.difference(last, third).seeds == 1
-    assert results.difference(last, third).word == "not resolved"
+    assert results.difference(last, third).verdict == "not resolved"
     assert results.population_difference(last, base).value == pytest.approx(
         results.difference(last, base).value
     )
@@ -78,13 +78,13 @@ def test_missing_runs_are_counted_and_named(results):
     assert table.rows[0]["arm"] == "before RL"
 
 
-def test_holm_is_applied_over_the_rungs(results):
+def test_the_family_of_a_column_is_its_comparisons_that_have_two_seeds(results):
     deltas = [row["delta"] for row in main_table(results).rows if isinstance(row.get("delta"), Estimate)]
-    tested = [d for d in deltas if not math.isnan(d.p_value)]
-    assert all(d.adjusted_p >= d.p_value for d in tested)
-    assert min(tested, key=lambda d: d.p_value).adjusted_p == pytest.approx(
-        min(1.0, min(d.p_value for d in tested) * len(deltas))
-    )
+    tested = [d for d in deltas if not math.isnan(d.low)]
+    assert (len(deltas), len(tested)) == (3, 2)  # the last rung shares one finished seed with the third
+    for delta in tested:
+        assert delta.level == pytest.approx(math.sqrt(0.95))
+        assert delta.adjusted_p == pytest.approx(1 - (1 - delta.p_value) ** 2)
 
 
 def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
@@ -317,7 +317,7 @@ def test_markdown_escapes_pipes():
 def test_csv_has_raw_numbers_and_the_word():
     frame = to_frame(NASTY)
     assert frame.loc[0, "e_low"] == -0.01
-    assert frame.loc[0, "e_word"] == "not resolved"
+    assert frame.loc[0, "e_verdict"] == "not resolved"
     assert to_csv(NASTY).startswith("a,e,e_low,e_high,e_seeds,e_p_value")
 
 
