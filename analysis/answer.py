@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from analysis.experiment.results import Results
 from analysis.experiment.stored_plan import Arm, Plan
-from analysis.statistics.estimate import Estimate
-from analysis.tables.experiment_tables import REFERENCE, differences_to_reference
+from analysis.statistics.estimate import Estimate, Verdict
+from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.numbers import bounds_text, number_text
 
 
@@ -28,26 +29,30 @@ def answer_sentences(results: Results) -> list[str]:
 
 
 def describe(delta: Estimate, plan: Plan) -> str:
-    """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher``."""
+    """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher``; *simultaneous* for one of several."""
     value = f"{number_text(plan.scale * delta.value, plan.digits, signed=True)} {plan.unit}"
     word = delta.words(plan.scale, plan.unit)
     if math.isnan(delta.low):
         return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {word}"
     interval = " to ".join(bounds_text(delta, plan.digits, scale=plan.scale))
-    return f"{value} (95 % interval {interval}, {delta.seeds} seeds), {word}"
+    return f"{value} ({interval_name([delta])} {interval}, {delta.seeds} seeds), {word}"
 
 
 def _headline(results: Results, known: dict[str, Estimate]) -> str:
     plan = results.experiment.plan
     if not known:
         return "No two arms have finished runs to compare yet."
-    resolved = sum(delta.resolved for delta in known.values())
-    text = f"{resolved} of {len(known)} differences to the {REFERENCE[plan.design]} are resolved"
+    ordered = sorted(known.values(), key=lambda delta: list(Verdict).index(delta.verdict))
+    counts = Counter(delta.words(plan.scale, plan.unit) for delta in ordered)
+    words = ", ".join(f"{count} {word}" for word, count in counts.items())
+    plural = "s" if len(known) > 1 else ""
+    text = f"{len(known)} difference{plural} to the {REFERENCE[plan.design]}: {words}"
     if plan.design == "cumulative" and len(plan.arms) > 1:
         last = plan.arms[-1]
         total = results.difference(last, plan.base)
         if not math.isnan(total.value):
-            return f"Up to {_name(last)}, over {_name(plan.base)}: {describe(total, plan)}; {text}."
+            alone = "declared as a single comparison, so not corrected"
+            return f"Up to {_name(last)}, over {_name(plan.base)} ({alone}): {describe(total, plan)}. {text}."
     return f"{text}."
 
 

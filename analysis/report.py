@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from analysis.answer import answer_sentences
 from analysis.experiment.load import load_experiment
 from analysis.experiment.results import Results, results_of
+from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import (
     accuracy_figure,
     entropy_accuracy_figure,
@@ -128,6 +129,7 @@ def _figures(
 ) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
     experiment = results.experiment
     yield "ladder", partial(waterfall_figure, results, style)
+    yield "differences", partial(differences_figure, results, style)
     yield "accuracy", partial(accuracy_figure, experiment, style)
     yield "accuracy-by-arm", partial(accuracy_multiples, experiment, style)
     yield "k-curves", partial(k_figure, results, style)

@@ -41,7 +41,7 @@ def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
 
 
 def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
-    """The arm with the highest score, and the arms whose difference to it is not resolved (a family of all of them).
+    """The arm with the highest score, and the arms whose difference to it is not resolved (all of them are one family).
 
     None without scores. With one seed nothing is resolved, so every arm is near the best.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,8 @@ class Results:
 
     def differences(self, pairs: Mapping[str, tuple[Arm, Arm]]) -> dict[str, Estimate]:
         """Arm minus reference for the comparisons of one column, with intervals that hold together."""
-        return judge({name: self.contrast(*pair) for name, pair in pairs.items()})
+        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items()}
+        return judge(contrasts, margin=self.experiment.plan.score_margin)
 
     def contrast(self, arm: Arm, reference: Arm) -> Difference:
         """The seeds behind arm minus reference in the primary metric: paired where the plan pairs and both arms have the seed."""
@@ -70,7 +71,8 @@ class Results:
             a, b = {s: a[s] for s in shared}, {s: b[s] for s in shared}
         if not a or not b:
             return mean_interval([])
-        return two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
+        found = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
+        return replace(found, margin=self.experiment.plan.score_margin)
 
     def problem_scores(self, arm: Arm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 DESIGNS = ("cumulative", "leave_one_out", "one_factor", "factorial", "shapley", "arms")
+SCORE_UNITS = ("fraction", "reward")
 
 
 class PlanError(ValueError):
@@ -49,7 +51,8 @@ class Plan:
     """What was to be run and how it is judged (see the store's ``plan.json``).
 
     ``metric`` is ``avg`` (over samples graded here) or, for foreign runs, the score as their trainer logged it.
-    ``score_unit`` is ``fraction`` (shown in %) or ``reward`` (shown as it is). An arm with seeds of its own has
+    ``score_unit`` is ``fraction`` (shown in %) or ``reward`` (shown as it is). ``margin`` is in the unit of a shown
+    difference; None where nothing is to be called equivalent. An arm with seeds of its own has
     just those, the others have ``seeds``.
     """
 
@@ -72,6 +75,12 @@ class Plan:
     metric: str = "avg"
     score_unit: str = "fraction"
     reference: str | None = None
+    margin: float | None = None
+
+    @property
+    def score_margin(self) -> float | None:
+        """The margin in the unit of stored scores."""
+        return None if self.margin is None else self.margin / self.scale
 
     @property
     def scale(self) -> float:
@@ -116,7 +125,7 @@ class Plan:
 
 
 def parse_plan(raw: Mapping[str, Any]) -> Plan:
-    """Read a plan. Raises PlanError naming the missing key, an unknown design, or a parent that is no arm."""
+    """Read a plan. Raises PlanError naming the missing key, an unknown design, a wrong margin, or a parent that is no arm."""
     try:
         arms = tuple(_parse_arm(arm) for arm in raw["arms"])
         plan = Plan(
@@ -139,6 +148,7 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
             metric=str(raw.get("metric") or "avg"),
             score_unit=str(raw.get("score_unit") or "fraction"),
             reference=raw.get("reference"),
+            margin=None if raw.get("margin") is None else float(raw["margin"]),
         )
     except KeyError as error:
         raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error
@@ -146,10 +156,23 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
         raise PlanError(f"plan {plan.name}: unknown design {plan.design!r}; known: {', '.join(DESIGNS)}")
     if not arms:
         raise PlanError(f"plan {plan.name} has no arms")
+    _check_margin(plan)
     for arm in arms:
         if arm.parent is not None:
             plan.arm(arm.parent)
     return plan
+
+
+def _check_margin(plan: Plan) -> None:
+    if plan.margin is None:
+        return
+    if not 0 < plan.margin < math.inf:
+        raise PlanError(f"plan {plan.name}: margin {plan.margin:g} must be above zero, in {plan.unit}")
+    if plan.score_unit not in SCORE_UNITS:
+        raise PlanError(
+            f"plan {plan.name}: margin {plan.margin:g} has no unit, since score_unit is {plan.score_unit!r}; "
+            f"known: {', '.join(SCORE_UNITS)}. Leave the margin out or name the unit"
+        )
 
 
 def _parse_arm(raw: Mapping[str, Any]) -> Arm:

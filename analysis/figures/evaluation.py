@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from analysis.experiment.stored_plan import Plan
 from analysis.figures.series import Series, combine, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
-from analysis.statistics.estimate import Estimate
+from analysis.statistics.estimate import Estimate, Verdict
 from analysis.statistics.intervals import mean_interval, performance_profile
+from analysis.tables.differences import differences_to_reference
 
 
 def accuracy_series(
@@ -168,9 +170,7 @@ def profile_figure(results: Results, style: str) -> Figure | None:
 
 
 def waterfall_figure(results: Results, style: str) -> Figure | None:
-    """Score of every arm with its interval; the step from its parent as a bar, filled where resolved."""
-    from analysis.tables.experiment_tables import differences_to_reference
-
+    """Score of every arm with its interval; the step from its parent as a bar that looks as its word says."""
     plan = results.experiment.plan
     estimates = {arm.name: results.mean(arm, "avg") for arm in plan.arms}
     if all(math.isnan(e.value) for e in estimates.values()):
@@ -191,6 +191,8 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
         if delta is not None and not math.isnan(delta.value):
             start = plan.scale * (estimate.value - delta.value)
             kind = {"color": looked[arm.name].colour, "alpha": 0.45} if delta.resolved else _HOLLOW
+            if delta.verdict is Verdict.EQUIVALENT:
+                kind = {**_HOLLOW, "linestyle": "-"}
             axes.barh(y, plan.scale * delta.value, left=start, height=0.56, zorder=2, **kind)
         _error_bar(axes, plan.scale, y, estimate, looked[arm.name].colour)
         numbers[y] = f"{plan.scale * estimate.value:.{plan.digits}f}"
@@ -203,8 +205,19 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
     axes.set_yticks(range(rows), labels)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(f"{_score_name(plan)} (bar: difference, filled where resolved)")
+    axes.set_xlabel(f"{_score_name(plan)}\n{textwrap.fill(_bar_legend(deltas.values()), 60)}")
     return figure
+
+
+def _bar_legend(deltas: Iterable[Estimate]) -> str:
+    """What the fillings of the bars mean, as far as they occur."""
+    words = {"filled": "higher or lower"}
+    found = {delta.verdict for delta in deltas}
+    if Verdict.EQUIVALENT in found:
+        words["framed"] = "equivalent"
+    if Verdict.NOT_RESOLVED in found:
+        words["dotted"] = "not resolved"
+    return ", ".join(["bar: difference", *(f"{look}: {word}" for look, word in words.items())])
 
 
 _HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
@@ -12,12 +13,14 @@ from typing import Any
 
 from analysis.answer import answer_sentences
 from analysis.experiment.results import Results
+from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import waterfall_figure
 from analysis.figures.style import styled, svg_bytes
 from analysis.html.charts import chart_data
 from analysis.html.samples import browser_data
+from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.experiment_tables import all_tables
-from analysis.tables.table import Table
+from analysis.tables.table import Cell, Column, Table, cell_text
 from harness.store import ResultStore, StoreError
 
 PAGE_LIMIT_BYTES = 10_000_000
@@ -122,26 +125,38 @@ def _answer(results: Results) -> str:
     items = "".join(f"<li>{escape(line.removeprefix('- '))}</li>" for line in rest)
     notes = "".join(f"<li>{escape(n)}</li>" for n in (*results.experiment.notes, *results.notes))
     missing = f'<p class="warning">Missing runs:</p><ul class="warning">{notes}</ul>' if notes else ""
-    return f'<p class="headline">{escape(headline)}</p><ul>{items}</ul>{missing}{_ladder_image(results)}'
+    return f'<p class="headline">{escape(headline)}</p><ul>{items}</ul>{missing}{_images(results)}'
 
 
-def _ladder_image(results: Results) -> str:
+_IMAGES = (
+    (waterfall_figure, "Scores of the arms with 95 % intervals; the numbers stand in the first table below."),
+    (
+        differences_figure,
+        "Differences with their intervals, the margin and their words; the numbers stand in the first table below.",
+    ),
+)
+
+
+def _images(results: Results) -> str:
+    images = []
     with styled("screen"):
-        figure = waterfall_figure(results, "screen")
-        if figure is None:
-            return ""
-        image = svg_bytes(figure)
-    data = base64.b64encode(image).decode()
-    description = "Scores of the arms with 95 % intervals; the numbers stand in the first table below."
-    return f'<img class="figure" alt="{description}" src="data:image/svg+xml;base64,{data}">'
+        for draw, description in _IMAGES:
+            figure = draw(results, "screen")
+            if figure is not None:
+                data = base64.b64encode(svg_bytes(figure)).decode()
+                images.append(
+                    f'<img class="figure" alt="{description}" src="data:image/svg+xml;base64,{data}">'
+                )
+    return "".join(images)
 
 
 def _table(table: Table) -> str:
     head = "".join(f'<th scope="col">{escape(column.header)}</th>' for column in table.columns)
     body = []
-    for row in table.text():
-        cells = "".join(f"<td{_long(cell)}>{_cell(cell)}</td>" for cell in row[1:])
-        body.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
+    for row in table.rows:
+        first, *rest = table.columns
+        cells = "".join(_cell(row.get(column.key), column) for column in rest)
+        body.append(f'<tr><th scope="row">{escape(cell_text(row.get(first.key), first))}</th>{cells}</tr>')
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>'
@@ -155,13 +170,16 @@ def _long(text: str) -> str:
     return ' class="long"' if len(text) > 45 else ""
 
 
-def _cell(text: str) -> str:
+def _cell(cell: Cell, column: Column) -> str:
+    """A table cell; a verdict is bold where the difference is resolved, faint where nothing is known."""
+    text = cell_text(cell, column)
     shown = escape(text)
-    if shown.endswith("not resolved"):
-        return shown.removesuffix("not resolved") + '<span class="unresolved">not resolved</span>'
-    if shown.endswith("resolved"):
-        return shown.removesuffix("resolved") + '<strong class="resolved">resolved</strong>'
-    return shown
+    if isinstance(cell, Estimate) and column.words and text.endswith(cell.words(column.scale)):
+        word = escape(cell.words(column.scale))
+        known = cell.verdict is not Verdict.NOT_RESOLVED
+        tag, kind = ("strong", re.split("[ ,]", cell.verdict)[0]) if known else ("span", "unresolved")
+        shown = f'{shown.removesuffix(word)}<{tag} class="{kind}">{word}</{tag}>'
+    return f"<td{_long(text)}>{shown}</td>"
 
 
 def _configuration(results: Results) -> str:

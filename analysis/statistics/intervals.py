@@ -140,13 +140,12 @@ def _t_estimate(
 def _tested(plain: Estimate, method: str) -> Estimate:
     """Add the two-sided p-value against zero.
 
-    Differences that are the same non-zero number in every seed carry no spread to test with (the seed
-    probably changes nothing): NaN bounds and p, so never resolved.
+    Differences that are the same number in every seed carry no spread to judge with (the seed changes nothing,
+    or coarse scores tie): NaN bounds, so neither resolved nor equivalent; p is 1 where they are zero, else NaN.
     """
     if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
-        if plain.value == 0.0:
-            return replace(plain, p_value=1.0, method=method)
-        return replace(plain, low=math.nan, high=math.nan, method="no spread over seeds")
+        p = 1.0 if plain.value == 0.0 else math.nan
+        return replace(plain, low=math.nan, high=math.nan, p_value=p, method="no spread over seeds")
     p = 2 * float(stats.t.sf(abs(plain.value) / plain.standard_error, plain.degrees))
     return replace(plain, p_value=p, method=method)
 

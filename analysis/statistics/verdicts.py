@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import paired_difference, welch_difference
+from harness.evaluation.power import comparison_alpha
 
 FAMILY_LEVEL = 0.95
 
@@ -38,14 +39,12 @@ Difference = Paired | Independent
 
 
 def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> float:
-    """Level of each of ``comparisons`` intervals so that all hold together at ``family_level`` (Šidák 1967, JASA 62, 626).
+    """Level of each of ``comparisons`` intervals so that all hold together at ``family_level``.
 
     Raises:
         ValueError: fewer than one comparison.
     """
-    if comparisons < 1:
-        raise ValueError(f"comparisons={comparisons}: a family has at least one")
-    return float(family_level ** (1 / comparisons))
+    return 1.0 - comparison_alpha(comparisons, 1.0 - family_level)
 
 
 def judge(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from analysis.experiment.cells import table_ks
 from analysis.experiment.logged import TRAINING
 from analysis.experiment.results import Results
@@ -19,20 +17,19 @@ from analysis.statistics.intervals import (
     performance_profile,
     probability_of_improvement,
 )
+from analysis.tables.differences import (
+    REFERENCE,
+    difference_column,
+    differences_to_base,
+    differences_to_reference,
+    power_notes,
+    reference_arm,
+    word_notes,
+)
 from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
 from analysis.tables.published import published_table
 from analysis.tables.table import Cell, Column, Table, cell_text
-from harness.evaluation.power import minimum_detectable_difference, seeds_needed
-
-REFERENCE = {
-    "cumulative": "rung below",
-    "leave_one_out": "full recipe",
-    "one_factor": "base",
-    "factorial": "base",
-    "shapley": "base",
-    "arms": "reference",
-}
 
 
 def all_tables(results: Results) -> list[Table]:
@@ -45,10 +42,11 @@ def all_tables(results: Results) -> list[Table]:
 
 
 def main_table(results: Results) -> Table:
-    """Score per arm with its interval, deltas with Holm-corrected words, published value and source."""
+    """Score per arm with its interval, differences with simultaneous intervals and words, published value and source."""
     plan = results.experiment.plan
     below = differences_to_reference(results)
-    to_base = _column_of(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
+    with_base = plan.design in ("cumulative", "leave_one_out") and len(plan.arms) > 2
+    to_base = differences_to_base(results) if with_base else {}
     shared = _shared_source(plan)
     rows: list[Mapping[str, Cell]] = []
     before = _before_row(results, {"score": "avg"})
@@ -59,7 +57,7 @@ def main_table(results: Results) -> Table:
         rows.append(
             {
                 "arm": marked(arm, odd),
-                "reference": arm_label(_reference(plan, arm)),
+                "reference": arm_label(reference_arm(plan, arm)),
                 "score": results.mean(arm, "avg"),
                 "delta": below.get(arm.name),
                 "delta_base": to_base.get(arm.name),
@@ -71,10 +69,10 @@ def main_table(results: Results) -> Table:
     columns = [
         Column("arm", "arm"),
         _score_column(plan, "score", f"{metric_name(results)}{plan.percent} (95 % interval)"),
-        _delta_column(plan, "delta", f"Δ to {reference} (95 % interval)"),
+        difference_column(plan, "delta", f"Δ to {reference}", below.values()),
     ]
-    if plan.design in ("cumulative", "leave_one_out") and len(plan.arms) > 2:
-        columns.append(_delta_column(plan, "delta_base", "Δ to base (95 % interval)"))
+    if with_base:
+        columns.append(difference_column(plan, "delta_base", "Δ to base", to_base.values()))
     if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
         columns.insert(2, Column("reference", "reference"))
     columns.append(Column("seeds", "seeds"))
@@ -82,13 +80,7 @@ def main_table(results: Results) -> Table:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
     elif any(arm.published for arm in plan.arms):
         columns += [Column("published", "published"), Column("source", "source")]
-    return Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below))
-
-
-def differences_to_reference(results: Results) -> dict[str, Estimate]:
-    """Arm to its difference to the parent (or the base), Holm-corrected over all of them."""
-    plan = results.experiment.plan
-    return _column_of(results, {arm.name: _reference(plan, arm) for arm in plan.arms})
+    return Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below, to_base))
 
 
 def answers_table(results: Results) -> Table:
@@ -200,7 +192,7 @@ def second_reading_table(results: Results) -> Table:
     rows: list[Mapping[str, Cell]] = []
     for arm in plan.arms:
         scores = list(results.scores(arm, "avg").values())
-        reference = _reference(plan, arm)
+        reference = reference_arm(plan, arm)
         other = [] if reference is None else list(results.scores(reference, "avg").values())
         solved = [performance_profile(values, [0.5])[0] for values in results.problem_scores(arm).values()]
         rows.append(
@@ -271,29 +263,31 @@ def _published(arm: Arm, shared: tuple[str, str] | None) -> dict[str, Cell]:
     return {"published": f"{value} {arm.published.unit}", "source": arm.published.source}
 
 
-def _main_notes(results: Results, below: Mapping[str, Estimate]) -> tuple[str, ...]:
+def _main_notes(
+    results: Results, below: Mapping[str, Estimate], to_base: Mapping[str, Estimate]
+) -> tuple[str, ...]:
     plan = results.experiment.plan
-    design = "paired by seed" if plan.paired else "independent seeds, Welch"
     notes = [
         f"{metric_name(results)} on {plan.benchmark}{plan.cap_text}, checkpoint rule "
-        f"{plan.checkpoint_rule}. Intervals: Student's t over training seeds ({design}), problems fixed.",
-        "The words resolved / not resolved are after Holm's correction over the differences of a column; the "
-        "intervals are not corrected.",
+        f"{plan.checkpoint_rule}. Intervals over training seeds, problems fixed; that of a score is the ordinary Student's t of its "
+        f"arm alone, differences are {'paired by seed' if plan.paired else 'of independent seeds'}.",
+        *word_notes(plan, (below.values(), to_base.values()), "paired t" if plan.paired else "Welch's t"),
     ]
     last = plan.arms[-1]
     if plan.design == "cumulative" and last.name != plan.base.name:
         wider = results.population_difference(last, plan.base)
         if not math.isnan(wider.low):
-            shown = cell_text(wider, _delta_column(plan, "", ""))
+            shown = cell_text(wider, difference_column(plan, "", "", [wider]))
             notes.append(
-                f"For new problems as well as new seeds (two-way t), {last.label} over base: {shown}."
+                f"For new problems as well as new seeds (two-way t, a single comparison and not corrected), {last.label} over base: "
+                f"{shown}."
             )
     single = [arm for arm in plan.arms if len(results.scores(arm, "avg")) == 1]
     if single:
         notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
     notes += maker_notes(results.experiment)
     notes += _foreign_notes(plan)
-    notes += _power_notes(below, plan)
+    notes += power_notes(below.values(), plan)
     notes += plan.notes
     notes += [f"Missing: {line}." for line in (*results.experiment.notes, *results.notes)]
     return tuple(notes)
@@ -313,42 +307,6 @@ def _foreign_notes(plan: Plan) -> list[str]:
         f"Foreign runs ({arms}): scores are {about}, graded by other code and without samples here, so no Pass@k, "
         "Maj@k or problem-level statistics of ours."
     ]
-
-
-def _power_notes(below: Mapping[str, Estimate], plan: Plan) -> list[str]:
-    paired = plan.paired
-    known = [e for e in below.values() if e.seeds > 1 and not math.isnan(e.standard_error)]
-    if not known:
-        return []
-    seeds = min(e.seeds for e in known)
-    per_seed = [e.standard_error * math.sqrt(e.seeds / (1 if paired else 2)) for e in known]
-    sd = float(np.sqrt(np.mean(np.square(per_seed))))
-    if sd == 0:
-        return ["The seeds do not differ at all here, so nothing can be said of power."]
-    found = minimum_detectable_difference(sd, seeds, paired=paired)
-    enough = seeds_needed(found / 2, sd, paired=paired) if found > 0 else None
-    size = f"{plan.scale * found:.{plan.digits}f}{' points' if plan.percent else ''}"
-    note = f"With {seeds} seeds a single difference of {size} is found with 80 % power"
-    return [f"{note}; half of it needs {enough} seeds." if enough else f"{note}."]
-
-
-def _column_of(results: Results, references: Mapping[str, Arm | None]) -> dict[str, Estimate]:
-    plan = results.experiment.plan
-    pairs = {name: (plan.arm(name), arm) for name, arm in references.items() if arm is not None}
-    return results.differences(pairs)
-
-
-def _reference(plan: Plan, arm: Arm) -> Arm | None:
-    """The arm a delta is taken to: the parent, or the base where no parent is declared.
-
-    In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken
-    to.
-    """
-    if arm.parent is not None:
-        return plan.arm(arm.parent)
-    if plan.design == "leave_one_out":
-        return None
-    return None if arm.name == plan.base.name else plan.base
 
 
 def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell] | None:
@@ -385,7 +343,3 @@ def metric_name(results: Results) -> str:
 
 def _score_column(plan: Plan, key: str, header: str) -> Column:
     return Column(key, header, digits=plan.digits, scale=plan.scale)
-
-
-def _delta_column(plan: Plan, key: str, header: str) -> Column:
-    return Column(key, header, digits=plan.digits, scale=plan.scale, signed=True, words=True)

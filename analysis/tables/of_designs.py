@@ -19,6 +19,7 @@ from analysis.statistics.attribution import (
 )
 from analysis.statistics.estimate import Verdict
 from analysis.statistics.intervals import welch_difference
+from analysis.tables.differences import difference_column, word_notes
 from analysis.tables.table import Cell, Column, Table
 
 
@@ -36,28 +37,19 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     for key, header in wanted:
         try:
             if key == "shapley":
-                found = shapley(patches, scores, plan.orders or None)
+                found = shapley(patches, scores, plan.orders or None, margin=plan.score_margin)
             else:
-                found = (main_effects if key == "main-effects" else interactions)(patches, scores)
+                effects = main_effects if key == "main-effects" else interactions
+                found = effects(patches, scores, margin=plan.score_margin)
         except IncompleteDesign as error:
             found = Attribution((), ())
             notes = [f"Not computed: {error}."]
         else:
-            notes = [
-                "Per seed first, then Student's t. The words are after Holm's correction over the rows; the "
-                "intervals are not corrected."
-            ]
+            notes = ["Per seed first, then over seeds.", *word_notes(plan, [found.effects], "Student's t")]
             notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
         columns = (
             Column("patch", "patch"),
-            Column(
-                "effect",
-                f"{header} on {metric}, {plan.unit} (95 % interval)",
-                digits=plan.digits,
-                scale=plan.scale,
-                signed=True,
-                words=True,
-            ),
+            difference_column(plan, "effect", f"{header} on {metric}, {plan.unit}", found.effects),
         )
         rows: list[Mapping[str, Cell]] = [
             {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
@@ -95,7 +87,7 @@ def grid_table(results: Results, metric: str) -> Table | None:
         labels = [arm.label for arm in plan.arms if arm.name in near]
         rest = "; ".join(labels) if labels else "none"
         notes.append(
-            f"Best: {plan.arm(best).label}. Not distinguishable from it (Holm over all cells): {rest}."
+            f"Best: {plan.arm(best).label}. Not distinguishable from it (simultaneous intervals of all cells): {rest}."
         )
     return Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), tuple(notes))
 

@@ -185,9 +185,12 @@ def power_lines(plan: Plan, store: ResultStore) -> list[str]:
     if power.seeds < 2:
         lines.append(f"power: {spread}; one seed resolves nothing")
     else:
+        family = (
+            f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
+        )
         lines.append(
             f"power: {spread}; {power.seeds} seeds resolve a difference of {100 * power.resolvable:.1f} points or more "
-            "(80 % power, 5 % level)"
+            f"(80 % power, 5 % level, {family})"
         )
     needs = ", ".join(
         f"{100 * size:g} points: {'over 1000' if seeds is None else seeds}"

@@ -8,6 +8,17 @@ import numpy as np
 from scipy import optimize, stats
 
 
+def comparison_alpha(comparisons: int, alpha: float = 0.05) -> float:
+    """Level of each of ``comparisons`` tests so that they err together at ``alpha`` (Šidák 1967, JASA 62, 626).
+
+    Raises:
+        ValueError: fewer than one comparison.
+    """
+    if comparisons < 1:
+        raise ValueError(f"comparisons={comparisons}: a family has at least one")
+    return -math.expm1(math.log1p(-alpha) / comparisons)
+
+
 def power(difference: float, sd: float, seeds: int, *, paired: bool, alpha: float = 0.05) -> float:
     """P[|t| exceeds its critical value] at a true ``difference``.
 

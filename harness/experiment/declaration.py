@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ class Experiment:
         metric: the primary metric: avg (avg@n; the others stand in tables of their own).
         checkpoint_rule: last, mean_last_<k> (the letter stands for 3) or best_on_dev.
         dev_benchmark: the benchmark that best_on_dev chooses by; evaluated like the other.
+        margin: points of the metric (a difference of avg@n in per cent) below which a difference does not matter: one whose interval lies
+            within it is called equivalent. null: nothing is called equivalent.
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
         reference: file of published numbers, relative to the repository.
         notes: shown under the table.
@@ -69,6 +72,7 @@ class Experiment:
     metric: str = "avg"
     checkpoint_rule: str = "last"
     dev_benchmark: str | None = None
+    margin: float | None = None
     paired: bool = True
     reference: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -83,6 +87,11 @@ class Experiment:
         if (self.checkpoint_rule == "best_on_dev") != (self.dev_benchmark is not None):
             raise ConfigError(
                 "experiment.checkpoint_rule=best_on_dev and experiment.dev_benchmark go together"
+            )
+        if self.margin is not None and not 0 < self.margin < math.inf:
+            raise ConfigError(
+                f"experiment.margin={self.margin:g} must be above zero: the points of {self.metric} that do not matter; leave it out to "
+                "call nothing equivalent"
             )
         require("experiment.match", self.match, MATCHES)
         try:

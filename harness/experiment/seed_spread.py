@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.evaluation.power import minimum_detectable_difference, seeds_needed
+from harness.evaluation.power import comparison_alpha, minimum_detectable_difference, seeds_needed
 from harness.experiment.planning import Plan, PlannedArm
 from harness.store import ResultStore
 
@@ -30,10 +30,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Power:
-    """What a design resolves with 80 % power at the 5 % level; `seeds_for` maps a difference to the seeds it needs."""
+    """What each of the planned `comparisons` resolves with 80 % power where all of them together err at the 5 % level.
+
+    `seeds_for` maps a difference to the seeds it needs.
+    """
 
     spread: Spread
     seeds: int
+    comparisons: int
     resolvable: float
     seeds_for: Mapping[float, int | None]
 
@@ -44,12 +48,25 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
     if spread is None:
         return None
     seeds, paired = len(plan.experiment.seeds), plan.experiment.paired
+    comparisons = planned_comparisons(plan)
+    alpha = comparison_alpha(comparisons)
     return Power(
         spread,
         seeds,
-        minimum_detectable_difference(spread.sd, seeds, paired=paired),
-        {size: seeds_needed(size, spread.sd, paired=paired) for size in DIFFERENCES},
+        comparisons,
+        minimum_detectable_difference(spread.sd, seeds, paired=paired, alpha=alpha),
+        {size: seeds_needed(size, spread.sd, paired=paired, alpha=alpha) for size in DIFFERENCES},
     )
+
+
+def planned_comparisons(plan: Plan) -> int:
+    """The comparisons of the answer's table, at least one: arms with a parent, and the others against the base.
+
+    In a leave-one-out arms without a parent are compared with nothing.
+    """
+    parents = [planned.arm.parent for planned in plan.arms]
+    orphans = 0 if plan.experiment.design == "leave_one_out" else parents.count(None) - 1
+    return max(1, len(parents) - parents.count(None) + max(0, orphans))
 
 
 def evaluation_noise(plan: Plan) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import stats
 
 from analysis.experiment.load import load_experiment
 from analysis.experiment.results import results_of
+from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
 from analysis.figures.paper import FIGURES as PAPER
 from analysis.figures.paper import paper_figure, write_paper_figures
@@ -19,6 +21,7 @@ from analysis.figures.series import centred_mean, combine, mean_band
 from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
 from analysis.report import write_answer
+from analysis.tables.differences import differences_to_reference
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,7 @@ def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
     with styled("paper"):
         figure = waterfall_figure(shown, "paper")
     axes = figure.axes[0]
-    assert axes.get_xlabel().startswith("reward_mean (")
+    assert axes.get_xlabel().startswith("reward_mean\nbar: difference")
     assert all(abs(patch.get_width()) < 1 and abs(patch.get_x()) < 2 for patch in axes.patches)
     assert all(abs(line.get_xdata()).max() < 2 for line in axes.lines)
 
@@ -202,3 +205,20 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, tmp_p
         assert path.read_bytes() == (tmp_path / "a" / path.relative_to(tmp_path / "b")).read_bytes(), (
             path.name
         )
+
+
+def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
+    plan = dataclasses.replace(results.experiment.plan, margin=3.0)
+    shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
+    with styled("paper"):
+        axes = differences_figure(shown, "paper").figure.axes[0]
+        plain = differences_figure(results, "paper").figure.axes[0]
+    deltas = [delta for delta in differences_to_reference(shown).values() if not math.isnan(delta.value)]
+    assert len(axes.containers) == len(deltas)
+    for container, delta in zip(axes.containers, deltas, strict=True):
+        assert container.lines[0].get_xdata()[0] == pytest.approx(100 * delta.value)
+        if not math.isnan(delta.low):
+            ends = container.lines[2][0].get_segments()[0][:, 0]
+            assert ends == pytest.approx([100 * delta.low, 100 * delta.high])
+    assert [patch.get_x() for patch in axes.patches] == [-3.0]
+    assert not plain.patches

@@ -12,12 +12,17 @@ from pathlib import Path
 import pytest
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
+from analysis.experiment.stored_plan import parse_plan
+from analysis.tables.differences import reference_arm
 from harness.cli import main
 from harness.commands.plan import power_lines
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
+from harness.evaluation.power import minimum_detectable_difference
 from harness.experiment.cost import History
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
+from harness.experiment.planning import plan_experiment
+from harness.experiment.seed_spread import planned_comparisons
 
 # ---- plan --------------------------------------------------------------------------------------------------------------
 
@@ -71,8 +76,22 @@ def test_power_prefers_paired_differences_and_says_so(store):
         finish(store, other.runs[seed], b)
     text = "\n".join(power_lines(plan(store), store))
     assert "seeds differ by 1.0 points (standard deviation, paired differences of 1 comparison" in text
-    assert "3 seeds resolve a difference of 3.3 points or more" in text  # t with 2 degrees of freedom, sd 1.0
-    assert "5 points: 3" in text
+    alpha = 1 - 0.95 ** (1 / (GRID - 1))
+    needed = minimum_detectable_difference(0.01, 3, paired=True, alpha=alpha)
+    assert f"3 seeds resolve a difference of {100 * needed:.1f} points or more" in text
+    assert f"5 % level, together over {GRID - 1} comparisons" in text
+    assert "5 points: 4" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "comparisons"),
+    [("dapo_ladder", 5), ("dapo_leave_one_out", 4), ("dapo_one_factor", 4), ("aa", 1)],
+)
+def test_power_counts_the_comparisons_of_the_answers_table(name, comparisons, store):
+    planned = plan_experiment([f"experiment={name}", f"runtime.results={store.root}"])
+    assert planned_comparisons(planned) == comparisons
+    stored = parse_plan(planned.record())
+    assert sum(reference_arm(stored, arm) is not None for arm in stored.arms) == comparisons
 
 
 # ---- match -------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from commands_support import EXPERIMENT, finish, overrides, plan
 from harness.cli import main
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
-from harness.evaluation.power import minimum_detectable_difference
+from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
 from harness.execution.answer import answer_stands
 from harness.experiment.planning import plan_multirun
 from harness.experiment.seed_spread import plan_power
@@ -27,6 +27,8 @@ from harness.experiment.seed_spread import plan_power
         (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
         (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
         (["plan", "model=qwen25_7b", "model.warmup.steps=3"], "belongs to another choice of model="),
+        (["plan", EXPERIMENT, "experiment.margin=0"], "experiment.margin=0 must be above zero"),
+        (["plan", EXPERIMENT, "experiment.margin=-2"], "the points of avg that do not matter"),
         (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
         (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
         (["plan", EXPERIMENT, "experiment.metric=pass@4"], "experiment.metric"),
@@ -64,7 +66,8 @@ def test_power_of_independent_seeds_is_welchs(store):
     assert found is not None
     sd = math.sqrt((2 * 0.01**2 + 2 * 0.02**2) / 2)
     assert found.spread.sd == pytest.approx(sd)
-    assert found.resolvable == pytest.approx(minimum_detectable_difference(sd, 2, paired=False))
+    alpha = comparison_alpha(found.comparisons)
+    assert found.resolvable == pytest.approx(minimum_detectable_difference(sd, 2, paired=False, alpha=alpha))
 
 
 def test_mean_of_the_last_five_and_a_development_benchmark_can_be_declared(store):

@@ -1,0 +1,82 @@
+"""Forest figure: every difference of the answer with its printed interval, the margin, and its word."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm, Plan
+from analysis.figures.style import new_figure
+from analysis.statistics.estimate import Estimate, Verdict
+from analysis.tables.differences import (
+    REFERENCE,
+    difference_column,
+    differences_to_reference,
+    interval_name,
+    reference_arm,
+)
+from analysis.tables.table import cell_text
+
+# Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
+MARKS: dict[Verdict, dict[str, Any]] = {
+    Verdict.HIGHER: {"color": "#0072B2", "marker": ">"},
+    Verdict.HIGHER_INSIDE: {"color": "#0072B2", "marker": ">", "markerfacecolor": "white"},
+    Verdict.LOWER: {"color": "#D55E00", "marker": "<"},
+    Verdict.LOWER_INSIDE: {"color": "#D55E00", "marker": "<", "markerfacecolor": "white"},
+    Verdict.EQUIVALENT: {"color": "#009E73", "marker": "s"},
+    Verdict.NOT_RESOLVED: {"color": "#777777", "marker": "o", "markerfacecolor": "white"},
+}
+
+
+def differences_figure(results: Results, style: str) -> Figure | None:
+    """One row a comparison; None where no two arms can be compared."""
+    plan = results.experiment.plan
+    deltas = {
+        name: delta
+        for name, delta in differences_to_reference(results).items()
+        if not math.isnan(delta.value)
+    }
+    if not deltas:
+        return None
+    labels = [textwrap.fill(_row_label(plan, plan.arm(name)), 34) for name in deltas]
+    rows = sum(1 + 0.6 * label.count("\n") for label in labels)
+    figure, axes = new_figure(style, width=1.6, height=(0.5 + 0.2 * rows) / 1.5)
+    if plan.margin is not None:
+        axes.axvspan(-plan.margin, plan.margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
+    axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
+    for y, delta in enumerate(deltas.values()):
+        _draw_row(axes, plan.scale, y, delta)
+    column = difference_column(plan, "", "", deltas.values())
+    right = axes.secondary_yaxis("right")
+    right.set_yticks(range(len(deltas)), [cell_text(delta, column) for delta in deltas.values()])
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    axes.set_yticks(range(len(deltas)), labels)
+    axes.set_ylim(len(deltas) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    band = f"; band: within {plan.margin:g}" if plan.margin is not None else ""
+    axes.set_xlabel(
+        f"difference to the {REFERENCE[plan.design]}, {plan.unit} ({interval_name(deltas.values())}{band})"
+    )
+    return figure
+
+
+def _row_label(plan: Plan, arm: Arm) -> str:
+    """The arm, and its reference where the arms do not share one."""
+    reference = reference_arm(plan, arm)
+    references = {arm.parent for arm in plan.arms if arm.parent}
+    if plan.design == "arms" and len(references) > 1 and reference is not None:
+        return f"{arm.label} against {reference.label}"
+    return arm.label
+
+
+def _draw_row(axes: Any, scale: float, y: float, delta: Estimate) -> None:
+    mark = MARKS[delta.verdict]
+    spread = None
+    if not math.isnan(delta.low):
+        spread = [[scale * (delta.value - delta.low)], [scale * (delta.high - delta.value)]]
+    axes.errorbar([scale * delta.value], [y], xerr=spread, capsize=2, linewidth=1, zorder=3, **mark)

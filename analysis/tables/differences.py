@@ -1,0 +1,113 @@
+"""Columns of differences: which arms are compared, at which level, and what the words below the table say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from analysis.experiment.results import Results
+from analysis.experiment.stored_plan import Arm, Plan
+from analysis.statistics.estimate import Estimate
+from analysis.tables.table import Column
+from harness.evaluation.power import minimum_detectable_difference, seeds_needed
+
+REFERENCE = {
+    "cumulative": "rung below",
+    "leave_one_out": "full recipe",
+    "one_factor": "base",
+    "factorial": "base",
+    "shapley": "base",
+    "arms": "reference",
+}
+
+
+def differences_to_reference(results: Results) -> dict[str, Estimate]:
+    """Arm to its difference to the parent (or the base); the intervals of all of them hold together."""
+    plan = results.experiment.plan
+    return _column(results, {arm.name: reference_arm(plan, arm) for arm in plan.arms})
+
+
+def differences_to_base(results: Results) -> dict[str, Estimate]:
+    """Arm to its difference to the base, a family of its own."""
+    plan = results.experiment.plan
+    return _column(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
+
+
+def _column(results: Results, references: Mapping[str, Arm | None]) -> dict[str, Estimate]:
+    plan = results.experiment.plan
+    return results.differences(
+        {name: (plan.arm(name), arm) for name, arm in references.items() if arm is not None}
+    )
+
+
+def reference_arm(plan: Plan, arm: Arm) -> Arm | None:
+    """The arm a delta is taken to: the parent, or the base where no parent is declared.
+
+    In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken
+    to.
+    """
+    if arm.parent is not None:
+        return plan.arm(arm.parent)
+    if plan.design == "leave_one_out":
+        return None
+    return None if arm.name == plan.base.name else plan.base
+
+
+def difference_column(plan: Plan, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
+    """A column of differences with its verdicts; the header says whether its intervals are simultaneous."""
+    header = f"{name} ({interval_name(estimates)})"
+    return Column(key, header, digits=plan.digits, scale=plan.scale, signed=True, words=True)
+
+
+def interval_name(estimates: Iterable[Estimate]) -> str:
+    """``95 % simultaneous`` for intervals that hold together, ``95 % interval`` for one that stands alone."""
+    return "95 % simultaneous" if family_size(estimates) > 1 else "95 % interval"
+
+
+def family_size(estimates: Iterable[Estimate]) -> int:
+    """Comparisons of a column that were tested."""
+    return max((estimate.family for estimate in estimates), default=1)
+
+
+def word_notes(plan: Plan, columns: Iterable[Iterable[Estimate]], test: str) -> list[str]:
+    """Which method made the intervals of these columns of differences, and what each word means.
+
+    ``test`` names the interval of one comparison: ``paired t``.
+    """
+    sizes = sorted({size for size in map(family_size, columns) if size > 1})
+    levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
+    notes = [
+        f"Simultaneous intervals: all of a column hold together at 95 % (Šidák: {levels}; {test})."
+    ] * bool(sizes)
+    higher = "Higher, lower: the printed interval lies above or below zero"
+    if plan.margin is None:
+        return [*notes, f"{higher}. Not resolved: it contains zero, which is no sign that nothing is there."]
+    size = f"{plan.margin:g}"
+    return [
+        *notes,
+        f"{higher} (by less than {size}: and all of it within ±{size} {plan.unit}, the declared margin). Equivalent within {size}: it "
+        f"contains zero and all of it is within ±{size} {plan.unit}. Not resolved: it contains zero and reaches beyond the margin, "
+        "which is no sign that nothing is there.",
+    ]
+
+
+def power_notes(differences: Iterable[Estimate], plan: Plan) -> list[str]:
+    """The difference that the seeds of this column find at its level, and the seeds that half of it needs."""
+    paired = plan.paired
+    known = [e for e in differences if e.seeds > 1 and not math.isnan(e.standard_error)]
+    if not known:
+        return []
+    seeds, alpha = min(e.seeds for e in known), 1 - known[0].level
+    per_seed = [e.standard_error * math.sqrt(e.seeds / (1 if paired else 2)) for e in known]
+    sd = float(np.sqrt(np.mean(np.square(per_seed))))
+    if sd == 0:
+        return ["The seeds do not differ at all here, so nothing can be said of power."]
+    found = minimum_detectable_difference(sd, seeds, paired=paired, alpha=alpha)
+    enough = seeds_needed(found / 2, sd, paired=paired, alpha=alpha) if found > 0 else None
+    size = f"{plan.scale * found:.{plan.digits}f}{' points' if plan.percent else ''}"
+    family = family_size(known)
+    among = f", one among {family}," if family > 1 else ""
+    note = f"With {seeds} seeds a difference of {size}{among} is found with 80 % power"
+    return [f"{note}; half of it needs {enough} seeds." if enough else f"{note}."]

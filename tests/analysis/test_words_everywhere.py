@@ -1,0 +1,126 @@
+"""One experiment with every verdict: table, CSV, LaTeX, page, answer and figures say the same of each difference."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from synthetic_store import build_store
+
+from analysis.answer import answer_sentences
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import Results, results_of
+from analysis.experiment.stored_plan import PlanError, parse_plan
+from analysis.figures.differences import MARKS, differences_figure
+from analysis.figures.style import styled
+from analysis.html.page import render_page
+from analysis.statistics.estimate import Verdict
+from analysis.tables.differences import differences_to_reference
+from analysis.tables.experiment_tables import all_tables, main_table
+from analysis.tables.table import to_frame, to_latex, to_markdown, to_terminal
+
+RUNGS = [
+    ("w_0_base", "base", 0.50, 1.0),
+    ("w_1_up", "up", 0.70, 1.0),
+    ("w_2_same", "same", 0.701, 1.0),
+    ("w_3_down", "down", 0.60, 1.0),
+    ("w_4_little", "little", 0.62, 1.0),
+]
+CELL = re.compile(r"[+−]\d+\.\d+ \[([+−]\d+\.\d+), ([+−]\d+\.\d+)\] ([a-z][a-z0-9 ,.]*)")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    path = tmp_path_factory.mktemp("words")
+    store = build_store(
+        path, rungs=RUNGS, seeds=range(6), problems=60, n=16, steps=2, evaluate=(0, 2), caps=(32,)
+    )
+    store.write_plan("ladder", store.plan("ladder") | {"margin": 4.0})
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(root) -> Results:
+    return results_of(load_experiment(root, "ladder"))
+
+
+def _number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def test_all_words_occur(results):
+    found = {name: delta.verdict for name, delta in differences_to_reference(results).items()}
+    assert found["w_1_up"] is Verdict.HIGHER
+    assert found["w_2_same"] is Verdict.NOT_RESOLVED
+    assert found["w_3_down"] is Verdict.LOWER
+    assert found["w_4_little"] is Verdict.EQUIVALENT
+
+
+def test_no_printed_interval_stands_beside_a_word_that_it_contradicts(results, root):
+    page = re.sub("<[^>]*>", "", render_page(results, root))
+    texts = [page, *(render(table) for table in all_tables(results) for render in (to_markdown, to_terminal))]
+    seen = 0
+    for low, high, word in (
+        match.groups() for text in texts for match in CELL.finditer(" ".join(text.split()))
+    ):
+        seen += 1
+        excludes_zero = _number(low) > 0 or _number(high) < 0
+        assert excludes_zero is word.startswith(("higher", "lower")), (low, high, word)
+        within = _number(low) > -4 and _number(high) < 4
+        assert within is ("within 4" in word or "less than 4" in word), (low, high, word)
+    assert seen > 20
+
+
+def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, root):
+    table, deltas = main_table(results), differences_to_reference(results)
+    frame, latex, page = to_frame(table), to_latex(table), render_page(results, root)
+    sentences = answer_sentences(results)[1:]
+    for (name, delta), sentence in zip(deltas.items(), sentences, strict=True):
+        word = delta.words(100)
+        assert sentence.endswith(f"seeds), {delta.words(100, 'points')}.")
+        assert (frame["delta_verdict"] == delta.verdict.value).any()
+        assert word in latex
+        assert f">{word}</" in page, name
+    with styled("screen"):
+        figure = differences_figure(results, "screen")
+    assert figure is not None
+    drawn = [
+        label.get_text()
+        for axes in figure.axes
+        for child in axes.child_axes
+        for label in child.get_yticklabels()
+    ]
+    assert [CELL.match(text)[3] for text in drawn] == [delta.words(100) for delta in deltas.values()]
+    colours = [container.lines[0].get_color() for container in figure.axes[0].containers]
+    assert colours == [MARKS[delta.verdict]["color"] for delta in deltas.values()]
+
+
+def test_a_column_says_that_its_intervals_are_simultaneous_and_a_single_comparison_that_it_is_not(results):
+    table = main_table(results)
+    headers = [column.header for column in table.columns]
+    assert "Δ to rung below (95 % simultaneous)" in headers
+    assert "avg@16 % (95 % interval)" in headers
+    notes = " ".join(table.notes)
+    assert "98.73 % for each of 4; paired t" in notes  # 0.95^(1/4)
+    assert "±4 points, the declared margin" in notes
+    headline, second, *_ = answer_sentences(results)
+    assert "declared as a single comparison, so not corrected" in headline
+    assert "95 % interval" in headline
+    assert "95 % simultaneous" in second
+    assert results.difference(
+        results.experiment.plan.arms[-1], results.experiment.plan.base
+    ).level == pytest.approx(0.95)
+
+
+def test_a_margin_without_unit_or_size_is_refused_and_old_plans_have_none(results, root):
+    raw = {
+        "name": "x", "design": "arms", "benchmark": "b", "primary_cap": 8, "seeds": [0],
+        "arms": [{"name": "a", "runs": {}}],
+    }  # fmt: skip
+    assert parse_plan(raw).score_margin is None
+    assert parse_plan(raw | {"margin": 3}).score_margin == pytest.approx(0.03)
+    assert parse_plan(raw | {"margin": 0.2, "score_unit": "reward"}).score_margin == 0.2
+    with pytest.raises(PlanError, match="margin 0 must be above zero"):
+        parse_plan(raw | {"margin": 0})
+    with pytest.raises(PlanError, match="score_unit is 'steps'"):
+        parse_plan(raw | {"margin": 3, "score_unit": "steps"})
