@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import paired_difference, welch_difference
-from harness.evaluation.power import comparison_alpha
 
 FAMILY_LEVEL = 0.95
 
@@ -39,12 +38,14 @@ Difference = Paired | Independent
 
 
 def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> float:
-    """Level of each of ``comparisons`` intervals so that all hold together at ``family_level``.
+    """Level of each of ``comparisons`` intervals so that all hold together at ``family_level`` (Šidák 1967, JASA 62, 626).
 
     Raises:
         ValueError: fewer than one comparison.
     """
-    return 1.0 - comparison_alpha(comparisons, 1.0 - family_level)
+    if comparisons < 1:
+        raise ValueError(f"comparisons={comparisons}: a family has at least one")
+    return float(family_level ** (1 / comparisons))
 
 
 def judge(
