@@ -24,7 +24,9 @@ COLUMN = Column("d", "difference", scale=100, signed=True, words=True)
 def test_five_levels_multiply_to_the_level_of_the_family():
     assert comparison_level(5) ** 5 == pytest.approx(0.95)
     assert comparison_level(1) == 0.95
-    assert 1 - comparison_alpha(7) == pytest.approx(comparison_level(7))  # what `harness plan` computes power at
+    assert 1 - comparison_alpha(7) == pytest.approx(
+        comparison_level(7)
+    )  # what `harness plan` computes power at
     with pytest.raises(ValueError, match="at least one"):
         comparison_level(0)
 
