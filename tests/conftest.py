@@ -20,6 +20,7 @@ torch.set_num_threads(1)
 def small_config(**changes: object) -> RunConfig:
     """A run of a few seconds: a barely warmed-up policy, small groups, few problems."""
     config = RunConfig()
+    config.model.bases = testbed.Bases(set=None)
     config.model.warmup.steps = 60
     config.task.problems = 64
     config.evaluation.benchmarks = {"arithmetic_heldout": arithmetic.Config(split="heldout", problems=6)}

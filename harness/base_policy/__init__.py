@@ -1,7 +1,8 @@
 """Where the initial policy comes from. A member defines `Config` and
 
-`prepare(config, task, cache: Path, linear_kernel: str) -> Path`: an ordinary `transformers` checkpoint folder (config, safetensors,
-tokenizer) of the policy before RL, made once and cached by the hash of everything that went into it.
+`prepare(config, task, seed: int, cache: Path, linear_kernel: str) -> Path`: an ordinary `transformers` checkpoint folder (config,
+safetensors, tokenizer) of the policy before RL of a training seed, made once and cached by the hash of everything that went into it.
+It may define `check(config, task)`, which raises `ConfigError` for what `prepare` would refuse, and reads no weights.
 
 May import: configuration, model, store, testbed.
 """

@@ -49,7 +49,7 @@ class Config:
         require("model.precision", self.precision, ("bfloat16", "float32"))
 
 
-def prepare(config: Config, task: Any, cache: Path, linear_kernel: str) -> Path:
+def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:
     """The checkpoint's folder, fetched from the Hub if it is not there; see the family's contract.
 
     Raises:

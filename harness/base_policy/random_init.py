@@ -39,7 +39,7 @@ class Config:
             )
 
 
-def prepare(config: Config, task: Any, cache: Path, linear_kernel: str) -> Path:
+def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:
     """Write the checkpoint once; see the family's contract."""
     from harness.base_policy._random_checkpoint import random_checkpoint
 

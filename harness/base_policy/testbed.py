@@ -1,22 +1,40 @@
-"""The testbed's tiny policy: randomly initialised and warmed up by supervised fine-tuning on the demonstrator."""
+"""The testbed's tiny policy: one that ships, or randomly initialised and warmed up on the demonstrator."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.testbed.recipe import Config as Config
+from harness.testbed.shipped import base_set, check_recipe
 
 
-def prepare(config: Config, task: Any, cache: Path, linear_kernel: str) -> Path:
-    """Warm up, or reuse the cached checkpoint of exactly this recipe; see the family's contract.
+def check(config: Config, task: Any) -> None:
+    """That the base policy can be had as configured.
 
     Raises:
-        ConfigError: the task is not the arithmetic one that the demonstrator knows.
+        ConfigError: the task is not the arithmetic one that the demonstrator knows, or a shipped policy was made otherwise.
     """
+    if task.kind != "arithmetic":
+        raise ConfigError(f"model=testbed is warmed up on task=arithmetic only, not on task={task.kind}")
+    if config.bases.set is not None:
+        sections = ("architecture", "demonstrator", "warmup")
+        wanted = {name: dataclasses.asdict(getattr(config, name)) for name in sections}
+        check_recipe(config.bases.set, wanted, task.max_operations)
+
+
+def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:
+    """The shipped policy of this training seed, or the warm-up of this recipe, made once; see the family's contract.
+
+    Raises:
+        ConfigError: as `check`.
+    """
+    check(config, task)
+    bases = config.bases
+    if bases.set is not None:
+        return base_set(bases.set).checkpoint(bases.index(seed), cache)
     from harness.testbed.warm_up import prepare_testbed
 
-    if task.kind != "arithmetic":
-        raise ConfigError(f"model=testbed knows only task=arithmetic, not {task.kind!r}")
     return prepare_testbed(config, task, cache, linear_kernel)

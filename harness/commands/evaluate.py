@@ -132,7 +132,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     runtime, weights = composed.runtime, reads_weights(composed.engine)
     torch.set_num_threads(runtime.threads)
     store = ResultStore(runtime.results)
-    kernel = resolve_kernel(runtime.linear_kernel, store.root / "cache")
+    kernel = resolve_kernel(runtime.linear_kernel)
     models = [resolve(name, store, kernel, weights) for name in _names(own["model"])]
     config = protocol_config(request, [model.run for model in models if model.run is not None])
     result = compare.evaluate_models(models, config, store, kernel, _ks(own.get("ks")), Counter)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
+from harness.configuration.registry import implementation
 from harness.configuration.sections import EvaluationConfig, SamplingConfig
 
 
@@ -86,10 +87,12 @@ def _task(config: Sections) -> None:
             f"task.problems={problems} is less than algorithm.prompts_per_step={wanted}: a step draws distinct problems; raise the "
             "one or lower the other"
         )
-    if config.model.kind == "testbed" and config.task.kind != "arithmetic":
-        raise ConfigError(
-            f"model=testbed is warmed up on task=arithmetic only, not on task={config.task.kind}"
-        )
+
+
+def _base_policy(config: Sections) -> None:
+    check = getattr(implementation("harness.base_policy", config.model), "check", None)
+    if check is not None:
+        check(config.model, config.task)
 
 
 def _old_log_probs(config: Sections) -> None:
@@ -122,6 +125,7 @@ _CHECKS: tuple[Callable[[Sections], None], ...] = (
     _overlong_shape,
     _pairs,
     _task,
+    _base_policy,
     _old_log_probs,
     _caps,
 )

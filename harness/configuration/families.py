@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
@@ -24,3 +25,12 @@ def family(package: str, default: str, neutral: bool = False) -> Any:
 def neutral(default: Any) -> Any:
     """A field added after runs were stored: at its default it means what its absence meant, and is no part of the identity."""
     return field(default=default, metadata={"neutral": True})
+
+
+def neutral_when(absent: Callable[[], Any], default: Callable[[], Any]) -> Any:
+    """A field added after runs were stored whose default is a new meaning.
+
+    A stored configuration that lacks the field means `absent()`, and at that value the field is no part of the identity. A section that
+    stands for content outside the configuration (a file) defines `identity()`: what a run's id then holds instead of its fields.
+    """
+    return field(default_factory=default, metadata={"neutral": True, "absent": absent})

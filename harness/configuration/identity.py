@@ -46,25 +46,29 @@ def identity(config: RunConfig) -> dict[str, Any]:
 
 
 def _without_neutral(config: Any) -> dict[str, Any]:
-    """`dump(config)` less the fields marked neutral that hold their default (see `harness.configuration.families.neutral`)."""
+    """`dump(config)` less the neutral fields that mean what their absence means (see `harness.configuration.families`)."""
     values = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
-        if item.metadata.get("neutral") and value == _default(item):
+        if item.metadata.get("neutral") and value == _absent(item):
             continue
-        if dataclasses.is_dataclass(value):
-            values[item.name] = _without_neutral(value)
-        elif isinstance(value, dict):
-            values[item.name] = {
-                key: _without_neutral(part) if dataclasses.is_dataclass(part) else part
-                for key, part in value.items()
-            }
+        if isinstance(value, dict):
+            values[item.name] = {key: _part(part) for key, part in value.items()}
         else:
-            values[item.name] = value
+            values[item.name] = _part(value)
     return values
 
 
-def _default(item: dataclasses.Field[Any]) -> Any:
+def _part(value: Any) -> Any:
+    if not dataclasses.is_dataclass(value):
+        return value
+    content = getattr(value, "identity", None)
+    return _without_neutral(value) if content is None else content()
+
+
+def _absent(item: dataclasses.Field[Any]) -> Any:
+    if "absent" in item.metadata:
+        return item.metadata["absent"]()
     if item.default_factory is not dataclasses.MISSING:
         return item.default_factory()
     return item.default

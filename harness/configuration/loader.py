@@ -17,7 +17,8 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     """Build `cls` from a plain mapping; `path` is where it stands in the whole, for messages.
 
     Fields whose metadata name a `family` hold that family's member of the mapping's `kind`; `family_values` the same for each value of
-    a mapping. Raises `ConfigError`.
+    a mapping. A field that was added with a new meaning as its default (`families.neutral_when`) means the old one where the mapping lacks
+    it. Raises `ConfigError`.
     """
     if not isinstance(values, dict):
         raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
@@ -38,6 +39,9 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
             }
         else:
             arguments[name] = _convert(hints[name], value, where)
+    for name, item in known.items():
+        if name not in values and "absent" in item.metadata:
+            arguments[name] = item.metadata["absent"]()
     return cls(**arguments)
 
 

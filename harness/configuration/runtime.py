@@ -20,7 +20,7 @@ class RuntimeConfig:
         workers: runs at once on this machine; 0: as many as cores (or GPUs).
         threads: torch threads a run.
         device: cpu, cuda, or auto: training then runs on the CPU, `harness evaluate` on a GPU where there is one.
-        linear_kernel: auto (probed once per machine), torch or onednn.
+        linear_kernel: auto (onednn on AMD's processors, else torch; a run that resumes keeps its own), torch or onednn.
         rollout_rows: responses decoded together.
         micro_batch_tokens: padded tokens at most in one forward and backward.
         checkpoint_every: rollout steps between resumable checkpoints.

@@ -68,7 +68,7 @@ def _of_run(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel
     config = run_config(run)
     if mark == "0":
         source = implementation("harness.base_policy", config.model)
-        folder = source.prepare(config.model, config.task, store.root / "cache", linear_kernel)
+        folder = source.prepare(config.model, config.task, config.seed, store.root / "cache", linear_kernel)
         return Model(name, folder, content_fingerprint(folder), run)
     held = [(step, path / POLICY) for step, path in run.checkpoints() if (path / POLICY).is_dir()]
     wanted = [item for item in held if not mark or mark == str(item[0])]

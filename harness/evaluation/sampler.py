@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,13 +17,16 @@ from harness.configuration.families import ENGINE
 from harness.configuration.registry import implementation, member
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import Model
-from harness.model.checkpoint import load_tokenizer
+from harness.model.checkpoint import load_tokenizer, weight_files
 from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.rollout.prompts import stop_tokens
 from harness.rollout.stop_strings import StopStringEngine
 from harness.rollout.types import RolloutEngine
 
-_MEMORY_SHARE = 0.5  # of what is free, for keys and values: the rest is for activations and logits
+_MEMORY_SHARE = {
+    "cuda": 0.5,
+    "cpu": 0.25,
+}  # of what the weights leave, for keys and values: the rest is for activations and others
 
 
 @dataclass
@@ -81,7 +85,7 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
         settings["engine"] = "transformers"
     if engine.kind == "native":
         assert shape is not None
-        rows = min(runtime.rollout_rows, _rows_that_fit(shape, positions_wanted, dtype, device))
+        rows = min(runtime.rollout_rows, _rows_that_fit(shape, positions_wanted, dtype, device, model.folder))
         runtime = dataclasses.replace(runtime, rollout_rows=rows)
         settings["linear_kernel"] = linear_kernel
     settings |= implementation(ENGINE, engine).identity(engine)
@@ -131,9 +135,13 @@ def _device(wanted: str) -> str:
     return wanted
 
 
-def _rows_that_fit(shape: Shape, positions: int, dtype: torch.dtype, device: str) -> int:
-    """Responses whose keys and values fit into the free memory."""
-    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    free = torch.cuda.mem_get_info()[0] if device == "cuda" else pages
+def _rows_that_fit(shape: Shape, positions: int, dtype: torch.dtype, device: str, folder: Path) -> int:
+    """Responses whose keys and values fit beside the weights, by the memory the machine has.
+
+    Not by what is free at the moment: batches of another size may round otherwise, and load must not change a sample.
+    """
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    total = torch.cuda.mem_get_info()[1] if device == "cuda" else installed
+    weights = sum(path.stat().st_size for path in weight_files(folder))
     row = 2 * shape.layers * shape.kv_heads * shape.head_size * positions * dtype.itemsize
-    return max(1, int(_MEMORY_SHARE * free) // row)
+    return max(1, int(_MEMORY_SHARE[device] * (total - weights)) // row)

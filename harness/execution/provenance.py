@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
+from harness.model.processor import processor
 from harness.problems.problem import load_benchmark
 
 _PACKAGES = (
@@ -51,7 +52,7 @@ def provenance(command: str) -> dict[str, Any]:
 def hardware() -> dict[str, Any]:
     """The machine that this process runs on."""
     return {
-        "cpu": _cpu(),
+        "cpu": processor().name,
         "cores": os.cpu_count(),
         "system": platform.system(),
         "machine": platform.machine(),
@@ -61,7 +62,7 @@ def hardware() -> dict[str, Any]:
 
 def code_hash() -> str:
     """Hash of the package's own sources: two runs with the same one ran the same code, whatever git says."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
@@ -101,15 +102,6 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
 
 
 def _gpus() -> list[str]:

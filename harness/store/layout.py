@@ -9,7 +9,7 @@
     stop.request                      names a supervisor on another machine that is asked to stop
     claim.lock worker.lock            advisory locks of the supervisor and of the worker (see lease.py)
     samples/<benchmark>/step-000100/part-000.parquet      immutable parts, one row per graded sample
-    attempts/000/{stdout.log,stderr.log,env.json}         one directory per process start
+    attempts/000/{stdout.log,stderr.log,env.json,numerics.json}   one directory per process start
     tracking/<tracker>.json           how far a tracker (wandb, TensorBoard) is
     checkpoints/step-000050/          complete checkpoints only
   experiments/<name>/plan.json        arms, seeds and run ids of an experiment
@@ -38,6 +38,7 @@ TRACKING = "tracking"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 ENVIRONMENT = "env.json"
+NUMERICS = "numerics.json"
 
 
 def runs_dir(root: Path) -> Path:
@@ -65,6 +66,11 @@ def plan_file(root: Path, name: str) -> Path:
 def cache_dir(root: Path, name: str) -> Path:
     """A directory whose content can be rebuilt."""
     return root / "cache" / safe_name(name, "cache name")
+
+
+def attempt_dir(run: Path, number: int) -> Path:
+    """The directory of one attempt at a run."""
+    return run / "attempts" / f"{number:03d}"
 
 
 def samples_dir(run: Path, benchmark: str, step: int) -> Path:

@@ -1,4 +1,4 @@
-"""The testbed: its recipe, demonstrator, tokenizer and warm-up.
+"""The testbed: its recipe, demonstrator, tokenizer, warm-up and shipped base policies.
 
-May import: configuration, model, problems.
+May import: configuration, model, problems, store.
 """

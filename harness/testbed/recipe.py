@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.configuration.error import ConfigError, require_range
+from harness.configuration.families import neutral_when
+from harness.testbed.shipped import base_set
 
 
 @dataclass
@@ -56,10 +58,10 @@ class Demonstrator:
 
 @dataclass
 class Warmup:
-    """Supervised warm-up: a fixed number of steps (not seconds), so that the checkpoint is the same on every machine.
+    """Supervised warm-up: a fixed number of steps, not seconds. The bits it ends with are this machine's all the same (rounding).
 
     Attributes:
-        seed: initialisation and data of the warm-up, apart from the run's seed: all seeds of an arm share a base policy.
+        seed: initialisation and data of the warm-up, apart from the run's seed.
         steps: optimiser steps.
         batch: demonstrations a step.
         learning_rate: peak; linear decay to a tenth over the last half.
@@ -76,10 +78,51 @@ class Warmup:
 
 
 @dataclass
+class Bases:
+    """Which shipped base policies runs start from: training seed s from policy `first` + s mod `count` of a set.
+
+    Attributes:
+        set: folder under `harness/testbed/bases`; null: a warm-up of the run's own, by the sections beside this one.
+        first: place in the set of the first policy that is used.
+        count: how many take turns; 1: all training seeds share one.
+    """
+
+    set: str | None = "arithmetic-1"
+    first: int = 0
+    count: int = 8
+
+    def __post_init__(self) -> None:
+        if self.set is None:
+            if (self.first, self.count) != (Bases.first, Bases.count):
+                raise ConfigError(
+                    "model.bases.first and count choose among shipped policies; leave them out with model.bases.set=null"
+                )
+            return
+        there = len(base_set(self.set).weights)
+        require_range("model.bases.first", self.first, 0, there - 1)
+        require_range("model.bases.count", self.count, 1, there)
+        if self.first + self.count > there:
+            raise ConfigError(
+                f"model.bases.first={self.first} and count={self.count} reach beyond the {there} policies of model.bases.set={self.set}"
+            )
+
+    def index(self, seed: int) -> int:
+        """The place in the set of a training seed's base policy."""
+        return self.first + seed % self.count
+
+    def identity(self) -> list[str]:
+        """What a run's id holds of a choice among shipped policies: the content of those that take turns, in order."""
+        assert self.set is not None
+        chosen = base_set(self.set)
+        return [chosen.content(self.first + turn) for turn in range(self.count)]
+
+
+@dataclass
 class Config:
-    """Architecture, demonstrator and warm-up of the testbed's base policy."""
+    """Where the testbed's base policy comes from: a shipped set, or architecture, demonstrator and warm-up of one's own."""
 
     kind: str = "testbed"
+    bases: Bases = neutral_when(lambda: Bases(set=None), default=Bases)
     architecture: Architecture = field(default_factory=Architecture)
     demonstrator: Demonstrator = field(default_factory=Demonstrator)
     warmup: Warmup = field(default_factory=Warmup)

@@ -34,9 +34,10 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
 
     Several processes may ask at once: one warms up, the others wait. The folder appears complete or not at all.
     """
+    made_by = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
     recipe = {
         "version": RECIPE_VERSION,
-        "model": dataclasses.asdict(config),
+        "model": made_by,
         "operations": [task.min_operations, task.max_operations],
     }
     folder = cache / f"testbed-{content_hash(recipe)}"

@@ -10,12 +10,12 @@ import torch
 
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.model.linear import resolve_kernel
 from harness.model.ranks import Ranks
 from harness.reward.grading import Grader
-from harness.store import RunDir
+from harness.store import RunDir, layout
 from harness.store.atomic import write_file
 from harness.training.loop import Trainer
+from harness.training.numerics import settle_kernel
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
@@ -23,13 +23,12 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     torch.set_num_threads(config.runtime.threads)
     ranks = Ranks.join()
     cache = run.path.parent.parent / "cache"
-    phases: dict[str, float | str] = {"begin": time.time()}
-    kernel = resolve_kernel(config.runtime.linear_kernel, cache)
-    phases["linear_kernel"] = kernel
+    phases = {"begin": time.time()}
+    kernel = ranks.from_first(settle_kernel(config.runtime, run, attempt) if ranks.first else None)
     source = implementation("harness.base_policy", config.model)
     # Rank 0 warms up or downloads; the others wait, and find it in the cache.
     initial = ranks.from_first(
-        source.prepare(config.model, config.task, cache, kernel) if ranks.first else None
+        source.prepare(config.model, config.task, config.seed, cache, kernel) if ranks.first else None
     )
     phases["initial_policy_ready"] = time.time()
     grader = Grader(config.verifier, config.runtime)
@@ -46,5 +45,5 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     if not ranks.first:
         return complete
     # For where the time goes (`tests/benchmarks/ladder_split.py`); nothing else reads it.
-    write_file(run.path / "attempts" / f"{attempt:03d}" / "phases.json", json.dumps(phases).encode())
+    write_file(layout.attempt_dir(run.path, attempt) / "phases.json", json.dumps(phases).encode())
     return complete

@@ -71,7 +71,7 @@ def main() -> None:
     print(f"|---|{'---|' * (len(names) + 1)}")
     for title, (shape, cap) in SIZES.items():
         with tempfile.TemporaryDirectory() as scratch:
-            kernel = resolve_kernel("auto", Path(scratch))
+            kernel = resolve_kernel("auto")
             folder = checkpoint(Path(scratch) / "model", shape, kernel)
             engines = {}
             for name in names:

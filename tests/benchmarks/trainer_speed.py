@@ -194,7 +194,7 @@ def main() -> None:
         if options.case and index not in options.case:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            kernel = resolve_kernel(options.kernel, Path(folder))
+            kernel = resolve_kernel(options.kernel)
             trainer = make_trainer(case, Path(folder), kernel, options.skip_dead)
             measure(trainer, 2)
             rounds: list[dict[str, float]] = []

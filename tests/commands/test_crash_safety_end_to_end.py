@@ -15,6 +15,7 @@ import pytest
 from harness.store import ResultStore
 
 SMALL = [
+    "model.bases.set=null",
     "model.warmup.steps=40",
     "task.problems=64",
     "evaluation.benchmarks.arithmetic_heldout.problems=6",

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 SMALL = [
+    "model.bases.set=null",
     "model.warmup.steps=40",
     "task.problems=64",
     "evaluation.benchmarks.arithmetic_heldout.problems=6",

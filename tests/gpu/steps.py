@@ -79,7 +79,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Train and report medians over all steps but the first two."""
     config = configuration(options)
     with tempfile.TemporaryDirectory() as folder:
-        initial = random_init.prepare(config.model, config.task, Path(folder), "torch")
+        initial = random_init.prepare(config.model, config.task, 0, Path(folder), "torch")
         run = ResultStore(Path(folder)).run("a" * 16)
         run.path.mkdir(parents=True)
         grader = ContrastGrader(config.verifier, config.runtime)

@@ -26,11 +26,11 @@ from harness.evaluation.evaluate import Evaluator
 from harness.evaluation.named_models import Model, content_fingerprint
 from harness.evaluation.sampler import sampler_of
 from harness.model.checkpoint import load_tokenizer
-from harness.model.linear import resolve_kernel
 from harness.problems.problem import load_benchmark
 from harness.reward.grading import Grader
 from harness.rollout.prompts import stop_tokens
 from harness.store import RunDir
+from harness.training.numerics import settle_kernel
 
 _POLL_SECONDS = 1.0
 
@@ -49,9 +49,9 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     check_machine(config)
     torch.set_num_threads(config.runtime.threads)
     cache = (run.path.parent.parent / "cache").resolve()
-    kernel = resolve_kernel(config.runtime.linear_kernel, cache)
+    kernel = settle_kernel(config.runtime, run, attempt)
     source = implementation("harness.base_policy", config.model)
-    initial = source.prepare(config.model, config.task, cache, kernel).resolve()
+    initial = source.prepare(config.model, config.task, config.seed, cache, kernel).resolve()
     evaluation = Evaluation(config, run, kernel, cache)
     try:
         evaluation(initial, 0)

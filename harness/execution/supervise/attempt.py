@@ -97,6 +97,9 @@ class Attempt:
         outcome = classify(code, stopping=stopping)
         if outcome == "failed":
             self._manifest["error"] = note or describe_failure(code, self.path / layout.STDERR)
+        numerics = self.path / layout.NUMERICS
+        if numerics.exists():  # the worker chose, so the worker says
+            self._manifest["provenance"]["numerics"] = json.loads(numerics.read_text())
         self._manifest["attempts"][-1] |= {"ended_at": utc_now(), "outcome": outcome, "exit_code": code}
         self._write(outcome)
         self._lease.release()

@@ -1,0 +1,29 @@
+"""Evaluate shipped base policies on the testbed's held-out problems: `python experiments/base_policies/accuracy.py [SET] [key=value ...]`.
+
+Further arguments go to `harness evaluate`; `evaluation=testbed` is the protocol of the ladder.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from harness.cli import main
+from harness.configuration.compose import compose_run
+from harness.testbed.shipped import base_set
+
+
+def evaluate_set(name: str, overrides: list[str]) -> int:
+    """Put every policy of the set together in the results cache and evaluate all side by side; the command's exit code."""
+    machine = [item for item in overrides if item.startswith("runtime.")]
+    cache = Path(compose_run(machine).runtime.results) / "cache"
+    chosen = base_set(name)
+    folders = [str(chosen.checkpoint(index, cache)) for index in range(len(chosen.weights))]
+    protocol = [] if any(item.startswith("evaluation=") for item in overrides) else ["evaluation=testbed"]
+    return main(["evaluate", f"model={','.join(folders)}", "figures=false", *protocol, *overrides])
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    name = given.pop(0) if given and "=" not in given[0] else "arithmetic-1"
+    raise SystemExit(evaluate_set(name, given))

@@ -1,0 +1,115 @@
+"""Base policy, training seed, samples: what the spread of an experiment's scores is made of.
+
+python experiments/base_policies/variance.py [RESULTS] [EXPERIMENT]      (default: results base_variance)
+
+One row an arm, and one a difference between an arm and the first, seed by seed: the base policy and seed parts of the difference are what a
+comparison at equal seeds still meets. All runs share the evaluation's noise, so the samples' part is an upper bound.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import yaml
+
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import Results, results_of
+from analysis.experiment.stored_plan import Arm
+from analysis.statistics.variance_components import Components, sampling_variance, variance_components
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import load
+from harness.store import ResultStore, StoreError
+
+
+def base_of(store: ResultStore, run_id: str) -> str:
+    """The base policy that a run started from, by its configuration.
+
+    Raises:
+        ConfigError: it warmed up its own.
+    """
+    config = load(yaml.safe_load(store.run(run_id).config()))
+    bases = getattr(config.model, "bases", None)
+    if bases is None or bases.set is None:
+        raise ConfigError(f"run {run_id} starts from no shipped base policy (model.bases.set)")
+    return f"{bases.set}/{bases.index(config.seed):02d}"
+
+
+def cells(results: Results, arm: Arm) -> pd.DataFrame:
+    """Per finished seed of an arm: `score` (avg@n at the checkpoint, fraction) and `noise` (its variance from sampling)."""
+    plan, frame = results.experiment.plan, results.per_seed
+    own = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]
+    rows = {}
+    for run_id, seed, steps, score, samples in zip(
+        own["run_id"], own["seed"], own["steps"], own["avg"], own["samples"], strict=True
+    ):
+        keys = [(run_id, step, plan.primary_cap) for step in steps]
+        noise = [sampling_variance(results.experiment.problem_avg[key], int(samples)) for key in keys]
+        rows[int(seed)] = {"score": float(score), "noise": sum(noise) / len(noise) ** 2}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["score", "noise"])
+
+
+def decompose(results: Results, store: ResultStore) -> dict[str, Components]:
+    """Components of every arm's scores, and of its difference to the first arm's at equal seeds."""
+    arms = results.experiment.plan.arms
+    found: dict[str, Components] = {}
+    first = cells(results, arms[0])
+    for arm in arms:
+        bases = {seed: base_of(store, run_id) for seed, run_id in arm.runs.items()}
+        own = cells(results, arm)
+        found[arm.label] = _fit(own, bases)
+        if arm is not arms[0]:
+            found[f"{arm.label} - {arms[0].label}"] = _fit(
+                pd.DataFrame(
+                    {"score": own["score"] - first["score"], "noise": own["noise"] + first["noise"]}
+                ).dropna(),
+                bases,
+            )
+    return found
+
+
+def _fit(frame: pd.DataFrame, bases: dict[int, str]) -> Components:
+    labels = [bases[int(seed)] for seed in frame.index]
+    return variance_components(frame["score"].to_numpy(), labels, frame["noise"].to_numpy())
+
+
+def table(found: dict[str, Components]) -> str:
+    """Standard deviations in points (hundredths), with the 95 % intervals of the two that are estimated, as Markdown."""
+    lines = [
+        "| score | runs | bases | mean, % | SD base policy | SD training seed | SD samples | share base / seed / samples |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, parts in found.items():
+        sds = [_sd(parts.base, parts.base_interval), _sd(parts.seed, parts.seed_interval), _sd(parts.samples)]
+        shares = " / ".join(f"{share:.0%}" for share in parts.shares)
+        lines.append(
+            f"| {name} | {parts.runs} | {parts.bases} | {100 * parts.mean:.1f} | {' | '.join(sds)} | {shares} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _sd(variance: float, interval: tuple[float, float] | None = None) -> str:
+    text = f"{100 * variance**0.5:.2f}"
+    return (
+        text
+        if interval is None
+        else f"{text} [{100 * interval[0] ** 0.5:.2f}, {100 * interval[1] ** 0.5:.2f}]"
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table; 0, or 2 with one line where it cannot be made."""
+    root, name = [*arguments, *("results", "base_variance")[len(arguments) :]][:2]
+    try:
+        results = results_of(load_experiment(Path(root), name, curves=False))
+        sys.stdout.write(table(decompose(results, ResultStore(root))))
+    except (StoreError, ConfigError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

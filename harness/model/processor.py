@@ -1,0 +1,36 @@
+"""Which processor this is, as the system names it. Imports no torch."""
+
+from __future__ import annotations
+
+import functools
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+AMD = "AuthenticAMD"
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Processor:
+    """`vendor` is the x86 vendor string (`AuthenticAMD`, `GenuineIntel`), empty where there is none; `name` is for people."""
+
+    vendor: str
+    name: str
+
+
+@functools.cache
+def processor() -> Processor:
+    """The processor of this machine."""
+    return parse_cpuinfo(_CPUINFO.read_text() if _CPUINFO.exists() else "")
+
+
+def parse_cpuinfo(text: str) -> Processor:
+    """Vendor and name from the first processor of Linux's `/proc/cpuinfo`; the platform's words where the text has none."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    return Processor(
+        fields.get("vendor_id", ""), fields.get("model name") or platform.processor() or "unknown"
+    )

@@ -1,0 +1,58 @@
+"""What decides the last bits of a run's numbers beside its configuration: kernel, threads, torch, processor. Every attempt records it."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from harness.configuration.error import ConfigError
+from harness.configuration.runtime import RuntimeConfig
+from harness.model.linear import onednn_available, resolve_kernel
+from harness.model.processor import processor
+from harness.store import RunDir, layout
+from harness.store.atomic import write_file
+
+# Runs of earlier versions told their kernel in the second file.
+_RECORDS = (layout.NUMERICS, "phases.json")
+
+
+def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
+    """The linear kernel of this attempt, recorded in its directory before anything is computed.
+
+    A run that resumes from a checkpoint keeps the kernel it began with: the supervisor copies the record into the manifest's provenance.
+
+    Raises:
+        ConfigError: the configuration asks for another kernel than the run began with, or this machine lacks that one.
+    """
+    begun = _begun_with(run, attempt) if run.checkpoints() else None
+    kernel = begun or resolve_kernel(runtime.linear_kernel)
+    if runtime.linear_kernel not in ("auto", kernel):
+        raise ConfigError(
+            f"runtime.linear_kernel={runtime.linear_kernel}, but run {run.run_id} began with {kernel}: set it to auto to resume"
+        )
+    if kernel == "onednn" and not onednn_available():
+        raise ConfigError(
+            f"run {run.run_id} needs runtime.linear_kernel=onednn, which this torch has not: go on where it began"
+        )
+    record = {
+        "linear_kernel": kernel,
+        "threads": runtime.threads,
+        "torch": torch.__version__,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "processor": processor().name,
+    }
+    path = layout.attempt_dir(run.path, attempt) / layout.NUMERICS
+    write_file(path, json.dumps(record, indent=1).encode() + b"\n", durable=False)
+    return kernel
+
+
+def _begun_with(run: RunDir, attempt: int) -> str | None:
+    """The kernel of the newest earlier attempt that told it."""
+    for number in range(attempt - 1, -1, -1):
+        for name in _RECORDS:
+            path = layout.attempt_dir(run.path, number) / name
+            kernel = json.loads(path.read_text()).get("linear_kernel") if path.exists() else None
+            if kernel is not None:
+                return str(kernel)
+    return None

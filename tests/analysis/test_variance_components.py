@@ -1,0 +1,98 @@
+"""Variance components against hand-worked analysis of variance, known simulation, and invariances."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.statistics import variance_components as variance_components_module
+from analysis.statistics.variance_components import sampling_variance, variance_components
+
+BASES = np.repeat(np.arange(4), 3)
+
+
+def test_equal_groups_give_the_analysis_of_variance() -> None:
+    """Groups (1 2 3), (5 6 7), (1 3 5), (8 9 10): mean squares within (2+2+8+2)/8 = 1.75, between 3·(var of 2 6 3 9) = 30."""
+    scores = np.array([1, 2, 3, 5, 6, 7, 1, 3, 5, 8, 9, 10.0])
+    noise = np.full(12, 0.25)
+    found = variance_components(scores, BASES, noise, refits=20)
+    assert found.mean == pytest.approx(5.0)
+    assert found.seed == pytest.approx(1.75 - 0.25, rel=1e-4)
+    assert found.base == pytest.approx((30 - 1.75) / 3, rel=1e-4)
+    assert found.samples == 0.25
+    assert (found.bases, found.runs) == (4, 12)
+    assert sum(found.shares) == pytest.approx(1.0)
+
+
+def test_noise_that_explains_all_leaves_nothing() -> None:
+    scores = np.array([1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3.0])
+    found = variance_components(scores, BASES, np.full(12, 5.0), refits=20)
+    assert found.base == pytest.approx(0.0, abs=1e-6)
+    assert found.seed == pytest.approx(0.0, abs=1e-6)
+
+
+def test_units_labels_and_order_do_not_matter() -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=12) + np.repeat(rng.normal(size=4), 3)
+    noise = rng.uniform(0.1, 0.4, 12)
+    one = variance_components(scores, BASES, noise, refits=5)
+    order = rng.permutation(12)
+    names = np.array(["d", "a", "c", "b"])[BASES]
+    other = variance_components(7 + 10 * scores[order], names[order], 100 * noise[order], refits=5)
+    assert other.base == pytest.approx(100 * one.base, rel=1e-3)
+    assert other.seed == pytest.approx(100 * one.seed, rel=1e-3)
+    assert other.mean == pytest.approx(7 + 10 * one.mean, rel=1e-3)
+
+
+def test_known_components_are_found_in_the_mean_and_covered() -> None:
+    """Eight bases with three seeds each, as in the experiment; unequal known noise; 60 data sets, intervals of 20."""
+    rng = np.random.default_rng(0)
+    bases = np.tile(np.arange(8), 3)
+    truth_base, truth_seed = 2.0**2, 1.5**2
+    estimates, covered = [], []
+    for repeat in range(60):
+        noise = rng.uniform(0.2, 0.6, 24)
+        scores = 70 + rng.normal(0, 2.0, 8)[bases] + rng.normal(0, np.sqrt(truth_seed + noise))
+        found = variance_components(scores, bases, noise, refits=60 if repeat < 20 else 0)
+        estimates.append((found.base, found.seed))
+        if repeat < 20:
+            covered.append(found.base_interval[0] <= truth_base <= found.base_interval[1])
+    mean = np.mean(estimates, axis=0)
+    error = np.std(estimates, axis=0, ddof=1) / np.sqrt(60)
+    assert np.all(np.abs(mean - [truth_base, truth_seed]) < 3 * error)
+    # Percentile intervals of a variance from eight groups are short of their level; they are not empty of meaning.
+    assert np.mean(covered) > 0.75
+
+
+def test_the_likelihood_is_that_of_the_whole_covariance() -> None:
+    """Against the determinant and inverse of the full matrix, for unequal groups."""
+    rng = np.random.default_rng(5)
+    groups = np.array([0, 0, 1, 1, 1, 2])
+    scores, noise = rng.normal(size=6), rng.uniform(0.1, 1, 6)
+    whole = 0.7 * (groups[:, None] == groups[None]) + np.diag(0.3 + noise)
+    inverse, ones = np.linalg.inv(whole), np.ones(6)
+    information = ones @ inverse @ ones
+    mean = ones @ inverse @ scores / information
+    residual = scores - mean
+    expected = np.linalg.slogdet(whole)[1] + np.log(information) + residual @ inverse @ residual
+    got = variance_components_module._restricted(scores, groups, noise, 0.7, 0.3)
+    assert got == pytest.approx((expected, mean))
+
+
+def test_sampling_variance_is_the_binomials() -> None:
+    """Enumerated over many draws: the estimate's mean is the true variance of avg@n."""
+    assert sampling_variance([0.5, 0.0], 5) == pytest.approx(0.25 / 4 / 4)
+    rng = np.random.default_rng(3)
+    p, n = np.array([0.1, 0.5, 0.9]), 8
+    shares = rng.binomial(n, p, size=(20_000, 3)) / n
+    estimated = np.mean([sampling_variance(row, n) for row in shares[:4000]])
+    assert estimated == pytest.approx(float((p * (1 - p) / n).sum() / 9), rel=0.03)
+    assert shares.mean(1).var() == pytest.approx(estimated, rel=0.05)
+    with pytest.raises(ValueError, match="at least two"):
+        sampling_variance([0.5], 1)
+
+
+@pytest.mark.parametrize("bases", [[0, 0, 0, 0], [0, 1, 2, 3]])
+def test_designs_that_cannot_tell_are_refused(bases: list[int]) -> None:
+    with pytest.raises(ValueError, match="told apart"):
+        variance_components([1.0, 2.0, 3.0, 5.0], bases, [0.1] * 4)

@@ -1,0 +1,58 @@
+"""Which linear kernel is taken: by processor and torch alone, never by a clock."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.model import linear
+from harness.model.processor import Processor, parse_cpuinfo
+
+INTEL, AMD = Processor("GenuineIntel", "Xeon"), Processor("AuthenticAMD", "EPYC")
+CPUINFO = """processor\t: 0
+vendor_id\t: AuthenticAMD
+model name\t: AMD EPYC 9R14
+
+processor\t: 1
+vendor_id\t: GenuineIntel
+model name\t: another
+"""
+
+
+@pytest.mark.parametrize(
+    ("machine", "has_onednn", "kernel"),
+    [
+        (AMD, True, "onednn"),
+        (AMD, False, "torch"),
+        (INTEL, True, "torch"),
+        (Processor("", "arm"), True, "torch"),
+    ],
+)
+def test_auto_is_a_rule(
+    monkeypatch: pytest.MonkeyPatch, machine: Processor, has_onednn: bool, kernel: str
+) -> None:
+    monkeypatch.setattr(linear, "processor", lambda: machine)
+    monkeypatch.setattr(linear, "onednn_available", lambda: has_onednn)
+    assert linear.resolve_kernel("auto") == kernel
+    assert linear.resolve_kernel("torch") == "torch"
+    assert linear.resolve_kernel("onednn") == "onednn"
+
+
+def test_the_first_processor_is_read() -> None:
+    assert parse_cpuinfo(CPUINFO) == Processor("AuthenticAMD", "AMD EPYC 9R14")
+    assert parse_cpuinfo("CPU implementer\t: 0x41\n").vendor == ""
+
+
+def test_the_kernels_agree_within_rounding() -> None:
+    if not linear.onednn_available():
+        pytest.skip("this torch has no oneDNN")
+    torch.manual_seed(0)
+    inputs = torch.randn(37, 64), torch.randn(50, 64), torch.randn(50)
+    got = []
+    for kernel in linear.KERNELS:
+        x, weight, bias = (tensor.clone().requires_grad_() for tensor in inputs)
+        y = linear.Linear(kernel)(x, weight, bias)
+        y.square().sum().backward()
+        got.append([y.detach(), x.grad, weight.grad, bias.grad])
+    for ours, torchs in zip(*got, strict=True):
+        torch.testing.assert_close(ours, torchs, atol=1e-3, rtol=1e-5)

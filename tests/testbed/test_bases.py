@@ -1,0 +1,130 @@
+"""Shipped base policies: rounded, checked, laid out as ordinary checkpoints, made by one command."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from harness.base_policy import testbed
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, dump
+from harness.evaluation.named_models import resolve
+from harness.model.checkpoint import load_decoder, load_tokenizer
+from harness.store import ResultStore
+from harness.testbed import shipped
+from harness.testbed import tokenizer as tokenizers
+from harness.testbed.make_bases import make_set
+from harness.testbed.recipe import Config
+
+SET = shipped.base_set("arithmetic-1")
+
+
+def prepared(seed: int, cache: Path, first: int = 0, count: int = 8) -> Path:
+    config = RunConfig()
+    config.model.bases = dataclasses.replace(config.model.bases, first=first, count=count)
+    return testbed.prepare(config.model, config.task, seed, cache, "torch")
+
+
+def test_every_file_is_what_the_manifest_says() -> None:
+    assert len(SET.weights) == 16
+    assert [shipped.file_hash(SET.weights_file(index)) for index in range(16)] == list(SET.weights)
+    assert {name: shipped.file_hash(SET.folder / name) for name in SET.files} == SET.files
+    assert all(SET.weights_file(index).stat().st_size < 350_000 for index in range(16))
+
+
+def test_a_seed_starts_from_its_policy_and_nothing_is_warmed_up(tmp_path: Path) -> None:
+    folders = {seed: prepared(seed, tmp_path) for seed in (0, 1, 8, 9)}
+    assert folders[0] == folders[8]
+    assert folders[1] == folders[9] != folders[0]
+    assert prepared(6, tmp_path, first=1, count=1) == folders[1]
+    weights = load_file(folders[1] / "model.safetensors")
+    assert weights.keys() == load_file(SET.weights_file(1)).keys()
+    for name, tensor in load_file(SET.weights_file(1)).items():
+        assert tensor.dtype == torch.bfloat16
+        assert torch.equal(weights[name], tensor)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        {path.name for path in folders.values()}
+    )
+
+
+def test_the_folder_is_an_ordinary_checkpoint(tmp_path: Path) -> None:
+    """`transformers` and the native decoder read the same model from it, in float32, with the testbed's tokenizer."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = prepared(2, tmp_path)
+    peer = AutoModelForCausalLM.from_pretrained(folder)
+    assert peer.dtype == torch.float32
+    text = r"7+8*3_________:7+8=5,\boxed{5}<eos>"
+    ids = load_tokenizer(folder)(text)["input_ids"]
+    assert (
+        ids
+        == AutoTokenizer.from_pretrained(folder)(text)["input_ids"]
+        == tokenizers.testbed_tokenizer()(text)["input_ids"]
+    )
+    decoder = load_decoder(folder)
+    with torch.no_grad():
+        ours = decoder.logits(decoder.hidden(torch.tensor([ids])))
+        theirs = peer(torch.tensor([ids])).logits[0]
+    torch.testing.assert_close(ours.view_as(theirs), theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_a_damaged_package_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shutil.copytree(SET.folder, tmp_path / "sets" / SET.name)
+    monkeypatch.setattr(shipped, "SETS", tmp_path / "sets")
+    path = tmp_path / "sets" / SET.name / "03.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\0\1")
+    with pytest.raises(ConfigError, match=r"03\.safetensors is not the file"):
+        prepared(3, tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("base-*"))
+
+
+def test_a_run_before_rl_is_its_own_seeds_policy(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    names = []
+    for seed in (1, 9, 2):
+        config = RunConfig(seed=seed)
+        run = store.run(run_id(config))
+        about = {"arm_id": arm_id(config), "seed": seed, "status": "finished", "labels": {}, "attempts": []}
+        run.create(yaml.safe_dump(dump(config)), about)
+        names.append(f"{run.run_id}@0")
+    models = [resolve(name, store, "torch") for name in names]
+    assert models[0].fingerprint == models[1].fingerprint != models[2].fingerprint
+    for model, index in zip(models, (1, 1, 2), strict=True):
+        assert shipped.file_hash(model.folder / "model.safetensors") == SET.weights[index]
+
+
+def test_the_command_makes_a_set_that_can_be_used_and_made_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_model: Config
+) -> None:
+    tiny_model = dataclasses.replace(tiny_model, warmup=dataclasses.replace(tiny_model.warmup, steps=3))
+    for root in ("first", "second"):
+        make_set(tmp_path / root / "mini", [4, 7], tmp_path / f"cache_{root}", "torch", tiny_model)
+    texts = {(tmp_path / root / "mini" / shipped.MANIFEST).read_text() for root in ("first", "second")}
+    assert len(texts) == 1, "the same machine makes the same bits"
+    monkeypatch.setattr(shipped, "SETS", tmp_path / "first")
+    made = shipped.base_set("mini")
+    assert made.recipe["warmup"]["steps"] == 3
+    (warmed_up,) = (
+        path for path in (tmp_path / "cache_first").iterdir() if path.is_dir() and _seed_is(path, made)
+    )
+    shipped_weights = load_file(made.checkpoint(1, tmp_path) / "model.safetensors")
+    for name, tensor in load_file(warmed_up / "model.safetensors").items():
+        # bfloat16 has 8 bits of precision, so rounding to nearest moves a value by at most 2^-9 of it.
+        assert (
+            float(((shipped_weights[name].float() - tensor).abs() / tensor.abs().clamp(min=1e-30)).max())
+            <= 2**-8
+        )
+        assert torch.equal(shipped_weights[name], tensor.to(torch.bfloat16))
+
+
+def _seed_is(folder: Path, made: shipped.BaseSet) -> bool:
+    """Whether this warm-up is the one behind the set's second policy."""
+    ours, theirs = load_file(folder / "model.safetensors"), load_file(made.weights_file(1))
+    return all(torch.equal(ours[name].to(torch.bfloat16), theirs[name]) for name in ours)
