@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.configuration.error import ConfigError, require, require_range, require_texts
-from harness.configuration.families import BENCHMARK, neutral
+from harness.configuration.families import BENCHMARK, neutral, neutral_when
 
 
 @dataclass
@@ -128,7 +128,7 @@ class EvaluationConfig:
 
     benchmarks: dict[str, Any] = field(default_factory=dict, metadata={"family_values": BENCHMARK})
     samples_per_problem: int = 32
-    samples_between: int | None = neutral(None)
+    samples_between: int | None = neutral_when(absent=lambda: None, default=lambda: 8)
     temperature: float = 1.0
     top_p: float = 1.0
     caps: list[int] = field(default_factory=lambda: [32, 64])

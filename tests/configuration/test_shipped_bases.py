@@ -30,8 +30,9 @@ def test_a_configuration_stored_before_sets_shipped_keeps_its_id() -> None:
     assert run_id(load(dump(config))) == STORED_ID, "and keeps it once the key is written down"
 
 
-def test_a_warm_up_of_ones_own_finds_that_run_again() -> None:
-    assert run_id(compose_run(["seed=3", "algorithm=dapo", "model.bases.set=null"])) == STORED_ID
+def test_a_warm_up_of_ones_own_and_the_old_protocol_find_that_run_again() -> None:
+    old = ["model.bases.set=null", "evaluation.samples_between=null"]
+    assert run_id(compose_run(["seed=3", "algorithm=dapo", *old])) == STORED_ID
     assert run_id(compose_run(["seed=3", "algorithm=dapo"])) != STORED_ID
 
 
