@@ -20,6 +20,7 @@ from analysis.statistics.intervals import (
     performance_profile,
     probability_of_improvement,
 )
+from analysis.tables.engaged import with_engaged
 from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
 from analysis.tables.published import published_table
@@ -83,7 +84,8 @@ def main_table(results: Results) -> Table:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
     elif any(arm.published for arm in plan.arms):
         columns += [Column("published", "published"), Column("source", "source")]
-    return Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below))
+    table = Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below))
+    return with_engaged(table, results.experiment)
 
 
 def differences_to_reference(results: Results) -> dict[str, Estimate]:
