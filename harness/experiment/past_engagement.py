@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.experiment.cost import History
@@ -20,23 +21,24 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
     to the same values (`similar runs`: their other settings may differ).
     """
     records = {arm["name"]: arm for arm in plan.record()["arms"]}
+    steps = functools.cache(lambda run_id: store.run(run_id).steps())
     known: dict[str, str] = {}
     for name, measures in plan.measures().items():
         parts = []
         for measure in measures:
             if measure.fields:
                 own = history.finished(records[measure.arm]["arm_id"])
-                text = _told(measure, own, store, "finished")
+                text = _told(measure, own, steps, "finished")
                 parts.append(
-                    text or _told(measure, _similar(records[name], measure, store), store, "similar")
+                    text or _told(measure, _similar(records[name], measure, store), steps, "similar")
                 )
         if any(parts):
             known[name] = "; ".join(part for part in parts if part)
     return known
 
 
-def _told(measure: Measure, run_ids: Sequence[str], store: ResultStore, source: str) -> str:
-    frames = [store.run(run_id).steps() for run_id in run_ids]
+def _told(measure: Measure, run_ids: Sequence[str], steps: Callable[[str], Any], source: str) -> str:
+    frames = [steps(run_id) for run_id in run_ids]
     seen = [frame for frame in frames if not math.isnan(measure.value([frame]))]
     if not seen:
         return ""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from harness.configuration.families import AGGREGATION
 from harness.configuration.registry import member
-from harness.configuration.schema import AGGREGATION, RunConfig
+from harness.configuration.schema import RunConfig
 from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
