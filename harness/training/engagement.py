@@ -56,6 +56,8 @@ class Touched:
         self.responses += live
         counts = objective.count(lengths_R, group_R)
         for kind in COMPARED:
+            if kind == objective.config.aggregation.kind:
+                continue  # no change
             module = member(AGGREGATION, kind)
             other_R = module.response_weights(lengths_R, group_R, counts, module.Config())
             change = weight_change((weights_R * lengths_R)[live_R], (other_R * lengths_R)[live_R])
