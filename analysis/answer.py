@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from analysis.experiment.engagement import engagements, sentence_end
 from analysis.experiment.results import Results
 from analysis.experiment.stored_plan import Arm, Plan
 from analysis.statistics.estimate import Estimate, Verdict
@@ -17,12 +18,13 @@ def answer_sentences(results: Results) -> list[str]:
     plan = results.experiment.plan
     deltas = differences_to_reference(results)
     known = {name: delta for name, delta in deltas.items() if not math.isnan(delta.value)}
-    sentences = [_headline(results, known)]
+    sentences, engaged = [_headline(results, known)], engagements(results.experiment)
     for arm in plan.arms:
         delta = known.get(arm.name)
         if delta is not None:
             reference = plan.arm(arm.parent) if arm.parent else plan.base
-            sentences.append(f"- {_name(arm)} against {_name(reference)}: {describe(delta, plan)}.")
+            end = sentence_end(engaged[arm.name], not delta.resolved)
+            sentences.append(f"- {_name(arm)} against {_name(reference)}: {describe(delta, plan)}{end}.")
         elif arm.name in deltas:
             sentences.append(f"- {_name(arm)}: no comparison, a finished run is missing.")
     return sentences

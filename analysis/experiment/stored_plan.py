@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.store.measures import Measure
+
 DESIGNS = ("cumulative", "leave_one_out", "one_factor", "factorial", "shapley", "arms")
 SCORE_UNITS = ("fraction", "reward")
 
@@ -29,6 +31,7 @@ class Arm:
     """One configuration. ``runs`` maps seed to run id; ``patches`` are all that separate it from the base.
 
     ``refused``: why its backend or machine cannot run it; it has no runs then, or only earlier ones.
+    ``engagement``: what tells whether its difference to its reference did anything; empty in plans of before.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Arm:
     arm_id: str = ""
     foreign: str | None = None
     refused: tuple[str, ...] = ()
+    engagement: tuple[Measure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,4 +197,5 @@ def _parse_arm(raw: Mapping[str, Any]) -> Arm:
         arm_id=str(raw.get("arm_id") or ""),
         foreign=raw.get("foreign"),
         refused=tuple(raw.get("refused") or ()),
+        engagement=tuple(Measure.of_record(measure) for measure in raw.get("engagement") or ()),
     )

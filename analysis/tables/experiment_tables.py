@@ -26,6 +26,7 @@ from analysis.tables.differences import (
     reference_arm,
     word_notes,
 )
+from analysis.tables.engaged import with_engaged
 from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
 from analysis.tables.published import published_table
@@ -80,7 +81,9 @@ def main_table(results: Results) -> Table:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
     elif any(arm.published for arm in plan.arms):
         columns += [Column("published", "published"), Column("source", "source")]
-    return Table(plan.name, plan.title, tuple(columns), tuple(rows), _main_notes(results, below, to_base))
+    notes = _main_notes(results, below, to_base)
+    table = Table(plan.name, plan.title, tuple(columns), tuple(rows), notes)
+    return with_engaged(table, results.experiment)
 
 
 def answers_table(results: Results) -> Table:

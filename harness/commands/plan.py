@@ -21,6 +21,7 @@ from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.words import Estimate, estimate_of
 from harness.experiment.estimate.words import lines as estimate_in_words
+from harness.experiment.past_engagement import past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.refusals import refusal_lines, refusals
 from harness.experiment.seed_spread import evaluation_noise, plan_power
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     }
     costs |= {name: computed(estimate) for name, estimate in estimates.items()}
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
-    console.print(_table(plan, statuses, costs, refused))
+    console.print(_table(plan, statuses, costs, refused, past_engagement(plan, store, history)))
     for line in (
         *refusal_lines(refused),
         *_totals(plan, statuses, costs, refused),
@@ -86,9 +87,14 @@ def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:
 
 
 def _table(
-    plan: Plan, statuses: dict[str, str], costs: dict[str, Cost | None], refused: Mapping[str, list[str]]
+    plan: Plan,
+    statuses: dict[str, str],
+    costs: dict[str, Cost | None],
+    refused: Mapping[str, list[str]],
+    engaged: Mapping[str, str],
 ) -> Table:
-    names = ("arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes")
+    names = ["arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes"]
+    names += ["engaged"] * bool(engaged)
     table = Table(*(Column(name, overflow="fold") for name in names))
     by_name = {planned.arm.name: planned for planned in plan.arms}
     base = next((planned for planned in plan.arms if planned.arm.parent is None), plan.arms[0])
@@ -104,6 +110,7 @@ def _table(
             record[planned.arm.name][:8],
             _runs(planned, statuses),
             "refused" if refused[planned.arm.name] else _takes(cost),
+            *[engaged.get(planned.arm.name, "")] * bool(engaged),
         )
     return table
 

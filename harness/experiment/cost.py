@@ -70,6 +70,10 @@ class History:
                 return _scaled(past, config, f"{source} ({len(past)})")
         return None
 
+    def finished(self, arm: str) -> list[str]:
+        """Ids of the newest finished runs of an arm."""
+        return [str(row["run_id"]) for row in self._by_key.get(arm, [])[-_RECENT:]]
+
     def _past(self, row: dict[str, Any]) -> PastRun | None:
         last = self._store.run(row["run_id"]).last_step()
         seconds = _wall_seconds(row["attempts"])

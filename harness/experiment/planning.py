@@ -19,8 +19,10 @@ from harness.configuration.schema import RunConfig, dump
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
+from harness.experiment.engagement import against, measures
 from harness.experiment.equal_budget import spent, with_budget
 from harness.store import ResultStore
+from harness.store.measures import Measure
 
 PLAN_VERSION = 1
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
@@ -95,10 +97,25 @@ class Plan:
         ordered = [planned.runs[seed] for seed in seeds for planned in self.arms if seed in planned.runs]
         return list({spec.run_id: spec for spec in ordered}.values())
 
+    def measures(self) -> dict[str, list[Measure]]:
+        """What tells whether each arm's difference to what it is compared with did anything (docs/objective/engagement.md)."""
+        by_name = {planned.arm.name: planned for planned in self.arms}
+        compared = against(
+            {name: planned.arm.parent for name, planned in by_name.items()}, self.experiment.design
+        )
+        # What the arms of a matched budget stop at is the experiment's doing.
+        ignore = "" if self.experiment.match == "steps" else "training."
+        return {
+            name: []
+            if other is None
+            else measures(by_name[other].config, by_name[name].config, (other, name), ignore)
+            for name, other in compared.items()
+        }
+
     def record(self) -> dict[str, Any]:
         """The plan as stored in `results/experiments/<name>/plan.json`, what the analysis reads."""
         by_name = {planned.arm.name: planned for planned in self.arms}
-        first = self.arms[0].config
+        engagement, first = self.measures(), self.arms[0].config
         return {
             "schema_version": PLAN_VERSION,
             **{
@@ -109,7 +126,13 @@ class Plan:
             "seeds": self.seeds,
             "primary_cap": first.sampling.max_response_tokens,
             "caps": sorted(set(first.evaluation.caps)),
-            "arms": [_arm_record(planned, by_name) for planned in self.arms],
+            "arms": [
+                {
+                    **_arm_record(planned, by_name),
+                    "engagement": [measure.record() for measure in engagement[planned.arm.name]],
+                }
+                for planned in self.arms
+            ],
             "command": self.command,
         }
 

@@ -22,6 +22,11 @@ STATISTICS = (
     "kl",
     "gap",
     "gap_kl",
+    "clip_released",
+    "policy_pull",
+    "kl_pull",
+    "entropy_pull",
+    "nll_pull",
 )
 
 
@@ -47,6 +52,15 @@ class ObjectiveStats:
     def total(self, name: str) -> float:
         """Sum of one statistic over the computed tokens."""
         return float(self.sums[STATISTICS.index(name)])
+
+    def share_of_pull(self, term: str) -> float:
+        """What a term (`kl`, `entropy`, `nll`) pulls on the log-probabilities, over what it and the policy term pull together.
+
+        A term's pull is Σ_t |∂ term / ∂ log π_t| over the response tokens (docs/objective/engagement.md); NaN where nothing pulls.
+        """
+        pull = self.total(f"{term}_pull")
+        both = pull + self.total("policy_pull")
+        return pull / both if both else float("nan")
 
     def mean(self, name: str) -> float:
         """Mean over computed tokens of one statistic; NaN when no token was trained."""
@@ -161,9 +175,7 @@ class Objective:
         """The micro-batch's share of the update's loss, and its statistics."""
         config = self.config
         log_ratio = self.log_ratio(log_probs_N, batch)
-        loss_N = self._surrogate.token_loss(log_probs_N, log_ratio, batch, config.surrogate)
-        if batch.correction_N is not None:
-            loss_N = loss_N * batch.correction_N
+        loss_N = self._policy_loss(log_probs_N, log_ratio, batch)
         kl_N = None
         if batch.reference_log_probs_N is not None:
             kl_N = self._kl.estimate(log_probs_N, batch.reference_log_probs_N)
@@ -174,7 +186,48 @@ class Objective:
         loss = (loss_N * batch.weights_N).sum()
         if batch.likelihood_weights_N is not None:
             loss = loss - config.positive_nll_coefficient * (batch.likelihood_weights_N * log_probs_N).sum()
-        return loss, self._statistics(log_probs_N.detach(), log_ratio.detach(), kl_N, batch)
+        pulls = self._pulls(log_probs_N.detach(), batch, None if entropy_N is None else entropy_N.detach())
+        return loss, self._statistics(log_probs_N.detach(), log_ratio.detach(), kl_N, batch, pulls)
+
+    def _policy_loss(
+        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch
+    ) -> torch.Tensor:
+        """The surrogate times the engine's correction, [N]."""
+        loss_N: torch.Tensor = self._surrogate.token_loss(
+            log_probs_N, log_ratio_N, batch, self.config.surrogate
+        )
+        return loss_N if batch.correction_N is None else loss_N * batch.correction_N
+
+    @torch.enable_grad()
+    def _pulls(
+        self, log_probs_N: torch.Tensor, batch: TokenBatch, entropy_N: torch.Tensor | None
+    ) -> tuple[float, float, float, float]:
+        """Σ_t |∂ term / ∂ log π_t| of the policy, KL, entropy and likelihood terms; zeros where the loss has the policy term alone.
+
+        The entropy's is that of its score-function form, η Σ_t w_t |-log π_t - H_t|: its gradient is a policy gradient whose
+        advantage is the surprisal less its mean.
+        """
+        config, likelihood_N = self.config, batch.likelihood_weights_N
+        kl = self.kl_in_loss and batch.reference_log_probs_N is not None
+        entropy = self.needs_entropy and entropy_N is not None
+        if not len(log_probs_N) or not (kl or entropy or likelihood_N is not None):
+            return 0.0, 0.0, 0.0, 0.0
+        leaf_N = log_probs_N.clone().requires_grad_()
+
+        def pull(loss_N: torch.Tensor) -> float:
+            total = (loss_N * batch.weights_N).sum()
+            return float(torch.autograd.grad(total, leaf_N)[0].double().abs().sum())
+
+        policy = pull(self._policy_loss(leaf_N, self.log_ratio(leaf_N, batch), batch))
+        of_kl = of_entropy = of_likelihood = 0.0
+        if kl:
+            of_kl = config.kl.coefficient * pull(self._kl.estimate(leaf_N, batch.reference_log_probs_N))
+        if entropy and entropy_N is not None:
+            surprisal_N = (-log_probs_N - entropy_N).abs().double()
+            of_entropy = abs(config.entropy_coefficient) * float((batch.weights_N * surprisal_N).sum())
+        if likelihood_N is not None:
+            of_likelihood = config.positive_nll_coefficient * float(likelihood_N.double().sum())
+        return policy, of_kl, of_entropy, of_likelihood
 
     @torch.no_grad()
     def _statistics(
@@ -183,9 +236,11 @@ class Objective:
         log_ratio_N: torch.Tensor,
         kl_N: torch.Tensor | None,
         batch: TokenBatch,
+        pulls: tuple[float, float, float, float],
     ) -> ObjectiveStats:
         ratio = log_ratio_N.exp()
         low, high = self._surrogate.clipped(ratio, batch.advantages_N, self.config.surrogate)
+        released = getattr(self._surrogate, "released", None)
         moved = log_probs_N - batch.old_log_probs_N
         gap = moved.abs()
         sums = torch.stack(
@@ -197,6 +252,10 @@ class Objective:
                 kl_N.detach().sum() if kl_N is not None else ratio.new_zeros(()),
                 gap.sum(),
                 (moved.expm1() - moved).sum(),
+                released(ratio, batch.advantages_N, self.config.surrogate).sum()
+                if released
+                else ratio.new_zeros(()),
+                *(ratio.new_tensor(value) for value in pulls),
             ]
         ).double()
         if not len(ratio):

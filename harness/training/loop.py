@@ -36,7 +36,7 @@ from harness.training.checkpoints import Checkpoints, save_fault
 from harness.training.fault import NumericalFault
 from harness.training.open_policy import open_policy
 from harness.training.roll_out import RollOut
-from harness.training.step_metrics import rollout_row, update_row
+from harness.training.step_metrics import engagement_row, rollout_row, update_row
 from harness.training.streaming import TrainingStream
 from harness.training.update import Updater, UpdateStats
 
@@ -201,6 +201,7 @@ class Trainer:
             "generated_tokens_total": self.generated_tokens,
             "verifier_faults": sum(self.ranks.gather(self.roll_out.verifier_faults)),
             **update_row(stats, self.config),
+            **engagement_row(collected, stats, self.config),
             **self.curriculum.record(),
             "learning_rate": self.updater.learning_rate(step),
             "seconds_rollout": self.roll_out.seconds["rollout"],

@@ -8,6 +8,7 @@ import torch
 from harness.configuration.schema import RunConfig
 from harness.objective.correction import Mismatch
 from harness.sampling.collector import Collected
+from harness.training.engagement import groups_row
 from harness.training.update import UpdateStats
 
 
@@ -62,6 +63,24 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
         "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),
         **mismatch_row(stats),
         **critic,
+    }
+
+
+def engagement_row(collected: Collected, stats: UpdateStats, config: RunConfig) -> dict[str, float]:
+    """What each mechanism touched in the step (docs/objective/engagement.md); 0 where it is off, NaN where there was nothing to touch."""
+    algorithm, objective, touched = config.algorithm, stats.objective, stats.touched
+    kl = 0.0
+    if algorithm.kl.coefficient:
+        in_loss = algorithm.kl.placement == "loss"
+        kl = objective.share_of_pull("kl") if in_loss else touched.kl_reward_share
+    entropy, likelihood = algorithm.entropy_coefficient, algorithm.positive_nll_coefficient
+    return {
+        "clip_released_fraction": objective.total("clip_released") / (stats.loss_tokens or float("nan")),
+        **touched.row(),
+        **groups_row(collected, config),
+        "kl_share": kl,
+        "entropy_share": objective.share_of_pull("entropy") if entropy else 0.0,
+        "nll_share": objective.share_of_pull("nll") if likelihood else 0.0,
     }
 
 

@@ -28,6 +28,7 @@ from harness.rollout.noise import key
 from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, CriticBatch, explained_variance, native_critic
+from harness.training.engagement import Touched, touched_by
 from harness.training.fault import NumericalFault
 from harness.training.memory import halve_on_exhaustion
 from harness.training.step_tokens import StepTokens
@@ -47,6 +48,7 @@ class UpdateStats:
     )
     gradient_groups: int = 0
     loss_tokens: int = 0
+    touched: Touched = field(default_factory=Touched)
     value_losses: list[float] = field(default_factory=list)
     value_explained_variance: float = float("nan")
 
@@ -97,7 +99,7 @@ class Updater:
             return stats
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
-        data = self._prepare(groups, prompts)
+        data, rollouts = self._prepare(groups, prompts)
         if data.values_N is not None and data.value_targets_N is not None:
             stats.value_explained_variance = explained_variance(data.values_N, data.value_targets_N)
         absolute_R = torch.zeros(len(data.lengths_R)).index_add_(
@@ -105,6 +107,7 @@ class Updater:
         )
         live_R = (absolute_R > 0) & (data.loss_lengths_R > 0)
         stats.mismatch = data.mismatch
+        stats.touched = touched_by(self.config, self.objective, groups, data, rollouts, absolute_R > 0)
         stats.gradient_groups = len(data.group_R[live_R].unique())
         algorithm = self.config.algorithm
         for epoch in range(algorithm.epochs_per_step):
@@ -120,8 +123,8 @@ class Updater:
                     self._update(data, live_R, chosen, stats)
         return stats
 
-    def _prepare(self, groups: Groups, prompts: Sequence[Sequence[int]]) -> StepTokens:
-        """Old and reference log-probabilities, masks and advantages of the whole step."""
+    def _prepare(self, groups: Groups, prompts: Sequence[Sequence[int]]) -> tuple[StepTokens, RolloutBatch]:
+        """Old and reference log-probabilities, masks and advantages of the whole step, and what the advantages are of."""
         overlong, completions = self.config.algorithm.overlong, groups.completions
         size = groups.correct_PG.shape[1]
         prompts_R = [prompt for prompt in prompts for _ in range(size)]
@@ -178,7 +181,7 @@ class Updater:
         if not bool(data.advantages_N.isfinite().all()):
             # A comparison with NaN is false: such responses would silently count as dead.
             raise NumericalFault("advantages are not finite", {"data": data, "rollouts": batch})
-        return data
+        return data, batch
 
     def _passes(self, data: StepTokens, rows: torch.Tensor) -> list[torch.Tensor | None]:
         """This rank's micro-batches of `rows`; None is a pass that only keeps step with the other ranks."""
@@ -250,10 +253,12 @@ class Updater:
     ) -> None:
         """One optimiser update on the chosen groups."""
         rows = data.rows_of(chosen)
-        counts = self.objective.count(data.loss_lengths_R[rows], data.group_R[rows], data.correct_R[rows])
-        weights = self.objective.weights(data.loss_lengths_R[rows], data.group_R[rows], counts).float()
+        lengths_R, group_R = data.loss_lengths_R[rows], data.group_R[rows]
+        counts = self.objective.count(lengths_R, group_R, data.correct_R[rows])
+        weights = self.objective.weights(lengths_R, group_R, counts)
         stats.loss_tokens += counts.tokens
-        weight_R = torch.zeros(len(data.lengths_R)).index_copy_(0, rows, weights)
+        stats.touched.add_update(self.objective, weights, lengths_R, group_R, live_R[rows])
+        weight_R = torch.zeros(len(data.lengths_R)).index_copy_(0, rows, weights.float())
         compute = live_R if self.objective.skips_zero_advantage else data.loss_lengths_R > 0
         computed = rows[compute[rows]]
         total, sums = halve_on_exhaustion(self, lambda: self._accumulate(data, computed, weight_R, counts))

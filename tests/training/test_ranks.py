@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -29,6 +30,15 @@ EXACT = (
     "trained_tokens",
 )
 CLOSE = ("loss", "gradient_norm", "ratio_max", "entropy_nats")
+ENGAGED = (
+    "clip_released_fraction",
+    "masked_fraction",
+    "weight_change_response_mean",
+    "weight_change_batch_token_mean",
+    "sigma_weight_change",
+    "refilled_fraction",
+    "entropy_share",
+)
 
 
 def start(config: RunConfig, root: Path, ranks: int) -> RunDir:
@@ -58,6 +68,7 @@ def config(make_config: Callable[..., RunConfig], base_policy: Path) -> RunConfi
         training__steps=10,
         training__evaluate_every=10,
         algorithm__dead_groups__policy="refill",
+        algorithm__entropy_coefficient=0.01,
         runtime__micro_batch_tokens=64,
     )
 
@@ -78,6 +89,10 @@ def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path)
         assert first[column].tolist() == second[column].tolist(), column
     for column in CLOSE:
         assert (first[column] - second[column]).abs().max() < 1e-5, column
+    for column in ENGAGED:
+        assert np.allclose(first[column], second[column], atol=1e-4, equal_nan=True), column
+    assert first["weight_change_batch_token_mean"].sum() > 0
+    assert first["entropy_share"].sum() > 0
     a, b = weights(alone), weights(together)
     assert max(float((a[name] - b[name]).abs().max()) for name in a) < 1e-5
     samples = [run.samples("arithmetic_heldout", 10) for run in (alone, together)]

@@ -56,3 +56,9 @@ def clipped(
     """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
     low = (ratio_N < 1 - config.clip_low) & (advantages_N < 0)
     return low, (ratio_N > 1 + config.clip_high) & (advantages_N > 0)
+
+
+def released(ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config) -> torch.Tensor:
+    """Tokens (A > 0) with 1 + clip_low < ratio ≤ 1 + clip_high: the symmetric bound would remove their gradient, this one keeps it."""
+    inside = (ratio_N > 1 + config.clip_low) & (ratio_N <= 1 + config.clip_high)
+    return inside & (advantages_N > 0)

@@ -1,0 +1,89 @@
+"""Whether the mechanism that distinguishes an arm was engaged at all: read off the step metrics of finished runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.experiment.load import Experiment
+from analysis.experiment.stored_plan import Arm
+from harness.store.measures import HARDLY, Measure
+
+NOTE = (
+    "Engaged: how much of the training data the difference touched, mean over steps, then over the seeds of the arm that "
+    "has the mechanism; thresholds of “hardly engaged”: docs/objective/engagement.md."
+)
+
+
+@dataclass(frozen=True)
+class Engagement:
+    """What a difference touched. ``values`` are fractions, one a measure; NaN where nothing is known."""
+
+    measures: tuple[Measure, ...]
+    values: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """``0.3 % of tokens; 14 % of responses, hardly engaged``; empty where nothing is known."""
+        return self._joined(mark=True)
+
+    @property
+    def hardly(self) -> bool:
+        """Whether everything that differs is measured, known, and under its threshold."""
+        pairs = list(zip(self.measures, self.values, strict=True))
+        return bool(pairs) and all(measure.hardly(value) for measure, value in pairs)
+
+    @property
+    def clause(self) -> str:
+        """What a sentence about the difference adds: ``the mechanism was hardly engaged: 0.02 % of tokens``; empty if unknown."""
+        if not self.known:
+            return ""
+        if self.hardly:
+            return f"the mechanism was {HARDLY}: {self._joined(mark=False)}"
+        return f"engaged: {self.text}"
+
+    @property
+    def known(self) -> bool:
+        """Whether any run says anything."""
+        return any(not math.isnan(value) for value in self.values)
+
+    def _joined(self, mark: bool) -> str:
+        texts = (m.text(value, mark) for m, value in zip(self.measures, self.values, strict=True))
+        return "; ".join(text for text in texts if text)
+
+
+def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataFrame]]) -> Engagement:
+    """Average each measure over the step metrics of the runs (arm name to one frame a run) of the arm that shows it."""
+    return Engagement(tuple(measures), tuple(m.value(runs.get(m.arm, ())) for m in measures))
+
+
+def engagements(experiment: Experiment) -> dict[str, Engagement]:
+    """Arm name to what its difference to its reference touched, over finished runs."""
+    finished = experiment.states[experiment.states["status"] == "finished"]
+    runs: dict[str, list[pd.DataFrame]] = {}
+    for arm in experiment.plan.arms:
+        ids = finished.loc[finished["arm"] == arm.name, "run_id"]
+        own = experiment.steps[experiment.steps["arm"] == arm.name]
+        frames = (own[own["run_id"] == run_id] for run_id in ids)
+        runs[arm.name] = [frame for frame in frames if len(frame)]
+    return {arm.name: engagement(arm.engagement, runs) for arm in experiment.plan.arms}
+
+
+def engaged_cell(arm: Arm, found: Mapping[str, Engagement]) -> str | None:
+    """The cell of an arm in a comparison; None where nothing is known."""
+    return found[arm.name].text or None
+
+
+def sentence_end(found: Engagement, unresolved: bool) -> str:
+    """What follows the words on a difference; only where none was found does a mechanism that hardly did anything explain it."""
+    if not found.clause:
+        return ""
+    return f", and {found.clause}" if found.hardly and unresolved else f"; {found.clause}"
+
+
+def known(found: Mapping[str, Engagement]) -> bool:
+    """Whether any run of the experiment says anything: plans and runs of before these measures do not."""
+    return any(one.known for one in found.values())

@@ -1,0 +1,110 @@
+"""What tables and answer say of whether a mechanism was engaged; what they say of a store of before."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from synthetic_store import RUNGS, build_store
+
+from analysis.answer import answer_sentences
+from analysis.experiment.engagement import engagement, sentence_end
+from analysis.experiment.load import load_experiment
+from analysis.experiment.results import Results, results_of
+from analysis.tables.experiment_tables import main_table
+from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
+from harness.store import ResultStore
+from harness.store.measures import Measure
+
+CLIP = Measure(
+    "released", ("algorithm.surrogate.clip_high",), "of tokens", ("clip_released_fraction",), 0.003, "a"
+)
+MASK = Measure("masked", ("algorithm.overlong.policy",), "of responses", ("masked_fraction",), 0.003, "b")
+RATE = Measure("always", ("optimizer.learning_rate",))
+
+
+def steps(**fields: list[float]) -> pd.DataFrame:
+    return pd.DataFrame(fields)
+
+
+def test_each_measure_is_read_from_the_runs_of_the_arm_that_shows_it() -> None:
+    runs = {
+        "a": [steps(clip_released_fraction=[0.001, 0.003]), steps(clip_released_fraction=[0.006])],
+        "b": [steps(masked_fraction=[0.001], clip_released_fraction=[0.9])],
+    }
+    found = engagement([CLIP, MASK], runs)
+    assert found.values == pytest.approx((0.004, 0.001))
+    assert found.text == "0.4 % of tokens; 0.1 % of responses, hardly engaged"
+    assert not found.hardly  # one of two mechanisms was engaged
+    assert sentence_end(found, unresolved=True) == f"; engaged: {found.text}"
+
+
+def test_a_difference_is_hardly_engaged_where_all_of_it_is_measured_and_under_the_thresholds() -> None:
+    runs = {"a": [steps(clip_released_fraction=[0.0002])], "b": [steps(masked_fraction=[0.0])]}
+    both = engagement([CLIP, MASK], runs)
+    assert both.hardly
+    words = "the mechanism was hardly engaged: 0.02 % of tokens; 0 % of responses"
+    assert sentence_end(both, unresolved=True) == f", and {words}"
+    assert sentence_end(both, unresolved=False) == f"; {words}"
+    for other in (RATE, Measure("", ("algorithm.advantage.ddof",))):
+        assert not engagement([CLIP, other], runs).hardly
+    assert engagement([CLIP, RATE], runs).text == "0.02 % of tokens, hardly engaged; always"
+
+
+def test_what_no_run_says_is_left_out() -> None:
+    nothing = engagement([CLIP, RATE], {"a": [steps(loss=[1.0])]})
+    assert math.isnan(nothing.values[0])
+    assert (sentence_end(nothing, unresolved=True), nothing.hardly, nothing.known) == ("", False, False)
+    assert engagement([], {}).text == ""
+
+
+def ladder(root: Path, *, measured: bool) -> Results:
+    """Four rungs and two seeds: clip-higher hardly engaged, filtering well engaged, the last without a measure."""
+    store = build_store(root, problems=8, steps=4, evaluate=(0, 4), seeds=(0, 1))
+    plan = store.plan("ladder")
+    names = [rung[0] for rung in RUNGS]
+    if measured:
+        for index, measure in ((1, MASK), (2, CLIP)):
+            record = {**measure.record(), "arm": names[index]}
+            plan["arms"][index]["engagement"] = [record]
+        for index, field, share in ((1, "masked_fraction", 0.14), (2, "clip_released_fraction", 0.0002)):
+            for run_id in plan["arms"][index]["runs"].values():
+                log(store, run_id, field, share)
+        store.write_plan("ladder", plan)
+    return results_of(load_experiment(root, "ladder"))
+
+
+def log(store: ResultStore, run_id: str, field: str, share: float) -> None:
+    """Give every logged step of a run one field more."""
+    path = store.run(run_id).path / "metrics.jsonl"
+    rows = [json.loads(line) | {field: share} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_the_main_table_has_the_column_beside_the_difference_in_every_form(tmp_path: Path) -> None:
+    table = main_table(ladder(tmp_path, measured=True))
+    keys = [column.key for column in table.columns]
+    assert keys.index("engaged") == keys.index("delta") + 1
+    cells = [row.get("engaged") for row in table.rows]
+    assert cells == [None, None, "14 % of responses", "0.02 % of tokens, hardly engaged", None]
+    assert "0.02 % of tokens, hardly engaged |" in to_markdown(table)
+    assert r"& 0.02 \% of tokens, hardly engaged &" in to_latex(table)
+    assert '"0.02 % of tokens, hardly engaged"' in to_csv(table)
+    assert "hardly engaged" in to_terminal(table, width=240)
+    assert any("docs/objective/engagement.md" in note for note in table.notes)
+
+
+def test_the_answer_says_it_with_the_difference(tmp_path: Path) -> None:
+    text = "\n".join(answer_sentences(ladder(tmp_path, measured=True)))
+    assert "engaged: 14 % of responses." in text
+    assert "the mechanism was hardly engaged: 0.02 % of tokens." in text
+
+
+def test_a_store_of_before_has_no_column_and_no_words(tmp_path: Path) -> None:
+    results = ladder(tmp_path, measured=False)
+    table = main_table(results)
+    assert "engaged" not in {column.key for column in table.columns}
+    assert not any("ngaged" in text for text in (*table.notes, *answer_sentences(results)))

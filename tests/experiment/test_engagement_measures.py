@@ -1,0 +1,165 @@
+"""Which measures a difference between two configurations finds, and what `harness plan` knows beforehand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.configuration.compose import compose_run
+from harness.experiment.cost import History
+from harness.experiment.engagement import against, measures
+from harness.experiment.past_engagement import past_engagement
+from harness.experiment.planning import Plan, RunSpec, plan_experiment
+from harness.store import METRICS, ResultStore
+from harness.store.measures import Measure
+
+LADDER = "experiment=dapo_ladder"
+
+
+def found(old: list[str], new: list[str]) -> list[Measure]:
+    return measures(compose_run(old), compose_run(new), ("old", "new"))
+
+
+def test_every_rung_of_the_ladder_has_its_own_measure_in_its_own_runs() -> None:
+    arms = plan_experiment([LADDER]).record()["arms"]
+    assert [[(m["fields"], m["arm"]) for m in arm["engagement"]] for arm in arms] == [
+        [],
+        [(["masked_fraction"], "dapo_1_overlong_filtering")],
+        [(["clip_released_fraction"], "dapo_2_clip_higher")],
+        [(["punished_fraction"], "dapo_3_soft_overlong")],
+        [(["weight_change_response_mean"], "dapo_4_token_level_loss")],
+        [(["refilled_fraction"], "dapo_5_dynamic_sampling")],
+    ]
+    assert arms[2]["engagement"][0]["keys"] == ["algorithm.surrogate.clip_high"]
+
+
+def test_what_is_left_out_is_measured_in_the_recipe_that_has_it() -> None:
+    plan = plan_experiment(["experiment=olmo3_leave_one_out"])
+    full = plan.arms[1].arm.name
+    by_fields = {m.fields: m.arm for ms in plan.measures().values() for m in ms}
+    for field in ("clip_released_fraction", "refilled_fraction", "correction_change_mean"):
+        assert by_fields[(field,)] == full
+    assert plan.measures()[full] == []
+
+
+CLIP, KL = "algorithm.surrogate.", "algorithm.kl."
+OLD = "algorithm.engine_correction.old_log_probs"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fields", "arm"),
+    [
+        (f"{CLIP}clip_high=0.2", f"{CLIP}clip_high=0.4", ["clip_released_fraction"], "new"),
+        (f"{CLIP}clip_high=0.28", f"{CLIP}clip_high=0.2", ["clip_released_fraction"], "old"),
+        (f"{CLIP}clip_high=0.4", f"{CLIP}clip_high=0.28", ["clip_fraction_high"], "new"),
+        (f"{CLIP}clip_low=0.2", f"{CLIP}clip_low=0.1", ["clip_fraction_low"], "new"),
+        ("algorithm/surrogate=ppo_clip", "algorithm/surrogate=policy_gradient", ["clip_fraction_low", "clip_fraction_high"], "old"),
+        ("algorithm.overlong.policy=mask", "algorithm.overlong.policy=score", ["masked_fraction"], "old"),
+        ("algorithm.advantage.scale=group_std", "algorithm.advantage.scale=none", ["sigma_weight_change"], "new"),
+        ("algorithm/aggregation=batch_token_mean", "algorithm/aggregation=constant_sum", ["weight_change_batch_token_mean"], "new"),
+        ("algorithm/aggregation=microbatch_token_mean", "algorithm/aggregation=response_mean", ["weight_change_response_mean"], "old"),
+        ("algorithm.dead_groups.policy=keep", "algorithm.dead_groups.policy=drop", ["removed_fraction"], "new"),
+        ("algorithm.dead_groups.policy=refill", "algorithm.dead_groups.policy=drop", ["refilled_fraction"], "old"),
+        (f"{KL}coefficient=0.04", f"{KL}coefficient=0", ["kl_share"], "old"),
+        ("algorithm.entropy_coefficient=0", "algorithm.entropy_coefficient=0.01", ["entropy_share"], "new"),
+        ("algorithm.positive_nll_coefficient=0", "algorithm.positive_nll_coefficient=0.1", ["nll_share"], "new"),
+        (f"{OLD}=sampler", f"{OLD}=recomputed", ["sampler_log_prob_gap_mean"], "new"),
+        ("optimizer.max_gradient_norm=1", "optimizer.max_gradient_norm=0.5", ["gradient_clipped_fraction"], "new"),
+        ("sampling.max_response_tokens=32", "sampling.max_response_tokens=24", ["truncated_fraction"], "new"),
+    ],
+)  # fmt: skip
+def test_a_changed_key_finds_its_measure(old: str, new: str, fields: list[str], arm: str) -> None:
+    first, *rest = [m for m in found([old], [new]) if m.fields]
+    assert (list(first.fields), first.arm, rest) == (fields, arm, [])
+    assert set(first.fields) <= set(METRICS)
+    assert 0 < first.threshold < 1
+
+
+def test_filter_replaced_by_punishment_is_two_measures_of_two_arms() -> None:
+    both = found(["algorithm.overlong.policy=mask"], ["algorithm.overlong.policy=soft"])
+    assert [(m.fields, m.arm) for m in both] == [
+        (("masked_fraction",), "old"),
+        (("punished_fraction",), "new"),
+    ]
+
+
+def test_a_learning_rate_always_engages_and_other_keys_are_said_to_be_unmeasured() -> None:
+    (rate,) = found(["optimizer.learning_rate=1e-4"], ["optimizer.learning_rate=2e-4"])
+    assert (rate.name, rate.fields) == ("always", ())
+    (unknown,) = found(["algorithm.advantage.ddof=0"], ["algorithm.advantage.ddof=1"])
+    assert (unknown.name, unknown.keys, unknown.fields) == ("", ("algorithm.advantage.ddof",), ())
+    assert found(["seed=1"], ["seed=2"]) == []
+    # a key that nothing reads while its term is off
+    assert [m.fields for m in found(["algorithm/kl=k1"], ["algorithm/kl=k3"])] == [()]
+
+
+def test_a_matched_budget_is_no_change_of_the_arms() -> None:
+    old, new = compose_run([]), compose_run(["training.generated_tokens=5000"])
+    assert [m.name for m in measures(old, new, ("old", "new"))] == ["always"]
+    assert measures(old, new, ("old", "new"), ignore="training.") == []
+
+
+def test_arms_without_a_parent_are_compared_with_the_base_but_the_full_recipe_with_nothing() -> None:
+    arms = {"base": None, "full": None, "one": "full"}
+    assert against(arms, "factorial") == {"base": None, "full": "base", "one": "full"}
+    assert against(arms, "leave_one_out") == {"base": None, "full": None, "one": "full"}
+
+
+# ---- beforehand ------------------------------------------------------------------------------------------------------------------
+
+
+def finish(store: ResultStore, spec: RunSpec, share: float | None) -> None:
+    """A finished run of two steps; without `share` as an older harness wrote it."""
+    run = store.run(spec.run_id)
+    run.create(
+        spec.config_yaml,
+        {
+            "arm_id": spec.arm_id,
+            "seed": spec.seed,
+            "status": "finished",
+            "labels": dict(spec.labels),
+            "attempts": [],
+        },
+    )
+    fields = {} if share is None else {"clip_released_fraction": share}
+    for step in (1, 2):
+        run.append_step({"step": step, "generated_tokens_total": 10, **fields})
+
+
+def ladder(store: ResultStore, *more: str) -> Plan:
+    return plan_experiment([LADDER, f"runtime.results={store.root}", *more])
+
+
+def test_plan_tells_what_finished_runs_touched(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    clip = ladder(store).arms[2]
+    for seed, share in ((0, 0.01), (1, 0.018), (2, None)):
+        finish(store, clip.runs[seed], share)
+    told = past_engagement(ladder(store), store, History(store))
+    assert told == {clip.arm.name: "1.4 % of tokens (from 2 finished runs)"}
+
+
+def test_plan_tells_what_the_same_changes_touched_in_another_experiment(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    longer = ladder(store, "training.steps=120")
+    store.write_plan("longer", longer.record())
+    finish(store, longer.arms[2].runs[0], 0.0002)
+    told = past_engagement(ladder(store), store, History(store))
+    assert told == {longer.arms[2].arm.name: "0.02 % of tokens (from 1 similar run), hardly engaged"}
+
+
+def test_plan_shows_the_column_only_where_the_store_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.cli import main
+
+    store = ResultStore(tmp_path)
+    finish(store, ladder(store).arms[2].runs[0], None)
+    assert main(["plan", LADDER, f"runtime.results={tmp_path}"]) == 0
+    assert "engaged" not in capsys.readouterr().out
+    finish(store, ladder(store).arms[2].runs[1], 0.014)
+    assert main(["plan", LADDER, f"runtime.results={tmp_path}"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "engaged" in text
+    assert "1.4 % of tokens" in text

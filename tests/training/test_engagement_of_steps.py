@@ -1,0 +1,372 @@
+"""What the step metrics say each mechanism touched: hand-worked values, invariances, and that saying it changes no training number."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.configuration.algorithm import EngineCorrectionConfig
+from harness.configuration.compose import compose_run
+from harness.configuration.families import AGGREGATION, KL
+from harness.configuration.registry import member
+from harness.configuration.schema import RunConfig
+from harness.model.policy import NativePolicy
+from harness.objective.objective import Objective
+from harness.objective.surrogate import ppo_clip
+from harness.objective.types import RolloutBatch, TokenBatch
+from harness.reward.grading import Grader
+from harness.rollout.types import Completions
+from harness.sampling.collector import Collected
+from harness.sampling.groups import Groups
+from harness.store import ResultStore
+from harness.training import update
+from harness.training.engagement import Touched, groups_row, sigma_weight_change, weight_change
+from harness.training.loop import Trainer
+from harness.training.step_metrics import engagement_row
+from harness.training.update import Updater, UpdateStats
+
+RUNGS = (
+    "dapo_0_naive_grpo",
+    "dapo_1_overlong_filtering",
+    "dapo_2_clip_higher",
+    "dapo_3_soft_overlong",
+    "dapo_4_token_level_loss",
+    "dapo_5_dynamic_sampling",
+)
+# measure -> the first rung that has its mechanism; every later rung keeps it
+FIRST = {
+    "masked_fraction": 1,
+    "clip_released_fraction": 2,
+    "punished_fraction": 3,
+    "length_penalty_mean": 3,
+    "weight_change_response_mean": 4,
+    "refilled_fraction": 5,
+}
+OFF = ("correction_moved_fraction", "correction_change_mean", "kl_share", "entropy_share", "nll_share")
+
+
+def groups_of(lengths: list[list[int]], rewards: list[list[float]], cap: int = 12) -> Groups:
+    """Groups with these lengths and rewards; a response is right where its reward is positive, cut where it has `cap` tokens."""
+    lengths_PG, rewards_PG = torch.tensor(lengths), torch.tensor(rewards)
+    total = int(lengths_PG.sum())
+    rng = np.random.default_rng(0)
+    completions = Completions(
+        tokens_N=torch.from_numpy(rng.integers(2, 22, total)),
+        log_probs_N=torch.from_numpy(rng.normal(-2.0, 0.3, total)).float(),
+        entropy_N=torch.ones(total),
+        lengths_R=lengths_PG.reshape(-1),
+        finished_R=lengths_PG.reshape(-1) < cap,
+    )
+    correct = rewards_PG > 0
+    return Groups(torch.arange(len(lengths)), completions, correct, torch.ones_like(correct), rewards_PG)
+
+
+def train(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> UpdateStats:
+    """One step's updates on these groups; no optimiser step is taken."""
+    config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), updates
+    updater = Updater(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
+    updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
+    return updater.train(1, groups, [[2, 3, 4, 5 + i] for i in range(len(groups))])
+
+
+def exact_log_probs(folder: Path, groups: Groups) -> torch.Tensor:
+    """Log-probabilities of the responses under the base policy, after the prompts of `train`."""
+    policy, size = NativePolicy.load(folder, "torch"), groups.correct_PG.shape[1]
+    prompts = [[2, 3, 4, 5 + i] for i in range(len(groups)) for _ in range(size)]
+    with torch.no_grad():
+        return policy.token_log_probs(prompts, groups.completions.tokens_N, groups.completions.lengths_R)[0]
+
+
+def row(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> dict[str, float]:
+    kept = Collected(groups, groups, None, 1, 0, 0, 0, len(groups))
+    return engagement_row(kept, train(config, folder, groups, updates), config)
+
+
+# ---- hand-worked values -------------------------------------------------------------------------------------------------------
+
+
+def test_released_tokens_lie_between_the_symmetric_and_the_wider_bound_and_are_pushed_up() -> None:
+    ratio = torch.tensor([1.0, 1.19, 1.21, 1.27, 1.29, 1.25, 0.7, 1.25])
+    advantages = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0, 0.0])
+    wider = ppo_clip.Config(clip_low=0.2, clip_high=0.28)
+    expected = [False, False, True, True, False, False, False, False]
+    assert ppo_clip.released(ratio, advantages, wider).tolist() == expected
+    for config in (ppo_clip.Config(), ppo_clip.Config(clip_low=0.3, clip_high=0.28)):
+        assert not ppo_clip.released(ratio, advantages, config).any()
+
+
+def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None:
+    """Released = clipped under the symmetric bound and not under the wider one, and exactly those gain a gradient."""
+    generator = torch.Generator().manual_seed(0)
+    log_ratio = torch.randn(2000, generator=generator, dtype=torch.float64).mul(0.3).requires_grad_()
+    batch = TokenBatch(
+        torch.arange(2000), torch.zeros(2000), torch.randn(2000, generator=generator), torch.ones(2000)
+    )
+    narrow, wide = ppo_clip.Config(), ppo_clip.Config(clip_high=0.28)
+    slopes = [
+        torch.autograd.grad(ppo_clip.token_loss(log_ratio, log_ratio, batch, config).sum(), log_ratio)[0]
+        for config in (narrow, wide)
+    ]
+    released = ppo_clip.released(log_ratio.detach().exp(), batch.advantages_N, wide)
+    assert 0 < int(released.sum()) < 200
+    assert torch.equal(released, (slopes[0] == 0) & (slopes[1] != 0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "against_response_mean", "against_batch", "against_group"),
+    [  # shares of the four responses, lengths 2 6 | 4 4: 1/4 each; 2 6 4 4 of 16; the same, the groups having 8 tokens each
+        ("response_mean", 0.0, 0.25, 0.25),
+        ("batch_token_mean", 0.25, 0.0, 0.0),
+        ("group_token_mean", 0.25, 0.0, 0.0),
+        ("constant_sum", 0.25, 0.0, 0.0),
+    ],
+)
+def test_weight_changes_are_of_the_shares_of_the_update(
+    make_config: Callable[..., RunConfig],
+    kind: str,
+    against_response_mean: float,
+    against_batch: float,
+    against_group: float,
+) -> None:
+    config = make_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
+    objective, touched = Objective(config.algorithm), Touched()
+    lengths, groups = torch.tensor([2, 6, 4, 4]), torch.tensor([0, 0, 1, 1])
+    weights = objective.weights(lengths, groups, objective.count(lengths, groups))
+    touched.add_update(objective, weights, lengths, groups, torch.ones(4, dtype=torch.bool))
+    found = touched.row()
+    assert found["weight_change_response_mean"] == pytest.approx(against_response_mean, abs=1e-12)
+    assert found["weight_change_batch_token_mean"] == pytest.approx(against_batch, abs=1e-12)
+    assert found["weight_change_group_token_mean"] == pytest.approx(against_group, abs=1e-12)
+
+
+def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them(
+    make_config: Callable[..., RunConfig],
+) -> None:
+    config = make_config(algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config())
+    objective, touched = Objective(config.algorithm), Touched()
+    for lengths, live in (([2, 6, 90], [1, 1, 0]), ([5, 5, 0, 5], [1, 1, 0, 1])):
+        lengths_R, group_R = torch.tensor(lengths), torch.zeros(len(lengths), dtype=torch.long)
+        weights = objective.weights(lengths_R, group_R, objective.count(lengths_R, group_R))
+        touched.add_update(objective, weights, lengths_R, group_R, torch.tensor(live).bool())
+    # two responses whose shares 1/4 and 3/4 stand against 1/2 each, three without a change
+    assert touched.row()["weight_change_response_mean"] == pytest.approx(2 * 0.5 / 5)
+    assert math.isnan(Touched().row()["weight_change_response_mean"])
+
+
+def test_a_common_factor_changes_no_weight() -> None:
+    own = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64)
+    assert weight_change(own * 7, own) == pytest.approx(0.0, abs=1e-15)
+    assert weight_change(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])) == 2.0
+
+
+def test_sigma_moves_weight_between_groups_of_unequal_spread() -> None:
+    rewards = torch.tensor([[1.0, -1, -1, -1], [1.0, 1, -1, -1], [1.0, 1, 1, 1]])
+    counted = torch.ones_like(rewards, dtype=torch.bool)
+    batch = RolloutBatch(rewards, rewards > 0, torch.ones_like(rewards).long(), counted)
+    # Σ|A| of the live groups without σ: 3 and 4; σ = 1 and √(4/3)
+    scaled = 4 / math.sqrt(4 / 3)
+    assert sigma_weight_change(batch) == pytest.approx(2 * abs(3 / (3 + scaled) - 3 / 7))
+    batch.rewards_PG = rewards[1:2].repeat(3, 1)
+    assert sigma_weight_change(batch) == pytest.approx(0.0, abs=1e-15)
+    batch.rewards_PG = torch.ones_like(rewards)
+    assert math.isnan(sigma_weight_change(batch))
+
+
+def test_masked_responses_count_where_they_would_have_had_gradient(
+    make_config: Callable[..., RunConfig], base_policy: Path
+) -> None:
+    lengths = [[12, 3, 4, 5], [12, 12, 6, 7], [12, 12, 12, 12]]
+    rewards = [[-1.0, 1, 1, -1], [-1.0, -1, 1, 1], [-1.0, -1, -1, -1]]  # the third group is dead
+    groups = groups_of(lengths, rewards)
+    found = {
+        policy: row(make_config(algorithm__overlong__policy=policy), base_policy, groups)["masked_fraction"]
+        for policy in ("score", "mask")
+    }
+    assert found == {"score": 0.0, "mask": pytest.approx(3 / 12)}
+    excluding = make_config(algorithm__overlong__policy="mask", algorithm__overlong__statistics="exclude")
+    assert row(excluding, base_policy, groups)["masked_fraction"] == pytest.approx(7 / 12)
+
+
+def test_punished_responses_and_the_mean_penalty(
+    make_config: Callable[..., RunConfig], base_policy: Path
+) -> None:
+    """Cap 12, the last quarter is the ramp: 9 tokens cost nothing, 10 a third, 12 all of the penalty of 1/2."""
+    groups = groups_of([[9, 10, 12, 4]], [[1.0, 1 - 0.5 / 3, -1.5, -1.0]])
+    config = make_config(algorithm__overlong__policy="soft", algorithm__overlong__penalty=0.5)
+    found = row(config, base_policy, groups)
+    assert found["punished_fraction"] == 0.5
+    assert found["length_penalty_mean"] == pytest.approx((0.5 / 3 + 0.5) / 4)
+    config = make_config(
+        algorithm__overlong__policy="mask_and_soft",
+        algorithm__overlong__penalty=0.5,
+        algorithm__overlong__statistics="exclude",
+    )
+    assert row(config, base_policy, groups)["punished_fraction"] == 0.25  # the excluded one teaches nobody
+
+
+def test_engine_weights_that_moved(make_config: Callable[..., RunConfig], base_policy: Path) -> None:
+    groups = groups_of([[4, 4, 3, 5]], [[1.0, -1, 1, -1]])
+    exact = exact_log_probs(base_policy, groups)
+    shift = torch.zeros(16)
+    shift[:4], shift[4] = 0.1, 2e-4  # four tokens by e^0.1, one by less than a thousandth
+    groups.completions.log_probs_N = exact - shift
+    config = make_config()
+    config.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
+    found = row(config, base_policy, groups)
+    assert found["correction_moved_fraction"] == pytest.approx(4 / 16)
+    assert found["correction_change_mean"] == pytest.approx(
+        (4 * math.expm1(0.1) + math.expm1(2e-4)) / 16, rel=1e-4
+    )
+
+
+def test_pulls_are_the_slopes_of_the_terms(make_config: Callable[..., RunConfig]) -> None:
+    """Policy w ρ|A|, k2 w β|x|, entropy w η|-log π - H|, likelihood μ v; a clipped token does not pull."""
+    config = make_config(algorithm__kl=member(KL, "k2").Config(coefficient=0.5)).algorithm
+    config.entropy_coefficient, config.positive_nll_coefficient = 0.01, 0.1
+    log_probs = torch.tensor([-1.0, -2.0, -0.5])
+    batch = TokenBatch(
+        response_N=torch.tensor([0, 0, 1]),
+        old_log_probs_N=torch.tensor([-1.0, -2.1, -1.0]),  # ratios 1, e^0.1 and e^0.5, which is clipped
+        advantages_N=torch.tensor([2.0, -1.0, 3.0]),
+        weights_N=torch.tensor([0.25, 0.25, 0.5]),
+        reference_log_probs_N=torch.tensor([-1.2, -2.0, -0.1]),
+        likelihood_weights_N=torch.tensor([0.0, 0.0, 1.0]),
+    )
+    _, stats = Objective(config)(log_probs, batch, torch.tensor([1.5, 1.5, 0.5]))
+    policy = 0.25 * 2 + 0.25 * math.exp(0.1)
+    kl = 0.5 * (0.25 * 0.2 + 0.5 * 0.4)
+    entropy = 0.01 * (0.25 * 0.5 + 0.25 * 0.5)
+    assert stats.total("policy_pull") == pytest.approx(policy, rel=1e-6)
+    assert stats.share_of_pull("kl") == pytest.approx(kl / (kl + policy), rel=1e-6)
+    assert stats.share_of_pull("entropy") == pytest.approx(entropy / (entropy + policy), rel=1e-6)
+    assert stats.share_of_pull("nll") == pytest.approx(0.1 / (0.1 + policy), rel=1e-6)
+    assert stats.total("clip_released") == 0
+
+
+def test_a_kl_in_the_reward_is_measured_by_what_it_does_to_the_advantages(
+    make_config: Callable[..., RunConfig], base_policy: Path
+) -> None:
+    """At the start π is the reference, and old log-probs 0.2 above it on every token make k1 cost 0.2 β a token."""
+    groups = groups_of([[2, 4]], [[1.0, -1.0]])
+    exact = exact_log_probs(base_policy, groups)
+    groups.completions.log_probs_N = exact + 0.2
+    config = make_config(algorithm__kl=member(KL, "k1").Config(coefficient=0.5, placement="reward"))
+    config.algorithm.advantage.scale = "none"
+    # returns 1 - 0.2 and -1 - 0.4: advantages ±1.1 instead of ±1
+    assert row(config, base_policy, groups)["kl_share"] == pytest.approx(0.1 / 1.1, rel=1e-4)
+
+
+def test_removed_and_replaced_groups_are_shares_of_the_first_round(
+    make_config: Callable[..., RunConfig],
+) -> None:
+    live, dead = [1.0, -1.0], [1.0, 1.0]
+    first = groups_of([[2, 2]] * 4, [live, dead, dead, dead])
+    kept = groups_of([[2, 2]] * 3, [live] * 3)
+    found = {
+        policy: groups_row(
+            Collected(first, kept, None, 2, 3, 0, 0, 8), make_config(algorithm__dead_groups__policy=policy)
+        )
+        for policy in ("keep", "drop", "refill")
+    }
+    assert found["keep"] == {"removed_fraction": 0.0, "refilled_fraction": 0.0}
+    assert found["drop"] == {"removed_fraction": 0.75, "refilled_fraction": 0.0}
+    assert found["refill"] == {"removed_fraction": 0.75, "refilled_fraction": 0.5}
+
+
+# ---- invariances -----------------------------------------------------------------------------------------------------------------
+
+
+def test_micro_batches_change_no_measure(make_config: Callable[..., RunConfig], base_policy: Path) -> None:
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 13, (6, 4)).tolist()
+    rewards = np.where(rng.random((6, 4)) < 0.5, 1.0, -1.0).tolist()
+    groups = groups_of(lengths, rewards)
+    trainer_N = exact_log_probs(base_policy, groups)
+    groups.completions.log_probs_N = trainer_N - torch.from_numpy(rng.random(len(trainer_N)) / 2).float()
+    found = []
+    for tokens in (4096, 25):
+        config = make_config(
+            algorithm__overlong__policy="mask_and_soft",
+            algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
+            algorithm__kl=member(KL, "k3").Config(coefficient=0.1),
+            algorithm__entropy_coefficient=0.01,
+            algorithm__positive_nll_coefficient=0.1,
+            runtime__micro_batch_tokens=tokens,
+        )
+        config.algorithm.surrogate.clip_high = 0.4
+        found.append(row(config, base_policy, groups, updates=2))
+    assert found[0] == pytest.approx(found[1], rel=1e-4, abs=1e-7)
+    for name in ("clip_released_fraction", "masked_fraction", "weight_change_response_mean", "nll_share"):
+        assert found[0][name] > 0, name
+
+
+# ---- whole runs ------------------------------------------------------------------------------------------------------------------
+
+
+def run(config: RunConfig, folder: Path, root: Path) -> tuple[ResultStore, torch.Tensor]:
+    """A run of its own; its store and the final weights."""
+    store = ResultStore(root)
+    directory = store.run("0" * 16)
+    manifest = {"status": "running", "arm_id": "a", "seed": 0, "labels": {}, "attempts": []}
+    directory.create("", {"schema_version": 1, "run_id": "0" * 16, **manifest})
+    trainer = Trainer(config, directory, folder, "torch", Grader(config.verifier, config.runtime))
+    assert trainer.train(lambda: False, attempt=0)
+    return store, torch.cat([p.detach().reshape(-1).clone() for p in trainer.policy.parameters()])
+
+
+@pytest.mark.parametrize("rung", range(len(RUNGS)))
+def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(
+    rung: int, make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    config = make_config(training__steps=3, training__evaluate_every=3, optimizer__learning_rate=2e-3)
+    sizes = {"prompts_per_step": 16, "responses_per_prompt": 8, "updates_per_step": 4}
+    config.algorithm = copy.deepcopy(compose_run([f"rung={RUNGS[rung]}"]).algorithm)
+    for name, size in sizes.items():
+        setattr(config.algorithm, name, size)
+    steps = run(config, base_policy, tmp_path)[0].run("0" * 16).steps()
+    for name, first in FIRST.items():
+        assert (float(steps[name].sum()) > 0) == (rung >= first), name
+    assert (steps[list(OFF)] == 0).all(axis=None)
+    assert float(steps["weight_change_batch_token_mean"].sum()) == 0 or rung < 4
+    if rung < 4:
+        assert (steps["weight_change_response_mean"].dropna() == 0).all()
+        assert float(steps["weight_change_batch_token_mean"].sum()) > 0
+
+
+def test_measuring_changes_no_bit_of_a_run(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same run with and without the measures: losses, samples and final weights."""
+
+    def config() -> RunConfig:
+        made = make_config(
+            algorithm__overlong__policy="mask_and_soft",
+            algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
+            algorithm__kl=member(KL, "k3").Config(coefficient=0.1),
+            algorithm__entropy_coefficient=0.01,
+            algorithm__positive_nll_coefficient=0.1,
+            algorithm__dead_groups__policy="refill",
+        )
+        made.algorithm.surrogate.clip_high = 0.28
+        made.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
+        return made
+
+    measured, weights = run(config(), base_policy, tmp_path / "measured")
+    monkeypatch.setattr(update, "touched_by", lambda *_: Touched())
+    monkeypatch.setattr(Touched, "add_update", lambda *_: None)
+    monkeypatch.setattr(Objective, "_pulls", lambda *_: (0.0, 0.0, 0.0, 0.0))
+    monkeypatch.delattr(ppo_clip, "released")
+    plain, plain_weights = run(config(), base_policy, tmp_path / "plain")
+    assert torch.equal(weights, plain_weights)
+    first, second = (store.run("0" * 16).steps() for store in (measured, plain))
+    assert first["kl_share"].sum() > 0
+    for name in ("loss", "gradient_norm", "reward_mean", "generated_tokens", "ratio_max", "sampler_kl_nats"):
+        assert first[name].equals(second[name]), name
+    samples = [store.run("0" * 16).samples("arithmetic_heldout", 4) for store in (measured, plain)]
+    assert samples[0].equals(samples[1])
