@@ -261,11 +261,14 @@ class Trainer:
     # ---- state -----------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What a resume needs besides weights and optimiser. Random numbers need no state: they are counter-based."""
+        """What a resume needs besides weights and optimiser: tensors and plain values.
+
+        Random numbers need no state: they are counter-based.
+        """
         return {
             "critic": self.updater.critic.state() if self.updater.critic else None,
             "curriculum": self.curriculum.state(),
-            "carried": self.carried,
+            "carried": None if self.carried is None else self.carried.state(),
             "step": self.step,
             "updates": self.updates,
             "generated_tokens": self.generated_tokens,
@@ -282,7 +285,7 @@ class Trainer:
         if self.updater.critic:
             self.updater.critic.restore(state["critic"])
         self.curriculum.restore(state["curriculum"])
-        self.carried = state["carried"]
+        self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.step, self.updates = state["step"], state["updates"]
         self.generated_tokens, self.seconds = state["generated_tokens"], state["seconds"]
 
