@@ -21,7 +21,7 @@ from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
 from harness.reward.grading import Grader
-from harness.rollout.engine.replay.recording import record
+from harness.rollout.engine.replay.recording import RecordingEngine
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.restart import RestartingEngine
 from harness.rollout.stop_strings import StopStringEngine
@@ -127,7 +127,7 @@ class Trainer:
         if not self.config.runtime.record_rollouts:
             return engine
         suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
-        return record(engine, self.run.path / f"rollouts{suffix}.jsonl")
+        return RecordingEngine(engine, self.run.path / f"rollouts{suffix}.jsonl")
 
     # ---- the loop -------------------------------------------------------------------------------------------------------
 
