@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.result import arrays, result_of
+from harness.problems.records import parse_line
 from harness.store.atomic import publish_file, write_file
 from harness.verify import MathVerifier
 
@@ -94,13 +95,7 @@ def read_recorded(path: Path) -> Recorded:
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{where} is not JSON: {error}") from error
-    missing = [key for key in ("id", "answer", "samples") if not isinstance(row, dict) or key not in row]
-    if missing:
-        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs id, problem, answer, samples")
+    row = parse_line(line, where, ("id", "answer", "samples"))
     samples = row["samples"]
     if not isinstance(samples, list) or not all(item is None or isinstance(item, str) for item in samples):
         raise ConfigError(f"{where}: samples must be a list of texts (null for a lost one)")
@@ -111,7 +106,7 @@ def _parse(line: str, where: str) -> dict[str, Any]:
             raise ConfigError(f"{where}: {key} must be a list, one entry a sample")
         elif len(row[key]) != len(samples):
             raise ConfigError(f"{where}: {key} has {len(row[key])} entries for {len(samples)} samples")
-    return dict(row)
+    return row
 
 
 def _append(recorded: Recorded, row: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,21 +41,29 @@ def read_jsonl(path: Path) -> list[Record]:
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ConfigError(f"{path} line {number} is not JSON: {error}") from error
-        missing = [key for key in ("id", "problem", "answer") if not isinstance(row, dict) or key not in row]
-        if missing:
-            raise ConfigError(
-                f"{path} line {number} has no {', '.join(missing)}; it needs id, problem, answer"
-            )
+        row = parse_line(line, f"{path} line {number}", ("id", "problem", "answer"))
         record = Record(str(row["id"]), str(row["problem"]), str(row["answer"]))
         if record.id in seen:
             raise ConfigError(f"{path} line {number} repeats the id {record.id!r}; ids must be distinct")
         seen.add(record.id)
         records.append(record)
     return records
+
+
+def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
+    """The object on a line of a JSONL file.
+
+    Raises:
+        ConfigError: it is none, or lacks a key of `needs`; the message begins with `where`.
+    """
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{where} is not JSON: {error}") from error
+    missing = [key for key in needs if not isinstance(row, dict) or key not in row]
+    if missing:
+        raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(needs)}")
+    return dict(row)
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> None:

@@ -6,29 +6,22 @@ Sampling is causal, so cutting afterwards gives what stopping there would have g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from harness.rollout.types import (
-    Completions,
-    Engine,
-    RolloutEngine,
-    SamplingParams,
-    Session,
-    position_in_response,
-)
+from harness.rollout.passing import PassingEngine
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, Session, position_in_response
 
 
-class StopStringEngine(Engine):
+class StopStringEngine(PassingEngine):
     """Passes requests on to `engine` and ends responses at `params.stop_strings`; `tokenizer` decodes them, special tokens included."""
 
     def __init__(self, engine: RolloutEngine, tokenizer: Any) -> None:
-        self.engine, self.tokenizer, self.shares_weights = engine, tokenizer, engine.shares_weights
-        if hasattr(engine, "session"):  # it can be asked group by group, so this one can
-            self.session = self._session
+        super().__init__(engine)
+        self.tokenizer = tokenizer
 
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
@@ -36,25 +29,8 @@ class StopStringEngine(Engine):
         """See `RolloutEngine`."""
         return self._cut(self.engine.generate(prompts, seeds_PG, params), params)
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `RolloutEngine`."""
-        self.engine.load_weights(weights)
-
-    def sleep(self) -> None:
-        """See `RolloutEngine`."""
-        self.engine.sleep()
-
-    def wake(self) -> None:
-        """See `RolloutEngine`."""
-        self.engine.wake()
-
-    def close(self) -> None:
-        """See `RolloutEngine`."""
-        self.engine.close()
-
-    def _session(self, params: SamplingParams, longest_prompt: int) -> Session:
-        """See `StreamingEngine`."""
-        inner: Session = self.engine.session(params, longest_prompt)  # type: ignore[attr-defined]
+    def around(self, inner: Session, params: SamplingParams) -> Session:
+        """See `PassingEngine`."""
         return _CuttingSession(inner, lambda completions: self._cut(completions, params))
 
     def _cut(self, completions: Completions, params: SamplingParams) -> Completions:

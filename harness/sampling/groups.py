@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -19,6 +20,15 @@ class Groups:
     correct_PG: torch.Tensor
     answered_PG: torch.Tensor
     rewards_PG: torch.Tensor
+
+    def state(self) -> dict[str, Any]:
+        """The groups as tensors in plain dicts, for a checkpoint."""
+        return {**vars(self), "completions": dict(vars(self.completions))}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> Groups:
+        """The groups that `state` described."""
+        return Groups(**{**state, "completions": Completions(**state["completions"])})
 
     def __len__(self) -> int:
         return len(self.problems_P)

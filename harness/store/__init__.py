@@ -13,6 +13,7 @@ from harness.store.errors import (
     StoreFull,
     StoreReadOnly,
     TornFile,
+    UnreadableCheckpoint,
 )
 from harness.store.lease import Holder, Lease
 from harness.store.reader import ResultStore
@@ -33,4 +34,5 @@ __all__ = [
     "StoreFull",
     "StoreReadOnly",
     "TornFile",
+    "UnreadableCheckpoint",
 ]

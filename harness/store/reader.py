@@ -87,15 +87,6 @@ class ResultStore:
         filled = [frame for frame in frames if len(frame)]
         return pd.concat(filled or frames[:1] or [pd.DataFrame({"run_id": []})], ignore_index=True)
 
-    def last_steps(self, run_ids: Iterable[str]) -> pd.DataFrame:
-        """The newest step of each run that has one, with `run_id` as first column. Cheap."""
-        import pandas as pd
-
-        rows = ((run_id, self.run(run_id).last_step()) for run_id in run_ids)
-        return pd.DataFrame.from_records(
-            [{"run_id": run_id, **row} for run_id, row in rows if row is not None]
-        )
-
     def samples(
         self,
         run_ids: Iterable[str],

@@ -14,6 +14,7 @@ import torch
 
 from harness.model.ranks import Ranks
 from harness.store import RunDir
+from harness.training.stored_state import as_data, load_state, save_state
 
 STATE, POLICY, SHARDS = "state.pt", "policy", "shards"
 
@@ -32,7 +33,7 @@ class Checkpoints:
 
         Args:
             step: the rollout step.
-            state: what the loop keeps besides weights and optimiser; the same on every rank.
+            state: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank.
             final: also write the policy as an ordinary checkpoint.
         """
         self.finish()
@@ -44,7 +45,7 @@ class Checkpoints:
                     "optimizer": self.optimizer.state_dict(),
                     **state,
                 }
-                torch.save(whole, folder / STATE)
+                save_state(whole, folder / STATE)
                 if final:
                     self.policy.save(folder / POLICY)
 
@@ -54,7 +55,7 @@ class Checkpoints:
         if self.ranks.first:
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(parents=True)
-            torch.save(state, staging / STATE)
+            save_state(state, staging / STATE)
         self.ranks.from_first(None)  # nobody writes before the folder is there
         if final:
             self.policy.save(staging / POLICY)
@@ -88,13 +89,16 @@ class Checkpoints:
         self.ranks.from_first(None)
 
     def newest(self) -> dict[str, Any] | None:
-        """Load weights and optimiser from the newest checkpoint; the loop's state, None where there is no checkpoint."""
+        """Load weights and optimiser from the newest checkpoint; the loop's state, None where there is no checkpoint.
+
+        Raises:
+            UnreadableCheckpoint: it holds something else than tensors and plain values.
+        """
         found = self.ranks.from_first(self.run.checkpoints())
         if not found:
             return None
         folder = found[-1][1]
-        # Our own file in our own store; weights_only would refuse the refill buffer's dataclass.
-        state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=False)
+        state = load_state(folder / STATE)
         if not self.policy.sharded:
             self.policy.restore(state.pop("policy"))
             self.optimizer.load_state_dict(state.pop("optimizer"))
@@ -106,8 +110,8 @@ class Checkpoints:
 
 
 def save_fault(run: RunDir, step: int, batch: dict[str, Any]) -> Path:
-    """Keep the batch of a faulty update for inspection: `torch.load(path, weights_only=False)`."""
+    """Keep the batch of a faulty update for inspection: `torch.load(path)` gives dicts of tensors."""
     path = run.path / "faults" / f"step-{step:06d}.pt"
     path.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(batch, path)
+    save_state(as_data(batch), path)
     return path

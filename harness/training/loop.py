@@ -21,7 +21,7 @@ from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
 from harness.reward.grading import Grader
-from harness.rollout.engine.replay.recording import record
+from harness.rollout.engine.replay.recording import RecordingEngine
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.restart import RestartingEngine
 from harness.rollout.stop_strings import StopStringEngine
@@ -127,7 +127,7 @@ class Trainer:
         if not self.config.runtime.record_rollouts:
             return engine
         suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
-        return record(engine, self.run.path / f"rollouts{suffix}.jsonl")
+        return RecordingEngine(engine, self.run.path / f"rollouts{suffix}.jsonl")
 
     # ---- the loop -------------------------------------------------------------------------------------------------------
 
@@ -262,11 +262,14 @@ class Trainer:
     # ---- state -----------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What a resume needs besides weights and optimiser. Random numbers need no state: they are counter-based."""
+        """What a resume needs besides weights and optimiser: tensors and plain values.
+
+        Random numbers need no state: they are counter-based.
+        """
         return {
             "critic": self.updater.critic.state() if self.updater.critic else None,
             "curriculum": self.curriculum.state(),
-            "carried": self.carried,
+            "carried": None if self.carried is None else self.carried.state(),
             "step": self.step,
             "updates": self.updates,
             "generated_tokens": self.generated_tokens,
@@ -283,7 +286,7 @@ class Trainer:
         if self.updater.critic:
             self.updater.critic.restore(state["critic"])
         self.curriculum.restore(state["curriculum"])
-        self.carried = state["carried"]
+        self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.step, self.updates = state["step"], state["updates"]
         self.generated_tokens, self.seconds = state["generated_tokens"], state["seconds"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_optimizer_state_dict,
@@ -15,6 +16,8 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from harness.model.ranks import cpu_group
+from harness.store import UnreadableCheckpoint
+from harness.training.shard_reader import PlainValues, ShardReader
 
 
 def start_writing(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> Any:
@@ -24,11 +27,21 @@ def start_writing(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -
 
 
 def read(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
-    """Load what `start_writing` wrote, on this or another number of ranks. Collective."""
+    """Load what `start_writing` wrote, on this or another number of ranks. Collective.
+
+    Raises:
+        UnreadableCheckpoint: the folder holds something else than tensors and plain values.
+    """
     # torch fills an empty optimiser state with zeros to load into, but only where no gradient is there.
     optimizer.zero_grad(set_to_none=True)
     tensors = _tensors(policy, optimizer)
-    load(tensors, checkpoint_id=folder)
+    try:
+        load(tensors, storage_reader=ShardReader(folder), planner=PlainValues(folder))
+    except CheckpointException as error:
+        for cause, _ in error.failures.values():
+            if isinstance(cause, UnreadableCheckpoint):
+                raise cause from None
+        raise
     policy.restore(tensors["policy"])
     set_optimizer_state_dict(policy.scoring, optimizer, tensors["optimizer"])
     for parameter in policy.parameters():

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "analysis")]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("analysis", "evaluation"))]
 
+from peer_metrics import verl_best_at_n  # noqa: E402
 from synthetic_store import build_store  # noqa: E402
 
 from analysis.report import write_answer  # noqa: E402
 from analysis.statistics.bootstrap import hierarchical_bootstrap  # noqa: E402
 from harness.evaluation.metrics.exact import best_at_k, worst_at_k  # noqa: E402
-from harness.evaluation.metrics.peers import verl_best_at_n  # noqa: E402
 from harness.evaluation.metrics.summary import samples_from_columns, summarise  # noqa: E402
 
 

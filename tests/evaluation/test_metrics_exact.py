@@ -11,14 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peer_metrics import first_seen_majority_at_k, plugin_pass_at_k, string_majority_at_n, verl_best_at_n
 
 from harness.evaluation.metrics import exact as metrics
-from harness.evaluation.metrics.peers import (
-    first_seen_majority_at_k,
-    plugin_pass_at_k,
-    string_majority_at_n,
-    verl_best_at_n,
-)
 from harness.evaluation.metrics.votes import count_votes, group_answers, majority_at_k
 
 

@@ -23,7 +23,7 @@ from harness.configuration.registry import kinds, member
 from harness.configuration.runtime import RuntimeConfig
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.engine.replay.recording import ReplayEngine, record
+from harness.rollout.engine.replay.recording import RecordingEngine, ReplayEngine
 from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
@@ -82,7 +82,7 @@ class Replayed(Engine):
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
         self.path.unlink(missing_ok=True)
-        recording = record(self.engine, self.path)
+        recording = RecordingEngine(self.engine, self.path)
         recording.generate(prompts, seeds_PG, params)
         recording.close()
         return ReplayEngine(self.path).generate(prompts, seeds_PG, params)

@@ -21,7 +21,7 @@ from harness.model.checkpoint import read_state
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import replay
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.engine.replay.recording import ReplayEngine, record
+from harness.rollout.engine.replay.recording import RecordingEngine, ReplayEngine
 from harness.rollout.types import Completions, SamplingParams
 from harness.store import ResultStore, RunDir
 from harness.training.run import train_run
@@ -34,7 +34,7 @@ PARAMS = SamplingParams(8, stop_token_ids=(1,))
 def recorded(base_policy: Path, tmp_path: Path) -> tuple[Path, Completions]:
     """Four responses to each prompt, and the file that holds them."""
     path = tmp_path / "made" / "rollouts.jsonl"
-    engine = record(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)
+    engine = RecordingEngine(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)
     made = engine.generate(PROMPTS, seeds_for(PROMPTS, 4), PARAMS)
     engine.close()
     return path, made
@@ -90,7 +90,7 @@ def test_in_order_seeds_do_not_matter(recorded: tuple[Path, Completions]) -> Non
 def test_a_pair_recorded_several_times_is_served_in_its_order(base_policy: Path, tmp_path: Path) -> None:
     """An evaluation repeats its seeds at every step, with other weights."""
     policy = NativePolicy.load(base_policy, "torch")
-    engine = record(NativeEngine(policy.decoder), tmp_path / "rollouts.jsonl")
+    engine = RecordingEngine(NativeEngine(policy.decoder), tmp_path / "rollouts.jsonl")
     made = []
     for _ in range(3):
         made.append(engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS))
@@ -158,12 +158,12 @@ def test_a_record_goes_on_after_a_torn_line(
     monkeypatch.setattr("harness.rollout.engine.replay.recording._BLOCK", 50)
     path, made = recorded
     path.write_text(path.read_text()[:-20])
-    engine = record(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)
+    engine = RecordingEngine(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)
     engine.generate(PROMPTS[2:], seeds_for(PROMPTS, 4)[2:], PARAMS)
     engine.close()
     assert same(ReplayEngine(path).generate(PROMPTS, seeds_for(PROMPTS, 4), PARAMS), made)
     path.write_text("torn")
-    record(engine.engine, path).close()
+    RecordingEngine(engine.engine, path).close()
     assert path.read_text() == ""
 
 

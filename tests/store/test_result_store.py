@@ -43,7 +43,7 @@ def test_manifests_steps_and_last_steps_are_tidy_frames(store):
     steps = store.steps(IDS)
     assert steps.groupby("run_id").size().tolist() == [1, 2, 3]
     assert steps.columns[0] == "run_id"
-    assert list(store.last_steps(IDS)["step"]) == [1, 2, 3]
+    assert [store.run(run_id).last_step()["step"] for run_id in IDS] == [1, 2, 3]
 
 
 def test_foreign_and_newer_things_are_skipped_and_reported(store):

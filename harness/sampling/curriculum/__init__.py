@@ -27,7 +27,7 @@ class Curriculum(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Everything a resumed run needs, as plain values and arrays."""
+        """Everything a resumed run needs, as plain values (lists, not arrays)."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -66,10 +66,10 @@ class OfflineFilter:
         }
 
     def state(self) -> dict[str, Any]:
-        return {"walk": self.walk.state(), "kept": self.kept.copy(), "calibrated": self.calibrated}
+        return {"walk": self.walk.state(), "kept": self.kept.tolist(), "calibrated": self.calibrated}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.kept, self.calibrated = state["kept"].copy(), state["calibrated"]
+        self.kept, self.calibrated = np.array(state["kept"], dtype=np.int64), state["calibrated"]
         self.walk = Uniform(len(self.kept), self.seed)
         self.walk.restore(state["walk"])
 

@@ -70,11 +70,11 @@ class Retire:
         return row
 
     def state(self) -> dict[str, Any]:
-        return {"walk": self.walk.state(), "retired": self.retired.copy(), "clock": self.clock}
+        return {"walk": self.walk.state(), "retired": self.retired.tolist(), "clock": self.clock}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.walk.restore(state["walk"])
-        self.retired, self.clock = state["retired"].copy(), state["clock"]
+        self.retired, self.clock = np.array(state["retired"], dtype=np.int64), state["clock"]
 
 
 def build(config: Config, problems: int, seed: int) -> Retire:

@@ -139,15 +139,16 @@ class SuccessBands:
 
     def state(self) -> dict[str, Any]:
         return {
-            "window": self.window.copy(),
-            "resting": self.resting.copy(),
-            "retired_at": self.retired_at.copy(),
+            "window": self.window.tolist(),
+            "resting": self.resting.tolist(),
+            "retired_at": self.retired_at.tolist(),
             "draws": self.draws,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.window, self.resting = state["window"].copy(), state["resting"].copy()
-        self.retired_at, self.draws = state["retired_at"].copy(), state["draws"]
+        self.window = np.array(state["window"], dtype=np.float64)
+        self.resting = np.array(state["resting"], dtype=np.int64)
+        self.retired_at, self.draws = np.array(state["retired_at"], dtype=np.int64), state["draws"]
 
 
 def build(config: Config, problems: int, seed: int) -> SuccessBands:

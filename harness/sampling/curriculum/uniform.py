@@ -52,10 +52,10 @@ class Uniform:
         return {}
 
     def state(self) -> dict[str, Any]:
-        return {"epochs": self.epochs, "left": self.left.copy()}
+        return {"epochs": self.epochs, "left": self.left.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.epochs, self.left = state["epochs"], state["left"].copy()
+        self.epochs, self.left = state["epochs"], np.array(state["left"], dtype=np.int64)
 
 
 def build(config: Config, problems: int, seed: int) -> Uniform:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from harness.configuration.error import ConfigError
+from harness.rollout.passing import PassingEngine
 from harness.rollout.request import check_request
 from harness.rollout.response import Response, lay_out
 from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams, Session
@@ -29,16 +30,14 @@ _BLOCK = 1 << 16  # bytes read at once, from the end, in search of the last whol
 _DISTRIBUTION = ("temperature", "top_p", "top_k")  # what changes the probabilities of a response
 
 
-class RecordingEngine(Engine):
+class RecordingEngine(PassingEngine):
     """Passes every request on to `engine` and appends its responses to `path`."""
 
     def __init__(self, engine: RolloutEngine, path: Path) -> None:
-        self.engine, self.shares_weights = engine, engine.shares_weights
+        super().__init__(engine)
         path.parent.mkdir(parents=True, exist_ok=True)
         _drop_torn_line(path)
         self._file = path.open("a", encoding="utf-8")
-        if hasattr(engine, "session"):  # it can be asked group by group, so this one can
-            self.session = self._session
 
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
@@ -48,9 +47,8 @@ class RecordingEngine(Engine):
         self._write(prompts, seeds_PG, params, completions)
         return completions
 
-    def _session(self, params: SamplingParams, longest_prompt: int) -> Session:
-        """See `StreamingEngine`."""
-        inner: Session = self.engine.session(params, longest_prompt)  # type: ignore[attr-defined]
+    def around(self, inner: Session, params: SamplingParams) -> Session:
+        """See `PassingEngine`."""
         return _RecordingSession(inner, params, self._write)
 
     def _write(
@@ -65,22 +63,10 @@ class RecordingEngine(Engine):
         )
         self._file.flush()
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `RolloutEngine`."""
-        self.engine.load_weights(weights)
-
-    def sleep(self) -> None:
-        """See `RolloutEngine`."""
-        self.engine.sleep()
-
-    def wake(self) -> None:
-        """See `RolloutEngine`."""
-        self.engine.wake()
-
     def close(self) -> None:
         """See `RolloutEngine`."""
         self._file.close()
-        self.engine.close()
+        super().close()
 
 
 class _RecordingSession:
@@ -103,11 +89,6 @@ class _RecordingSession:
             prompt, seeds_G = self._requests.pop(ticket)
             self._write([prompt], seeds_G[None], self._params, completions)
         return done
-
-
-def record(engine: RolloutEngine, path: Path) -> RecordingEngine:
-    """The engine, with everything that it answers appended to `path`."""
-    return RecordingEngine(engine, path)
 
 
 def _drop_torn_line(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What other tools compute under similar names, to show beside the exact values. Never used for a score.
+"""What other tools compute under similar names, for tests to hold beside the exact values.
 
 Each function is biased in the way its docstring says; sources are the projects' own code.
 """

@@ -1,0 +1,226 @@
+"""Checkpoints are data: what else lies in a checkpoint folder is named and refused, and none of it runs."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from harness.configuration.registry import kinds, member
+from harness.configuration.schema import RunConfig
+from harness.reward.grading import Grader
+from harness.rollout.types import Completions
+from harness.sampling.groups import Groups
+from harness.store import ResultStore, UnreadableCheckpoint
+from harness.training.checkpoints import STATE
+from harness.training.loop import Trainer
+from harness.training.shard_reader import PlainValues, ShardReader
+from harness.training.stored_state import as_data, load_state, save_state
+
+CURRICULUM = "harness.sampling.curriculum"
+
+
+class Hostile:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.mark),)
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    return tmp_path / "code-was-run"
+
+
+def test_a_hostile_pickle_would_run_if_it_were_read_as_one(tmp_path: Path, mark: Path) -> None:
+    torch.save({"step": Hostile(mark)}, tmp_path / STATE)
+    torch.load(tmp_path / STATE, weights_only=False)
+    assert mark.exists()
+
+
+def test_a_resume_refuses_a_hostile_checkpoint_and_runs_none_of_it(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, mark: Path
+) -> None:
+    config = make_config()
+    run = ResultStore(tmp_path).run("a" * 16)
+    run.publish_checkpoint(2, lambda folder: torch.save({"step": Hostile(mark)}, folder / STATE))
+    trainer = Trainer(config, run, base_policy, "torch", grader := Grader(config.verifier, config.runtime))
+    words = r"step-000002.state\.pt holds posix\.mkdir; .*nothing in it is run\. Delete the folder"
+    with pytest.raises(UnreadableCheckpoint, match=words):
+        trainer.train(lambda: False, attempt=0)
+    grader.close()
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_a_bare_pickle_is_no_checkpoint(tmp_path: Path, mark: Path, protocol: int) -> None:
+    (tmp_path / STATE).write_bytes(pickle.dumps(Hostile(mark), protocol=protocol))
+    with pytest.raises(UnreadableCheckpoint, match=r"state\.pt is not a checkpoint"):
+        load_state(tmp_path / STATE)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+def test_other_pickle_protocols_are_refused(tmp_path: Path, mark: Path, protocol: int) -> None:
+    torch.save({"step": Hostile(mark)}, tmp_path / STATE, pickle_protocol=protocol)
+    with pytest.raises(UnreadableCheckpoint, match=STATE):
+        load_state(tmp_path / STATE)
+    assert not mark.exists()
+
+
+@dataclass
+class Elsewhere:
+    """A class of another project, or one that an old checkpoint never held."""
+
+    value: int
+
+
+def test_a_class_that_old_checkpoints_never_held_is_named(tmp_path: Path) -> None:
+    torch.save({"curriculum": Elsewhere(1), "left": np.arange(3)}, tmp_path / STATE)
+    with pytest.raises(UnreadableCheckpoint, match=rf"holds {Elsewhere.__module__}\.Elsewhere;"):
+        load_state(tmp_path / STATE)
+
+
+@pytest.mark.parametrize("array", [np.array(["a"]), np.array([{}], dtype=object), np.array([1 + 2j])])
+def test_only_arrays_that_old_checkpoints_held_are_built(tmp_path: Path, array: np.ndarray) -> None:
+    torch.save({"left": array}, tmp_path / STATE)
+    with pytest.raises(UnreadableCheckpoint, match="are in no checkpoint"):
+        load_state(tmp_path / STATE)
+
+
+def groups() -> Groups:
+    """Two groups of two responses."""
+    tokens = torch.arange(7)
+    completions = Completions(
+        tokens,
+        -tokens.float(),
+        tokens * 0.5,
+        torch.tensor([1, 2, 3, 1]),
+        torch.tensor([True, True, False, True]),
+    )
+    right = torch.tensor([[True, False], [False, True]])
+    return Groups(torch.tensor([4, 9]), completions, right, ~right, right.float())
+
+
+def test_a_state_from_before_states_were_data_reads_as_data(tmp_path: Path) -> None:
+    window = np.array([[0.25, np.nan], [1.0, 0.0]])
+    old = {
+        "carried": groups(),
+        "curriculum": {
+            "window": window,
+            "window by columns": np.asfortranarray(window),
+            "left": np.arange(3),
+            "none": np.zeros(0, dtype=np.int64),
+            "flags": np.array([True, False]),
+        },
+        "optimizer": {"param_groups": [{"betas": (0.9, 0.99)}]},
+        "step": 4,
+    }
+    torch.save(old, tmp_path / STATE)
+    read = load_state(tmp_path / STATE)
+    assert (read["step"], read["optimizer"]) == (4, old["optimizer"])
+    curriculum = read["curriculum"]
+    assert {name: type(values) for name, values in curriculum.items()} == dict.fromkeys(curriculum, list)
+    np.testing.assert_array_equal(curriculum["window"], window)
+    np.testing.assert_array_equal(curriculum["window by columns"], window)
+    assert (curriculum["left"], curriculum["none"], curriculum["flags"]) == ([0, 1, 2], [], [True, False])
+    assert_same_groups(Groups.of_state(read["carried"]), groups())
+
+
+def assert_same_groups(a: Groups, b: Groups) -> None:
+    for one, other in ((vars(a), vars(b)), (vars(a.completions), vars(b.completions))):
+        assert one.keys() == other.keys()
+        for name, values in one.items():
+            assert not isinstance(values, torch.Tensor) or torch.equal(values, other[name]), name
+
+
+def test_carried_groups_are_stored_as_tensors(tmp_path: Path) -> None:
+    save_state({"carried": groups().state()}, tmp_path / STATE)
+    assert_same_groups(Groups.of_state(load_state(tmp_path / STATE)["carried"]), groups())
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(CURRICULUM)))
+def test_every_curriculums_state_is_data_and_comes_back(tmp_path: Path, kind: str) -> None:
+    settings = member(CURRICULUM, kind)
+    one, other = (settings.build(settings.Config(), 12, 0) for _ in range(2))
+    if hasattr(one, "calibrate"):
+        one.calibrate(np.linspace(0, 1, 12))
+    for accuracy in (0.0, 0.5, 1.0):
+        one.observe(one.draw(4), np.full(4, accuracy))
+    save_state(one.state(), tmp_path / STATE)
+    other.restore(load_state(tmp_path / STATE))
+    for _ in range(4):
+        assert one.draw(4).tolist() == other.draw(4).tolist()
+
+
+def test_what_is_no_data_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"state\['curriculum'\]\['left'\] is a numpy\.ndarray"):
+        save_state({"curriculum": {"left": np.arange(2)}}, tmp_path / STATE)
+    with pytest.raises(TypeError, match=r"state\['seconds'\]\[1\] is a numpy\.float64"):
+        save_state({"seconds": [1.0, np.float64(2.0)]}, tmp_path / STATE)
+    assert not (tmp_path / STATE).exists()
+
+
+def test_dataclasses_become_dicts_of_their_fields() -> None:
+    found = as_data({"batch": [Elsewhere(2)], "weight": torch.ones(1, requires_grad=True)})
+    assert found == {"batch": [{"value": 2}], "weight": torch.ones(1)}
+    assert not found["weight"].requires_grad
+
+
+# ---- shards ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """A process group of this process alone, which torch's reader asks for where shards are read."""
+    if dist.is_initialized():
+        yield
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def read_shards(folder: Path) -> dict[str, object]:
+    state: dict[str, object] = {"weight": torch.zeros(3), "rate": 0.0, "betas": None}
+    load(state, storage_reader=ShardReader(folder), planner=PlainValues(folder))
+    return state
+
+
+def test_shards_of_tensors_and_plain_values_are_read(alone: None, tmp_path: Path) -> None:
+    save({"weight": torch.arange(3.0), "rate": 0.5, "betas": (0.9, 0.99)}, checkpoint_id=tmp_path)
+    read = read_shards(tmp_path)
+    assert torch.equal(read.pop("weight"), torch.arange(3.0))  # type: ignore[arg-type]
+    assert read == {"rate": 0.5, "betas": (0.9, 0.99)}
+
+
+def test_a_hostile_index_of_shards_does_not_run(alone: None, tmp_path: Path, mark: Path) -> None:
+    save({"weight": torch.arange(3.0), "rate": 0.5, "betas": None}, checkpoint_id=tmp_path)
+    (tmp_path / ".metadata").write_bytes(pickle.dumps(Hostile(mark)))
+    with pytest.raises(CheckpointException, match=r"\.metadata holds posix\.mkdir"):
+        read_shards(tmp_path)
+    assert not mark.exists()
+
+
+def test_a_hostile_value_among_the_shards_does_not_run(alone: None, tmp_path: Path, mark: Path) -> None:
+    save({"weight": torch.arange(3.0), "rate": 0.5, "betas": Hostile(mark)}, checkpoint_id=tmp_path)
+    with pytest.raises(CheckpointException, match="something else than a plain value as betas"):
+        read_shards(tmp_path)
+    assert not mark.exists()
