@@ -19,7 +19,7 @@ LENGTH_BINS = 8
 
 
 def share_figure(results: Results, store: ResultStore, style: str) -> Figure | None:
-    """Two rows (before RL: one policy, so only the algorithms differ; at the end) of two panels; None without data.
+    """Two rows (before RL: the same policies in every arm, so only the algorithms differ; at the end) of two panels; None without data.
 
     Arms whose algorithm is not covered have neither a line nor an entry in the legend.
     """

@@ -313,7 +313,7 @@ def _foreign_notes(plan: Plan) -> list[str]:
 
 
 def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell] | None:
-    """Step 0: one value per metric, averaged over all runs (they share the warm-up checkpoint)."""
+    """Step 0: one value per metric, averaged over all runs."""
     plan, before = results.experiment.plan, results.before
     rows = before[before["cap"] == plan.primary_cap] if len(before) else before
     if not len(rows):

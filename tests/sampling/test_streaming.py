@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ from harness.configuration.combinations import check_combinations
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder
+from harness.reward.grading import Grader, Grades
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.native.slots import SlotSession
 from harness.rollout.errors import EngineDied
@@ -106,8 +109,6 @@ def test_a_session_refuses_what_does_not_fit(base_policy: Path) -> None:
 
 
 def trained(config: RunConfig, folder: Path, root: Path) -> Trainer:
-    from harness.reward.grading import Grader
-
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, ResultStore(root).run("a" * 16), folder, "torch", grader)
     assert trainer.train(lambda: False, attempt=0)
@@ -137,6 +138,37 @@ def test_streaming_trains_the_same_policy_for_fewer_tokens(
         assert b["generated_tokens"].sum() < a["generated_tokens"].sum()
     first, second = dict(rounds.policy.named_weights()), dict(streamed.policy.named_weights())
     assert max(float((first[name] - second[name]).abs().max()) for name in first) < 1e-5
+
+
+def test_a_slow_verifier_changes_no_bit(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verdicts arrive at other moments, so replacements are asked for at other moments and sit in other rows of the batch."""
+    config = make_config(
+        sampling__streaming=True,
+        algorithm__dead_groups__policy="refill",
+        algorithm__dead_groups__max_rounds=32,
+        algorithm__prompts_per_step=4,
+        algorithm__updates_per_step=2,
+        runtime__rollout_rows=32,
+        training__steps=3,
+        training__evaluate_every=3,
+    )
+    quick = trained(config, base_policy, tmp_path / "quick")
+    pauses, grade = random.Random(0), Grader.grade
+
+    def slow(*arguments: object) -> Grades:
+        time.sleep(pauses.choice((0.0, 0.05, 0.2)))
+        return grade(*arguments)
+
+    monkeypatch.setattr(Grader, "grade", slow)
+    late = trained(config, base_policy, tmp_path / "late")
+    first, second = dict(quick.policy.named_weights()), dict(late.policy.named_weights())
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    clocks = [name for name in quick.run.steps() if str(name).startswith("seconds")]
+    pd.testing.assert_frame_equal(
+        quick.run.steps().drop(columns=clocks), late.run.steps().drop(columns=clocks)
+    )
 
 
 def test_impossible_combinations_name_the_keys(make_config: Callable[..., RunConfig]) -> None:

@@ -1,0 +1,60 @@
+"""A busy machine computes what an idle one does: nothing that reaches a number is timed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SWEEP = [
+    "experiment=base_variance",
+    "experiment.seeds=[0,1,8]",
+    "training.steps=3",
+    "task.problems=64",
+    "evaluation.benchmarks.arithmetic_heldout.problems=6",
+    "evaluation.samples_per_problem=4",
+    "algorithm.prompts_per_step=8",
+    "algorithm.responses_per_prompt=4",
+    "algorithm.updates_per_step=4",
+    "training.evaluate_every=2",
+    "runtime.device=cpu",
+    "runtime.workers=2",
+]
+
+
+@contextmanager
+def load() -> Iterator[None]:
+    """Two busy processes a core."""
+    busy = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))
+    ]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def sweep(results: Path) -> dict[str, bytes]:
+    """Run it; every sample file and every table but the cost table, whose seconds are the machine's, by path."""
+    command = [sys.executable, "-m", "harness", "run", *SWEEP, f"runtime.results={results}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    tables = (results / "experiments" / "base_variance" / "tables").iterdir()
+    files = [path for path in tables if not path.name.startswith("cost")]
+    samples = list((results / "runs").glob("*/samples/**/*.parquet"))
+    assert len(samples) == 6 * 3  # 6 runs, evaluated at steps 0, 2 and 3
+    return {str(path.relative_to(results)): path.read_bytes() for path in [*files, *samples]}
+
+
+def test_a_busy_machine_gives_the_same_tables_and_samples(tmp_path: Path) -> None:
+    idle = sweep(tmp_path / "idle")
+    assert not list((tmp_path / "idle" / "cache").glob("testbed-*")), "nothing is warmed up"
+    with load():
+        busy = sweep(tmp_path / "busy")
+    assert idle.keys() == busy.keys()
+    assert [name for name in idle if idle[name] != busy[name]] == []
