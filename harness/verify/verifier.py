@@ -24,7 +24,7 @@ from harness.verify.read.canonical import canonical_text
 from harness.verify.read.formulas import formulas_equal
 from harness.verify.read.nodes import Node, parse_node, plain_words
 from harness.verify.read.wording import squeeze
-from harness.verify.service.pool import Answer, VerifierPool
+from harness.verify.service.pool import Answer, Case, VerifierPool
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
 
@@ -32,6 +32,7 @@ CANONICAL_VERSION = 2
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _TRANSIENT_SECONDS = 60.0
+_TRY_ALONE = ("timeout", "killed")
 _GOLDS_REMEMBERED = 50_000
 _INTEGERS_REMEMBERED = 100_000
 _LONGEST_PLAIN = 18
@@ -69,7 +70,8 @@ _set_verdict, _set_answer, _set_method, _set_seconds, _set_fingerprint = (
 )  # a frozen dataclass spends most of its construction in object.__setattr__
 
 
-_Waiting = tuple[int, str, Future[Answer], tuple[str, str]]
+_Key = tuple[str, str]
+_Waiting = tuple[int, _Key]
 
 
 class _Gold:
@@ -121,24 +123,29 @@ class MathVerifier:
         """The verdicts on (response, gold) pairs, in order. Slow cases run in parallel over the workers."""
         verdicts: list[Verdict | None] = []
         waiting: list[_Waiting] = []
+        submitted: dict[_Key, Future[Answer]] = {}
         # Verdicts hold no cycles; going over thousands of new ones again and again would cost as much as the grading.
         collecting = gc.isenabled()
         gc.disable()
         try:
-            self._grade(pairs, verdicts, waiting)
+            self._grade(pairs, verdicts, waiting, submitted)
         finally:
             if collecting:
                 gc.enable()
-        for index, answer, future, key in waiting:
-            verdicts[index] = self._from_pool(answer, future, key)
+        graded = self._from_pool(submitted)
+        for index, key in waiting:
+            verdicts[index] = graded[key]
         return verdicts  # type: ignore[return-value]
 
     def _grade(
-        self, pairs: Sequence[tuple[str, str]], verdicts: list[Verdict | None], waiting: list[_Waiting]
+        self,
+        pairs: Sequence[tuple[str, str]],
+        verdicts: list[Verdict | None],
+        waiting: list[_Waiting],
+        submitted: dict[_Key, Future[Answer]],
     ) -> None:
         """Append what can be decided here; None, and an entry of `waiting`, for what a worker decides."""
         append, golds = verdicts.append, self._golds
-        submitted: dict[tuple[str, str], Future[Answer]] = {}
         rights, wrongs, plain_after = self._rights, self._wrongs, _PLAIN_AFTER
         for response, raw_gold in pairs:
             gold = golds.get(raw_gold) or self._gold(raw_gold)
@@ -239,7 +246,7 @@ class MathVerifier:
         gold: _Gold,
         index: int,
         waiting: list[_Waiting],
-        submitted: dict[tuple[str, str], Future[Answer]],
+        submitted: dict[_Key, Future[Answer]],
     ) -> Verdict | None:
         """A verdict, or None after the case went to the pool."""
         began = time.perf_counter()
@@ -267,10 +274,8 @@ class MathVerifier:
             return decided
         key = gold.text, answer
         if key not in submitted:
-            submitted[key] = self._pool.submit(
-                (gold.text, answer, self.config.percent, self.config.decimal_digits)
-            )
-        waiting.append((index, answer, submitted[key], key))
+            submitted[key] = self._pool.submit(self._case(key))
+        waiting.append((index, key))
         return None
 
     def _answer_text(self, found: Extracted, gold: _Gold) -> str:
@@ -329,17 +334,22 @@ class MathVerifier:
         decided = self._locally(gold, answer, time.perf_counter())
         if decided is not None:
             return decided
-        case = (gold, answer, self.config.percent, self.config.decimal_digits)
-        return self._from_pool(answer, self._pool.submit(case), (gold, answer))
+        key = gold, answer
+        return self._from_pool({key: self._pool.submit(self._case(key))})[key]
 
-    def _from_pool(self, answer: str, future: Future[Answer], key: tuple[str, str]) -> Verdict:
-        try:
-            verdict, method, seconds = future.result()
-        except RuntimeError:
-            raise
-        made = self._verdict(verdict, answer, method, seconds)
-        self._remember(key, made)
-        return made
+    def _case(self, key: _Key) -> Case:
+        return *key, self.config.percent, self.config.decimal_digits
+
+    def _from_pool(self, submitted: dict[_Key, Future[Answer]]) -> dict[_Key, Verdict]:
+        """The verdicts of a batch. What ran out of time or lost its process is graded once more, alone, after the others."""
+        answers = {key: future.result() for key, future in submitted.items()}
+        verdicts = {}
+        for key, found in answers.items():
+            if found[0] in _TRY_ALONE:
+                found = self._pool.submit(self._case(key), alone=True).result()
+            verdicts[key] = self._verdict(found[0], key[1], found[1], found[2])
+            self._remember(key, verdicts[key])
+        return verdicts
 
     def _remember(self, key: tuple[str, str], verdict: Verdict) -> None:
         until = time.monotonic() + _TRANSIENT_SECONDS if verdict.verdict in _TRANSIENT else float("inf")
