@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import platform
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,10 +18,11 @@ from harness.verify.compare.answers import Comparison
 from harness.verify.config import VerifierConfig
 from harness.verify.extract.final_answer import Extracted, ends_there, extract
 from harness.verify.extract.sentences import choice_in
+from harness.verify.gold import Gold
 from harness.verify.limits import over_limit
 from harness.verify.read.canonical import canonical_text
 from harness.verify.read.formulas import formulas_equal
-from harness.verify.read.nodes import Node, parse_node, plain_words
+from harness.verify.read.nodes import parse_node, plain_words
 from harness.verify.read.wording import squeeze
 from harness.verify.service.pool import Answer, Case, VerifierPool
 from harness.verify.service.worker import ENVIRONMENT
@@ -74,27 +74,6 @@ _Key = tuple[str, str]
 _Waiting = tuple[int, _Key]
 
 
-class _Gold:
-    """A gold answer prepared once: its canonical text and node, and its value when it is a plain integer."""
-
-    __slots__ = ("integer", "node", "raw", "refused", "text")
-
-    def __init__(self, raw: str, config: VerifierConfig) -> None:
-        self.raw = raw.strip()
-        self.text = canonical_text(_gold_answer(raw))
-        self.refused = "empty" if not self.text else over_limit(self.text, config.max_answer_chars)
-        self.node: Node | None = None
-        try:
-            self.node = None if self.refused else parse_node(self.text)
-        except RecursionError:
-            self.refused = "nested too deeply"
-        exact = self.node.exact if self.node is not None else None
-        plain = (
-            exact is not None and not exact.percent and exact.unit is None and exact.value.denominator == 1
-        )
-        self.integer = str(exact.value) if exact is not None and plain else None
-
-
 class MathVerifier:
     """Grades mathematical answers. Thread-safe; starts no process before the first case that needs algebra.
 
@@ -106,7 +85,7 @@ class MathVerifier:
         self.config = config or VerifierConfig()
         self._comparison = Comparison(self.config.percent, self.config.decimal_digits, self._formulas_equal)
         self._pool = VerifierPool(self.config)
-        self._golds: dict[str, _Gold] = {}
+        self._golds: dict[str, Gold] = {}
         self._rights: dict[str, Verdict] = {}
         self._wrongs: dict[str, Verdict] = {}
         self._cache: OrderedDict[tuple[str, str], tuple[Verdict, float]] = OrderedDict()
@@ -207,12 +186,12 @@ class MathVerifier:
 
     # ------------------------------------------------------------------ fast path
 
-    def _gold(self, raw: str) -> _Gold:
+    def _gold(self, raw: str) -> Gold:
         gold = self._golds.get(raw)
         if gold is None:
             if len(self._golds) >= _GOLDS_REMEMBERED:
                 self._golds.clear()
-            gold = self._golds[raw] = _Gold(str(raw), self.config)
+            gold = self._golds[raw] = Gold(str(raw), self.config)
         return gold
 
     def _plain_integer(self, content: str, is_right: bool) -> Verdict | None:
@@ -243,7 +222,7 @@ class MathVerifier:
     def _slower(
         self,
         response: str,
-        gold: _Gold,
+        gold: Gold,
         index: int,
         waiting: list[_Waiting],
         submitted: dict[_Key, Future[Answer]],
@@ -278,7 +257,7 @@ class MathVerifier:
         waiting.append((index, key))
         return None
 
-    def _answer_text(self, found: Extracted, gold: _Gold) -> str:
+    def _answer_text(self, found: Extracted, gold: Gold) -> str:
         """The canonical answer; several boxes side by side count together only for a gold answer of several parts."""
         if len(found.text) > 4 * self.config.max_answer_chars:
             return found.text
@@ -365,29 +344,6 @@ def _same_words(left: str, right: str) -> bool:
         return any(char.isalpha() for char in right)
     words = parse_node(right)
     return words.kind == "words" and bool(words.mark) and plain_words(left) == words.mark
-
-
-_SHORT_GOLD = 120
-_SAYS_ANSWER = re.compile(r"\s*(?:the\s+)?(?:final\s+)?answer\s*(?:is\b|:|=)(?=.*\d)", re.IGNORECASE)
-_HAS_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
-
-
-def _gold_answer(raw: str) -> str:
-    """The answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
-    if opener := _HAS_BOX.search(raw):
-        found = extract(raw, "boxed")
-        rest = raw[opener.end() :].strip()
-        return ("" if rest.startswith("}") else rest) if found is None else found.joined or found.text
-    if "####" in raw:
-        return raw.rpartition("####")[2]
-    if said := _SAYS_ANSWER.match(raw):
-        return raw[said.end() :]
-    if "\n" in raw.strip() and (found := extract(raw, "answer_line")) is not None:
-        return found.text
-    if len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
-        found = extract(raw, "any")
-        return raw if found is None else found.text
-    return raw
 
 
 def _versions(config: VerifierConfig) -> dict[str, str]:

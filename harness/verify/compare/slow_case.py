@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.verify.compare.answers import Comparison
-from harness.verify.compare.symbolic import Unparsable, formulas_equal
+from harness.verify.compare.latex_reader import Unparsable
+from harness.verify.compare.symbolic import formulas_equal
 from harness.verify.read.nodes import parse_node
 
 
