@@ -18,6 +18,7 @@ from math_verify.grader import verify
 from sympy import Basic
 from sympy.core.relational import Relational
 
+from harness.verify.compare.counterexamples import equations_differ
 from harness.verify.compare.latex_reader import Unparsable, is_expression, parse_formula
 from harness.verify.compare.quantities import rounds_to
 from harness.verify.read.numbers import parse_exact
@@ -80,6 +81,13 @@ def _relations_equal(left: Any, right: Any) -> bool | None:
     if not (is_expression(left.lhs - left.rhs) and is_expression(right.lhs - right.rhs)):
         return None
     ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
+    if (
+        not ratio
+        and isinstance(left, sympy.Eq)
+        and isinstance(right, sympy.Eq)
+        and equations_differ(left, right)
+    ):
+        return False
     if ratio is None:
         return None
     if ratio == 0:
