@@ -15,7 +15,8 @@ TEXTS = [
     r"x^2+y", "(x+1)", "(x+1)(x-2)", "[1,2)", "(1,2)", r"\{1,2\}", "1,2", "x=3", "2x+1=y", "x<3", r"1<x\le 2", r"x\in\{1,2\}", r"\pm 2",
     r"\frac{\pi^2}{6}", r"e^{-x}(a+bx)", r"\frac{x^n}{n!}", r"\sum_{k=1}^{10}k^2", r"\int_0^1 x^2 dx", r"\gcd(12,18)", r"\sin^2 x+\cos 2x",
     r"\log_2 8", r"\sqrt[3]{x}", r"\frac{d}{dx}x^2", r"|x-2|", r"\mathbb{R}", r"(0,1)\cup(2,3)", r"\emptyset", r"-\frac{1}{2}", "x;y",
-    "f(x)=x^2",    r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\binom{n}{k}", r"\lim_{x\to 0}\frac{\sin x}{x}", "x_1+x_2", r"2\cdot 3^{n-1}", r"\infty",
+    "f(x)=x^2", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\binom{n}{k}", r"\lim_{x\to 0}\frac{\sin x}{x}", "x_1+x_2",
+    r"2\cdot 3^{n-1}", r"\infty",
 ]  # fmt: skip
 
 
@@ -81,7 +82,8 @@ def test_equivalent_equations_are_never_told_apart(left: sympy.Eq, right: sympy.
         ("x+y^2=1", "x=1-y^2", True),
         ("x+y^2=1", "x=1+y^2", False),
         (r"y^2=4x", r"y=2\sqrt{x}", False),
+        ("(x-1)^2+(y+2)^2=9", "(a,b,c)=(3,-2,1)", False),
     ],
 )
 def test_equations_keep_their_verdicts(verifier: MathVerifier, gold: str, answer: str, right: bool) -> None:
-    assert verifier.verify(rf"\boxed{{{answer}}}", gold).correct is right
+    assert verifier.verify(rf"\boxed{{{answer}}}", gold).verdict == ("right" if right else "wrong")

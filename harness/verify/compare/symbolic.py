@@ -78,7 +78,7 @@ _FLIPPED |= {value: key for key, value in _FLIPPED.items()}
 
 def _relations_equal(left: Any, right: Any) -> bool | None:
     """Whether one relation is a multiple of the other: by a negative factor only where the sign turns round."""
-    if not (is_expression(left.lhs - left.rhs) and is_expression(right.lhs - right.rhs)):
+    if not all(is_expression(side) for side in (left.lhs, left.rhs, right.lhs, right.rhs)):
         return None
     ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
     if (
