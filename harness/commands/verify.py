@@ -4,7 +4,7 @@ harness verify cases=FILE.jsonl out=FILE.jsonl [extraction=any]
 
 In: {"id", "gold", "response"}. Out: {"id", "verdict", "correct", "answer", "method", "seconds"}. A malformed line is reported by its
 number and gets the verdict "malformed"; the rest goes on. Further arguments are the verifier's settings: extraction (boxed,
-answer_line, any), answer_must_end, percent, workers, timeout_seconds, ...
+answer_line, any), answer_must_end, percent, workers, timeout_cpu_seconds, ...
 """
 
 from __future__ import annotations

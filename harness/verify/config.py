@@ -25,10 +25,12 @@ class VerifierConfig:
         max_answer_chars: longer answers get the verdict `over_limit`.
         workers: processes that grade ordinary slow cases; none is started before the first slow case.
         overflow_workers: processes that may be started beside them while others are stuck.
-        timeout_seconds: processor time one case may take before its process is killed.
-        wall_seconds: elapsed time one case may take, counted from the moment a process takes it; half as much again
-            when a loaded machine gave it less than half of its processor time.
-        patience_seconds: processor time after which a case gives its place to others and goes on at low priority.
+        timeout_cpu_seconds: processor time one case may take. Its first try, among the others, gets half of that; what runs
+            out, or loses its process, is graded once more when the rest of its batch is done, alone in a fresh
+            process. Only the second try can end as `timeout` or `killed`.
+        backstop_wall_seconds: elapsed time after which a case ends whose process uses (nearly) no processor time: it is
+            blocked or stopped. Set it far above what a loaded machine takes to give a process its turn.
+        patience_cpu_seconds: processor time after which a case gives its place to others and goes on at low priority.
         memory_limit_mib: address space of one process.
         recycle_after: cases after which a process is replaced (the caches of sympy grow).
         cache_size: verdicts remembered, least recently used first out.
@@ -41,9 +43,9 @@ class VerifierConfig:
     max_answer_chars: int = 4096
     workers: int = 2
     overflow_workers: int = 8
-    timeout_seconds: float = 1.5
-    wall_seconds: float = 2.5
-    patience_seconds: float = 0.2
+    timeout_cpu_seconds: float = 2.0
+    backstop_wall_seconds: float = 60.0
+    patience_cpu_seconds: float = 0.2
     memory_limit_mib: int = 768
     recycle_after: int = 500
     cache_size: int = 100_000
@@ -51,10 +53,16 @@ class VerifierConfig:
     def __post_init__(self) -> None:
         _one_of("extraction", self.extraction, EXTRACTIONS)
         _one_of("percent", self.percent, PERCENT_POLICIES)
-        for name in ("workers", "timeout_seconds", "wall_seconds", "recycle_after", "max_answer_chars"):
+        for name in (
+            "workers",
+            "timeout_cpu_seconds",
+            "backstop_wall_seconds",
+            "recycle_after",
+            "max_answer_chars",
+        ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"verifier.{name} is {getattr(self, name)}: give a number above 0")
-        for name in ("overflow_workers", "cache_size", "patience_seconds", "decimal_digits"):
+        for name in ("overflow_workers", "cache_size", "patience_cpu_seconds", "decimal_digits"):
             if getattr(self, name) < 0:
                 raise ValueError(f"verifier.{name} is {getattr(self, name)}: give 0 or more")
         if self.memory_limit_mib < 256:

@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import platform
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,12 +18,13 @@ from harness.verify.compare.answers import Comparison
 from harness.verify.config import VerifierConfig
 from harness.verify.extract.final_answer import Extracted, ends_there, extract
 from harness.verify.extract.sentences import choice_in
+from harness.verify.gold import Gold
 from harness.verify.limits import over_limit
 from harness.verify.read.canonical import canonical_text
 from harness.verify.read.formulas import formulas_equal
-from harness.verify.read.nodes import Node, parse_node, plain_words
+from harness.verify.read.nodes import parse_node, plain_words
 from harness.verify.read.wording import squeeze
-from harness.verify.service.pool import Answer, VerifierPool
+from harness.verify.service.pool import Answer, Case, VerifierPool
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
 
@@ -32,6 +32,7 @@ CANONICAL_VERSION = 2
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _TRANSIENT_SECONDS = 60.0
+_TRY_ALONE = ("timeout", "killed")
 _GOLDS_REMEMBERED = 50_000
 _INTEGERS_REMEMBERED = 100_000
 _LONGEST_PLAIN = 18
@@ -69,28 +70,8 @@ _set_verdict, _set_answer, _set_method, _set_seconds, _set_fingerprint = (
 )  # a frozen dataclass spends most of its construction in object.__setattr__
 
 
-_Waiting = tuple[int, str, Future[Answer], tuple[str, str]]
-
-
-class _Gold:
-    """A gold answer prepared once: its canonical text and node, and its value when it is a plain integer."""
-
-    __slots__ = ("integer", "node", "raw", "refused", "text")
-
-    def __init__(self, raw: str, config: VerifierConfig) -> None:
-        self.raw = raw.strip()
-        self.text = canonical_text(_gold_answer(raw))
-        self.refused = "empty" if not self.text else over_limit(self.text, config.max_answer_chars)
-        self.node: Node | None = None
-        try:
-            self.node = None if self.refused else parse_node(self.text)
-        except RecursionError:
-            self.refused = "nested too deeply"
-        exact = self.node.exact if self.node is not None else None
-        plain = (
-            exact is not None and not exact.percent and exact.unit is None and exact.value.denominator == 1
-        )
-        self.integer = str(exact.value) if exact is not None and plain else None
+_Key = tuple[str, str]
+_Waiting = tuple[int, _Key]
 
 
 class MathVerifier:
@@ -104,7 +85,7 @@ class MathVerifier:
         self.config = config or VerifierConfig()
         self._comparison = Comparison(self.config.percent, self.config.decimal_digits, self._formulas_equal)
         self._pool = VerifierPool(self.config)
-        self._golds: dict[str, _Gold] = {}
+        self._golds: dict[str, Gold] = {}
         self._rights: dict[str, Verdict] = {}
         self._wrongs: dict[str, Verdict] = {}
         self._cache: OrderedDict[tuple[str, str], tuple[Verdict, float]] = OrderedDict()
@@ -121,24 +102,29 @@ class MathVerifier:
         """The verdicts on (response, gold) pairs, in order. Slow cases run in parallel over the workers."""
         verdicts: list[Verdict | None] = []
         waiting: list[_Waiting] = []
+        submitted: dict[_Key, Future[Answer]] = {}
         # Verdicts hold no cycles; going over thousands of new ones again and again would cost as much as the grading.
         collecting = gc.isenabled()
         gc.disable()
         try:
-            self._grade(pairs, verdicts, waiting)
+            self._grade(pairs, verdicts, waiting, submitted)
         finally:
             if collecting:
                 gc.enable()
-        for index, answer, future, key in waiting:
-            verdicts[index] = self._from_pool(answer, future, key)
+        graded = self._from_pool(submitted)
+        for index, key in waiting:
+            verdicts[index] = graded[key]
         return verdicts  # type: ignore[return-value]
 
     def _grade(
-        self, pairs: Sequence[tuple[str, str]], verdicts: list[Verdict | None], waiting: list[_Waiting]
+        self,
+        pairs: Sequence[tuple[str, str]],
+        verdicts: list[Verdict | None],
+        waiting: list[_Waiting],
+        submitted: dict[_Key, Future[Answer]],
     ) -> None:
         """Append what can be decided here; None, and an entry of `waiting`, for what a worker decides."""
         append, golds = verdicts.append, self._golds
-        submitted: dict[tuple[str, str], Future[Answer]] = {}
         rights, wrongs, plain_after = self._rights, self._wrongs, _PLAIN_AFTER
         for response, raw_gold in pairs:
             gold = golds.get(raw_gold) or self._gold(raw_gold)
@@ -200,12 +186,12 @@ class MathVerifier:
 
     # ------------------------------------------------------------------ fast path
 
-    def _gold(self, raw: str) -> _Gold:
+    def _gold(self, raw: str) -> Gold:
         gold = self._golds.get(raw)
         if gold is None:
             if len(self._golds) >= _GOLDS_REMEMBERED:
                 self._golds.clear()
-            gold = self._golds[raw] = _Gold(str(raw), self.config)
+            gold = self._golds[raw] = Gold(str(raw), self.config)
         return gold
 
     def _plain_integer(self, content: str, is_right: bool) -> Verdict | None:
@@ -236,10 +222,10 @@ class MathVerifier:
     def _slower(
         self,
         response: str,
-        gold: _Gold,
+        gold: Gold,
         index: int,
         waiting: list[_Waiting],
-        submitted: dict[tuple[str, str], Future[Answer]],
+        submitted: dict[_Key, Future[Answer]],
     ) -> Verdict | None:
         """A verdict, or None after the case went to the pool."""
         began = time.perf_counter()
@@ -267,13 +253,11 @@ class MathVerifier:
             return decided
         key = gold.text, answer
         if key not in submitted:
-            submitted[key] = self._pool.submit(
-                (gold.text, answer, self.config.percent, self.config.decimal_digits)
-            )
-        waiting.append((index, answer, submitted[key], key))
+            submitted[key] = self._pool.submit(self._case(key))
+        waiting.append((index, key))
         return None
 
-    def _answer_text(self, found: Extracted, gold: _Gold) -> str:
+    def _answer_text(self, found: Extracted, gold: Gold) -> str:
         """The canonical answer; several boxes side by side count together only for a gold answer of several parts."""
         if len(found.text) > 4 * self.config.max_answer_chars:
             return found.text
@@ -329,17 +313,22 @@ class MathVerifier:
         decided = self._locally(gold, answer, time.perf_counter())
         if decided is not None:
             return decided
-        case = (gold, answer, self.config.percent, self.config.decimal_digits)
-        return self._from_pool(answer, self._pool.submit(case), (gold, answer))
+        key = gold, answer
+        return self._from_pool({key: self._pool.submit(self._case(key))})[key]
 
-    def _from_pool(self, answer: str, future: Future[Answer], key: tuple[str, str]) -> Verdict:
-        try:
-            verdict, method, seconds = future.result()
-        except RuntimeError:
-            raise
-        made = self._verdict(verdict, answer, method, seconds)
-        self._remember(key, made)
-        return made
+    def _case(self, key: _Key) -> Case:
+        return *key, self.config.percent, self.config.decimal_digits
+
+    def _from_pool(self, submitted: dict[_Key, Future[Answer]]) -> dict[_Key, Verdict]:
+        """The verdicts of a batch. What ran out of time or lost its process is graded once more, alone, after the others."""
+        answers = {key: future.result() for key, future in submitted.items()}
+        verdicts = {}
+        for key, found in answers.items():
+            if found[0] in _TRY_ALONE:
+                found = self._pool.submit(self._case(key), alone=True).result()
+            verdicts[key] = self._verdict(found[0], key[1], found[1], found[2])
+            self._remember(key, verdicts[key])
+        return verdicts
 
     def _remember(self, key: tuple[str, str], verdict: Verdict) -> None:
         until = time.monotonic() + _TRANSIENT_SECONDS if verdict.verdict in _TRANSIENT else float("inf")
@@ -355,29 +344,6 @@ def _same_words(left: str, right: str) -> bool:
         return any(char.isalpha() for char in right)
     words = parse_node(right)
     return words.kind == "words" and bool(words.mark) and plain_words(left) == words.mark
-
-
-_SHORT_GOLD = 120
-_SAYS_ANSWER = re.compile(r"\s*(?:the\s+)?(?:final\s+)?answer\s*(?:is\b|:|=)(?=.*\d)", re.IGNORECASE)
-_HAS_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
-
-
-def _gold_answer(raw: str) -> str:
-    """The answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
-    if opener := _HAS_BOX.search(raw):
-        found = extract(raw, "boxed")
-        rest = raw[opener.end() :].strip()
-        return ("" if rest.startswith("}") else rest) if found is None else found.joined or found.text
-    if "####" in raw:
-        return raw.rpartition("####")[2]
-    if said := _SAYS_ANSWER.match(raw):
-        return raw[said.end() :]
-    if "\n" in raw.strip() and (found := extract(raw, "answer_line")) is not None:
-        return found.text
-    if len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
-        found = extract(raw, "any")
-        return raw if found is None else found.text
-    return raw
 
 
 def _versions(config: VerifierConfig) -> dict[str, str]:

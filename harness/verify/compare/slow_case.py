@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from harness.verify.compare.answers import Comparison
-from harness.verify.compare.symbolic import Unparsable, formulas_equal
+from harness.verify.compare.latex_reader import Unparsable
+from harness.verify.compare.symbolic import formulas_equal
 from harness.verify.read.nodes import parse_node
-
-SELF_CHECK = "\x00gold"
 
 
 def grade(gold: str, answer: str, percent: str, decimal_digits: int) -> tuple[str, str, bool]:
-    """(verdict, method, whether the process should be replaced) of two canonical texts.
-
-    An `answer` equal to SELF_CHECK asks whether the gold text can be read at all.
-    """
+    """(verdict, method, whether the process should be replaced) of two canonical texts."""
     try:
         comparison = Comparison(
             percent, decimal_digits, lambda left, right: formulas_equal(left, right, decimal_digits)

@@ -7,122 +7,30 @@ high precision, because its own comparison rounds to six decimals and chops smal
 from __future__ import annotations
 
 import logging
-import math
 import random
 import re
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import sympy
-from latex2sympy2_extended.latex2sympy2 import (
-    ConversionConfig,
-    NormalizationConfig,
-    latex2sympy,
-    normalize_latex,
-)
-from math_verify.grader import should_treat_as_complex, verify
-from sympy import Basic, MatrixBase
+from math_verify.grader import verify
+from sympy import Basic
 from sympy.core.relational import Relational
 
+from harness.verify.compare.counterexamples import equations_differ
+from harness.verify.compare.latex_reader import Unparsable, is_expression, parse_formula
 from harness.verify.compare.quantities import rounds_to
 from harness.verify.read.numbers import parse_exact
 from harness.verify.read.wording import squeeze, words_of
 
-_NORMALIZE = NormalizationConfig(
-    basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False
-)
-_CONVERT = ConversionConfig(lowercase_symbols=False)
+_BARE_LOG = re.compile(r"\\log(?![a-zA-Z])(?!\s*_)")
 _DISCRETE = (sympy.Sum, sympy.Product, sympy.factorial, sympy.binomial)
 _DIGITS = 40
 _POINTS = 3
 _EXACT_BELOW = 10**12
 _MOST_DIGITS = 1_200
-_GAMMA = re.compile(r"\\Gamma\s*\(\s*(\d{1,4})\s*\)|\\Gamma\s*\{\s*(\d{1,4})\s*\}")
-_TRIG_DEGREES = re.compile(
-    r"(\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\^\s*\{?\s*-?\d\s*\}?)?\s*)"
-    r"(?:\(\s*(\d+(?:\.\d+)?)\s*\^\\circ\s*\)|\{\s*(\d+(?:\.\d+)?)\s*\^\\circ\s*\}|(\d+(?:\.\d+)?)\s*\^\\circ)"
-)
-_DOUBLE_FACTORIAL = re.compile(r"(\d{1,3})\s*!!")
-_PERCENT = re.compile(r"\s*\\?%")
-_CIS = re.compile(
-    r"\\cis\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\\frac\{[^{}]*\}\{[^{}]*\}|\d+(?:\.\d+)?\s*(?:\^\\circ)?|\\?[a-zA-Z]+))"
-)
-_BARE_LOG = re.compile(r"\\log(?![a-zA-Z])(?!\s*_)")
-_ARCUS_CALL = re.compile(r"(?<![a-zA-Z\\])ar?(sinh?|cosh?|tanh?)(?=\s*[({])")
-_PLAIN_CALLS = (
-    (re.compile(r"(?<![a-zA-Z\\])factorial\s*\(([^()]*)\)"), r"(\1)!"),
-    (re.compile(r"(?<![a-zA-Z\\])[Aa]bs\s*\(([^()]*)\)"), r"|\1|"),
-    (re.compile(r"(?<![a-zA-Z\\])binomial\s*\(([^(),]*),([^(),]*)\)"), r"\\binom{\1}{\2}"),
-    (re.compile(r"(?<![a-zA-Z\\])log\s*\(([^(),]*),([^(),]*)\)"), r"\\log_{\2}(\1)"),
-    (re.compile(r"(?<![a-zA-Z\\])cbrt\s*\(([^()]*)\)"), r"\\sqrt[3]{\1}"),
-    (re.compile(r"(?<![a-zA-Z\\])ceiling(?=\s*\()"), r"\\ceil"),
-    (re.compile(r"(?<![a-zA-Z\\])(?:Max|Min|Mod)(?=\s*\()"), lambda match: "\\" + match[0].lower()),
-)
-_IMPLICIT_CALL = re.compile(
-    r"(?<![a-zA-Z\\])(sin|cos|tan|cot|sec|csc|log|ln|exp|arcsin|arccos|arctan|sinh|cosh|tanh|gcd|lcm|min|max|floor|ceil)(?![a-zA-Z])"
-)
-
 logging.getLogger("math_verify").setLevel(logging.ERROR)
-
-
-def _without_floats(value: Any) -> Any:
-    """Decimals as the fractions that they write."""
-    floats = value.atoms(sympy.Float) if isinstance(value, Basic) else ()
-    return value.xreplace({number: sympy.Rational(str(number)) for number in floats}) if floats else value
-
-
-def _with_imaginary_unit(value: Any) -> Any:
-    """The parser reads `i` as a letter."""
-    if not _is_expression(value):
-        return value
-    letters = {symbol: sympy.I for symbol in value.free_symbols if str(symbol) == "i"}
-    return value.subs(letters) if letters else value
-
-
-class Unparsable(Exception):
-    """A formula that the parser does not read."""
-
-
-@lru_cache(maxsize=512)
-def parse_formula(text: str) -> Any:
-    """The sympy object of a canonical text.
-
-    Raises:
-        Unparsable: the parser rejects it.
-    """
-    prepared = _GAMMA.sub(lambda m: f"({int(m[1] or m[2]) - 1})!", text)
-    prepared = _DOUBLE_FACTORIAL.sub(lambda m: str(math.prod(range(int(m[1]), 0, -2))), prepared)
-    if "!!" in prepared:
-        raise Unparsable(f"{text!r}: a double factorial of a formula")
-    prepared = _CIS.sub(_cosine_and_sine, prepared)
-    prepared = _PERCENT.sub(r" \\cdot \\frac{1}{100}", prepared)
-    if "(" in prepared:
-        prepared = _ARCUS_CALL.sub(r"\\arc\1", prepared)
-        for pattern, replacement in _PLAIN_CALLS:
-            prepared = pattern.sub(replacement, prepared)
-    prepared = _IMPLICIT_CALL.sub(r"\\\1", prepared)
-    if "\\circ" in prepared:
-        prepared = _TRIG_DEGREES.sub(r"\1(\\frac{\2\3\4 \\pi}{180})", prepared).replace(r"^\circ", "")
-    try:
-        value = latex2sympy(
-            normalize_latex(prepared, _NORMALIZE),
-            is_real=not should_treat_as_complex(prepared),
-            convert_degrees=False,
-            normalization_config=None,
-            conversion_config=_CONVERT,
-        )
-        return _with_imaginary_unit(_without_floats(value))
-    except (RecursionError, MemoryError):
-        raise
-    except Exception as error:
-        raise Unparsable(f"{text!r}: {error}") from error
-
-
-def _cosine_and_sine(match: re.Match[str]) -> str:
-    angle = (match[1] or match[2] or match[3]).strip()
-    return rf"(\cos({angle})+i\sin({angle}))"
 
 
 def _with_natural_logarithm(gold: str, answer: str) -> str:
@@ -153,7 +61,7 @@ def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
         return False
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if _is_expression(left) and _is_expression(right):
+    if is_expression(left) and is_expression(right):
         decided = _expressions_equal(left, right, gold, answer, decimal_digits)
         if decided is not None:
             return decided
@@ -170,9 +78,16 @@ _FLIPPED |= {value: key for key, value in _FLIPPED.items()}
 
 def _relations_equal(left: Any, right: Any) -> bool | None:
     """Whether one relation is a multiple of the other: by a negative factor only where the sign turns round."""
-    if not (_is_expression(left.lhs - left.rhs) and _is_expression(right.lhs - right.rhs)):
+    if not all(is_expression(side) for side in (left.lhs, left.rhs, right.lhs, right.rhs)):
         return None
     ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
+    if (
+        not ratio
+        and isinstance(left, sympy.Eq)
+        and isinstance(right, sympy.Eq)
+        and equations_differ(left, right)
+    ):
+        return False
     if ratio is None:
         return None
     if ratio == 0:
@@ -195,10 +110,6 @@ def _constant_ratio(left: Any, right: Any) -> int | None:
     if not ratios or any(not _close(ratio, ratios[0]) for ratio in ratios) or abs(ratios[0].imag) > 1e-25:
         return 0
     return 1 if ratios[0].real > 0 else -1
-
-
-def _is_expression(value: Any) -> bool:
-    return isinstance(value, sympy.Expr) and not isinstance(value, (MatrixBase, sympy.MatrixExpr, Relational))
 
 
 def _expressions_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits: int) -> bool | None:
@@ -336,10 +247,7 @@ def _points(left: Any, right: Any, signs: tuple[int, ...]) -> list[dict[Any, Any
 def _only_numeric_noise(left: Any, right: Any) -> bool:
     """Whether Math-Verify called two plain numbers equal that are not."""
     if not (
-        isinstance(left, Basic)
-        and isinstance(right, Basic)
-        and _is_expression(left)
-        and _is_expression(right)
+        isinstance(left, Basic) and isinstance(right, Basic) and is_expression(left) and is_expression(right)
     ):
         return False
     values = _value(left, {}), _value(right, {})

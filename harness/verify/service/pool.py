@@ -1,9 +1,12 @@
 """A pool of killable processes whose clock the parent holds.
 
-One thread watches all of them: it hands a case to an idle process, counts its processor time and its elapsed time from that
-moment, and kills it when either runs out. A case that outlasts the patience gives up its place: its process goes
+One thread watches all of them: it hands a case to an idle process, counts its processor time from that moment, and kills it
+when that runs out or makes no progress (`CaseClock`). A case that outlasts the patience gives up its place: its process goes
 on at the lowest priority and another takes over the ordinary work, so stuck inputs delay nobody else by more than
 the patience. When even the overflow places are taken, the case is started over once one is free.
+
+A case submitted `alone` gets a fresh process, the whole of its processor time and the ordinary priority; one such case runs
+at a time.
 """
 
 from __future__ import annotations
@@ -19,36 +22,35 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from harness.verify.config import VerifierConfig
+from harness.verify.service.case_clock import CaseClock
 from harness.verify.service.worker import ENVIRONMENT
 
 Case = tuple[str, str, str, int]
 Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
-_START_SECONDS = 60.0
-_STARVED_FACTOR = 1.8
-_RETRY_BELOW_SECONDS = 1.0
+_START_WALL_SECONDS = 600.0
+_FIRST_TRY_SHARE = 0.5
+_ORDINARY, _SLOW, _ALONE = "ordinary", "slow", "alone"
 
 
 @dataclass(eq=False)
 class _Job:
     case: Case
     future: Future[Answer]
-    attempts: int = 0
-    slow: bool = False
+    alone: bool = False
 
 
 @dataclass(eq=False)
 class _Process:
     connection: socket.socket
-    nice: bool
+    place: str
     born: float
     pid: int = 0
     job: _Job | None = None
-    taken: float = 0.0
-    processor_start: float = 0.0
+    clock: CaseClock | None = None
     done: int = 0
     demoted: bool = False
     lowered: bool = False
@@ -57,14 +59,25 @@ class _Process:
 
 @dataclass
 class PoolCounts:
-    """What the pool went through, for health reports."""
+    """What the pool went through, for health reports.
+
+    Attributes:
+        started: processes.
+        graded: tries that ended.
+        timeouts: tries that ran out of time.
+        deaths: processes that died.
+        recycled: processes replaced after their work.
+        restarts: cases started over at low priority.
+        alone: cases graded alone.
+    """
 
     started: int = 0
     graded: int = 0
     timeouts: int = 0
     deaths: int = 0
     recycled: int = 0
-    restarts: int = field(default=0)
+    restarts: int = 0
+    alone: int = 0
 
 
 class VerifierPool:
@@ -85,13 +98,19 @@ class VerifierPool:
         self._incoming: collections.deque[_Job] = collections.deque()
         self._ordinary: collections.deque[_Job] = collections.deque()
         self._slow: collections.deque[_Job] = collections.deque()
+        self._alone: collections.deque[_Job] = collections.deque()
         self._processes: list[_Process] = []
         self._template: subprocess.Popen[bytes] | None = None
         self._closing = False
 
-    def submit(self, case: Case) -> Future[Answer]:
-        """A future of (verdict, method, seconds) for (gold, answer, percent policy, decimal digits)."""
-        job = _Job(case, Future())
+    def submit(self, case: Case, alone: bool = False) -> Future[Answer]:
+        """A future of (verdict, method, elapsed seconds) for (gold, answer, percent policy, decimal digits).
+
+        Args:
+            case: what to grade.
+            alone: grade it in a fresh process with all of its processor time, not in turn with half of it.
+        """
+        job = _Job(case, Future(), alone)
         with self._lock:
             if self._thread is None or self._owner != os.getpid() or not self._thread.is_alive():
                 self._start()
@@ -134,7 +153,9 @@ class VerifierPool:
         try:
             while not self._closing:
                 busy = bool(self._processes) and any(p.job or not p.pid for p in self._processes)
-                for key, _ in self._selector.select(_TICK_SECONDS if busy or self._slow else 5.0):
+                for key, _ in self._selector.select(
+                    _TICK_SECONDS if busy or self._slow or self._alone else 5.0
+                ):
                     if key.data is None:
                         self._drain()
                     elif key.data == "template":
@@ -153,53 +174,56 @@ class VerifierPool:
             while self._wake_in.recv(4096):
                 pass
         while self._incoming:
-            self._ordinary.append(self._incoming.popleft())
+            job = self._incoming.popleft()
+            (self._alone if job.alone else self._ordinary).append(job)
 
     def _assign(self) -> None:
         """Gives waiting cases to idle processes and starts the processes that are missing."""
+        queues = {_ORDINARY: self._ordinary, _SLOW: self._slow, _ALONE: self._alone}
         for process in self._processes:
-            if process.pid and process.job is None:
-                queue = self._slow if process.nice else self._ordinary
-                if queue:
-                    self._give(process, queue.popleft())
-        active = [p for p in self._processes if not p.demoted and not p.nice]
+            if process.pid and process.job is None and queues[process.place]:
+                self._give(process, queues[process.place].popleft())
+        active = [p for p in self._processes if p.place == _ORDINARY and not p.demoted]
         waiting = len(self._ordinary) - sum(1 for p in active if not p.pid)
         for _ in range(min(waiting, self._config.workers - len(active))):
-            self._fork(nice=False)
-        room = self._config.overflow_workers - sum(p.demoted or p.nice for p in self._processes)
-        for _ in range(min(len(self._slow) - sum(p.nice and not p.pid for p in self._processes), room)):
-            self._fork(nice=True)
+            self._fork(_ORDINARY)
+        room = self._config.overflow_workers - self._overflowing()
+        starting = sum(p.place == _SLOW and not p.pid for p in self._processes)
+        for _ in range(min(len(self._slow) - starting, room)):
+            self._fork(_SLOW)
+        if self._alone and not any(p.place == _ALONE for p in self._processes):
+            self._fork(_ALONE)
+
+    def _overflowing(self) -> int:
+        """Places beside the ordinary ones that are taken."""
+        return sum(p.demoted or p.place == _SLOW for p in self._processes)
 
     def _give(self, process: _Process, job: _Job) -> None:
-        process.job, process.taken = job, time.monotonic()
-        process.processor_start = _processor_seconds(process.pid) or 0.0
-        request = {"case": job.case, "seconds": self._config.timeout_seconds}
+        limit = self._config.timeout_cpu_seconds * (1.0 if job.alone else _FIRST_TRY_SHARE)
+        process.job = job
+        process.clock = CaseClock(process.pid, limit, self._config.backstop_wall_seconds, time.monotonic())
+        self.counts.alone += job.alone
+        request = {"case": job.case, "cpu_seconds": limit}
         with contextlib.suppress(OSError):  # a dead process is noticed when its socket closes
             process.connection.sendall(json.dumps(request).encode() + b"\n")
 
     def _watch(self, now: float) -> None:
-        config = self._config
+        patience = self._config.patience_cpu_seconds
         for process in list(self._processes):
-            if process.job is None:
-                if not process.pid and now - process.born > _START_SECONDS:
-                    raise RuntimeError(f"a verifier process did not start within {_START_SECONDS:.0f} s")
+            if process.job is None or process.clock is None:
+                if not process.pid and now - process.born > _START_WALL_SECONDS:
+                    raise RuntimeError(f"a verifier process did not start within {_START_WALL_SECONDS:.0f} s")
                 continue
-            elapsed = now - process.taken
-            if elapsed < config.patience_seconds / 3:
-                continue
-            used = (_processor_seconds(process.pid) or elapsed) - process.processor_start
-            late = elapsed >= config.wall_seconds and used >= config.timeout_seconds / 2
-            if used >= config.timeout_seconds or late or elapsed >= _STARVED_FACTOR * config.wall_seconds:
-                self.counts.timeouts += 1
+            if process.clock.elapsed(now) < patience / 3:
+                continue  # so much processor time cannot have been used yet
+            used = process.clock.used(now)
+            if process.clock.ran_out(used, now):
                 self._finish(process, "timeout", "pool")
                 self._kill(process)
                 continue
-            spent = used >= config.patience_seconds
-            if (
-                (spent or (self._ordinary and 3 * used >= config.patience_seconds))
-                and not process.demoted
-                and not process.nice
-            ):
+            spent = used >= patience
+            crowded = bool(self._ordinary) and 3 * used >= patience
+            if (spent or crowded) and process.place == _ORDINARY and not process.demoted:
                 self._make_way(process, spent)
             if spent and process.demoted and not process.lowered:
                 process.lowered = True
@@ -207,7 +231,7 @@ class VerifierPool:
 
     def _make_way(self, process: _Process, spent: bool) -> None:
         """Frees the place of a case that outlasted the patience, or a third of it while others wait."""
-        if sum(p.demoted or p.nice for p in self._processes) < self._config.overflow_workers:
+        if self._overflowing() < self._config.overflow_workers:
             process.demoted = True
         elif spent and self._ordinary and self._config.overflow_workers > 0:
             job, process.job = process.job, None
@@ -231,39 +255,38 @@ class VerifierPool:
                 process.pid = message["pid"]
                 continue
             process.done += 1
-            self._finish(process, message["verdict"], message["method"])
-            active = sum(not p.demoted and not p.nice for p in self._processes)
+            # Under load the watch may come late: what took too long is too long all the same.
+            late = message["cpu_seconds"] > self._config.timeout_cpu_seconds
+            self._finish(process, *(("timeout", "pool") if late else (message["verdict"], message["method"])))
+            active = sum(p.place == _ORDINARY and not p.demoted for p in self._processes)
             surplus = process.lowered or (process.demoted and active >= self._config.workers)
             process.demoted = process.demoted and surplus
-            if message["fatal"] or surplus or process.done >= self._config.recycle_after:
+            worn = process.place == _ALONE or process.done >= self._config.recycle_after
+            if message["fatal"] or surplus or worn:
                 self.counts.recycled += 1
                 self._kill(process)
 
     def _finish(self, process: _Process, verdict: str, method: str) -> None:
         job, process.job = process.job, None
-        if job is not None:
+        if job is not None and process.clock is not None:
             self.counts.graded += 1
-            job.future.set_result((verdict, method, time.monotonic() - process.taken))
+            self.counts.timeouts += verdict == "timeout"
+            job.future.set_result((verdict, method, process.clock.elapsed(time.monotonic())))
 
     def _died(self, process: _Process) -> None:
-        """A process went away by itself or from outside: its case is tried once more if it had just begun."""
+        """A process went away by itself or from outside."""
         self.counts.deaths += 1
-        job = process.job
-        if job is not None and job.attempts == 0 and time.monotonic() - process.taken < _RETRY_BELOW_SECONDS:
-            job.attempts, process.job = 1, None
-            self._ordinary.appendleft(job)
-        else:
-            self._finish(process, "killed", "pool")
+        self._finish(process, "killed", "pool")
         self._forget(process)
 
     # ------------------------------------------------------------------ the template and its forks
 
-    def _fork(self, nice: bool) -> None:
+    def _fork(self, place: str) -> None:
         if self._template is None:
             self._start_template()
         ours, theirs = socket.socketpair()
-        process = _Process(ours, nice, time.monotonic())
-        request = {"do": "fork", "memory_mib": self._config.memory_limit_mib, "nice": nice}
+        process = _Process(ours, place, time.monotonic())
+        request = {"do": "fork", "memory_mib": self._config.memory_limit_mib, "nice": place == _SLOW}
         with theirs:
             try:
                 socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], [theirs.fileno()])
@@ -322,9 +345,14 @@ class VerifierPool:
         self._processes.remove(process)
 
     def _fail_all(self, reason: str) -> None:
-        jobs = [p.job for p in self._processes if p.job] + [*self._ordinary, *self._slow, *self._incoming]
-        self._ordinary.clear()
-        self._slow.clear()
+        jobs = [p.job for p in self._processes if p.job] + [
+            *self._ordinary,
+            *self._slow,
+            *self._alone,
+            *self._incoming,
+        ]
+        for queue in (self._ordinary, self._slow, self._alone):
+            queue.clear()
         for job in jobs:
             if not job.future.done():
                 job.future.set_exception(RuntimeError(reason))
@@ -343,13 +371,3 @@ class VerifierPool:
         self._selector.close()
         self._wake_in.close()
         self._wake_out.close()
-
-
-def _processor_seconds(pid: int) -> float | None:
-    """Processor time a process has used, None when it is gone or the platform cannot tell."""
-    if sys.platform != "linux":
-        return None
-    try:
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
-        return None

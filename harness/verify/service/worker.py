@@ -131,11 +131,16 @@ def _serve(connection: socket.socket, limits: dict[str, Any]) -> None:
     stream = connection.makefile("rb")
     for line in stream:
         request = json.loads(line)
-        _limit_processor_time(request["seconds"])
+        _limit_processor_time(request["cpu_seconds"])
+        began = time.process_time()
         verdict, method, fatal = grading.grade(*request["case"])
-        connection.sendall(
-            json.dumps({"verdict": verdict, "method": method, "fatal": fatal}).encode() + b"\n"
-        )
+        answer = {
+            "verdict": verdict,
+            "method": method,
+            "fatal": fatal,
+            "cpu_seconds": time.process_time() - began,
+        }
+        connection.sendall(json.dumps(answer).encode() + b"\n")
         if fatal:
             return
 
