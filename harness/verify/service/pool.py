@@ -2,8 +2,8 @@
 
 One thread watches all of them: it hands a case to an idle process, counts its processor time from that moment, and kills it
 when that runs out or makes no progress (`CaseClock`). A case that outlasts the patience gives up its place: its process goes
-on at the lowest priority and another takes over the ordinary work, so stuck inputs delay nobody else by more than
-the patience. When even the overflow places are taken, the case is started over once one is free.
+on, at low priority after twice the patience, and another takes over the ordinary work, so stuck inputs delay nobody else by
+more than the patience. When even the overflow places are taken, the case is started over once one is free.
 
 A case submitted `alone` gets a fresh process, the whole of its processor time and the ordinary priority; one such case runs
 at a time.
@@ -33,6 +33,7 @@ Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
 _START_WALL_SECONDS = 600.0
 _FIRST_TRY_SHARE = 0.5
+_LOW_PRIORITY_AFTER = 2
 _ORDINARY, _SLOW, _ALONE = "ordinary", "slow", "alone"
 
 
@@ -179,14 +180,18 @@ class VerifierPool:
 
     def _assign(self) -> None:
         """Gives waiting cases to idle processes and starts the processes that are missing."""
+        active = [p for p in self._processes if p.place == _ORDINARY and not p.demoted]
+        spare = [p for p in self._processes if p.demoted and p.job is None]
+        waiting = len(self._ordinary) - sum(p.job is None for p in active)
+        for _ in range(min(waiting, self._config.workers - len(active))):
+            if spare:
+                spare.pop().demoted = False
+            else:
+                self._fork(_ORDINARY)
         queues = {_ORDINARY: self._ordinary, _SLOW: self._slow, _ALONE: self._alone}
         for process in self._processes:
-            if process.pid and process.job is None and queues[process.place]:
+            if process.pid and process.job is None and not process.demoted and queues[process.place]:
                 self._give(process, queues[process.place].popleft())
-        active = [p for p in self._processes if p.place == _ORDINARY and not p.demoted]
-        waiting = len(self._ordinary) - sum(1 for p in active if not p.pid)
-        for _ in range(min(waiting, self._config.workers - len(active))):
-            self._fork(_ORDINARY)
         room = self._config.overflow_workers - self._overflowing()
         starting = sum(p.place == _SLOW and not p.pid for p in self._processes)
         for _ in range(min(len(self._slow) - starting, room)):
@@ -196,7 +201,7 @@ class VerifierPool:
 
     def _overflowing(self) -> int:
         """Places beside the ordinary ones that are taken."""
-        return sum(p.demoted or p.place == _SLOW for p in self._processes)
+        return sum((p.demoted and p.job is not None) or p.place == _SLOW for p in self._processes)
 
     def _give(self, process: _Process, job: _Job) -> None:
         limit = self._config.timeout_cpu_seconds * (1.0 if job.alone else _FIRST_TRY_SHARE)
@@ -214,26 +219,24 @@ class VerifierPool:
                 if not process.pid and now - process.born > _START_WALL_SECONDS:
                     raise RuntimeError(f"a verifier process did not start within {_START_WALL_SECONDS:.0f} s")
                 continue
-            if process.clock.elapsed(now) < patience / 3:
+            if process.clock.elapsed(now) < patience:
                 continue  # so much processor time cannot have been used yet
             used = process.clock.used(now)
             if process.clock.ran_out(used, now):
                 self._finish(process, "timeout", "pool")
                 self._kill(process)
                 continue
-            spent = used >= patience
-            crowded = bool(self._ordinary) and 3 * used >= patience
-            if (spent or crowded) and process.place == _ORDINARY and not process.demoted:
-                self._make_way(process, spent)
-            if spent and process.demoted and not process.lowered:
+            if used >= patience and process.place == _ORDINARY and not process.demoted:
+                self._make_way(process)
+            if process.demoted and not process.lowered and used >= _LOW_PRIORITY_AFTER * patience:
                 process.lowered = True
                 self._tell({"do": "nice", "pid": process.pid})
 
-    def _make_way(self, process: _Process, spent: bool) -> None:
-        """Frees the place of a case that outlasted the patience, or a third of it while others wait."""
+    def _make_way(self, process: _Process) -> None:
+        """Frees the place of a case that outlasted the patience."""
         if self._overflowing() < self._config.overflow_workers:
             process.demoted = True
-        elif spent and self._ordinary and self._config.overflow_workers > 0:
+        elif self._ordinary and self._config.overflow_workers > 0:
             job, process.job = process.job, None
             if job is not None:
                 self._slow.append(job)
@@ -258,11 +261,9 @@ class VerifierPool:
             # Under load the watch may come late: what took too long is too long all the same.
             late = message["cpu_seconds"] > self._config.timeout_cpu_seconds
             self._finish(process, *(("timeout", "pool") if late else (message["verdict"], message["method"])))
-            active = sum(p.place == _ORDINARY and not p.demoted for p in self._processes)
-            surplus = process.lowered or (process.demoted and active >= self._config.workers)
-            process.demoted = process.demoted and surplus
-            worn = process.place == _ALONE or process.done >= self._config.recycle_after
-            if message["fatal"] or surplus or worn:
+            # A demoted process with its priority stays as a spare: its parser has learned, a fresh one has not.
+            once = process.lowered or process.place == _ALONE
+            if message["fatal"] or once or process.done >= self._config.recycle_after:
                 self.counts.recycled += 1
                 self._kill(process)
 
