@@ -125,7 +125,7 @@ function pairCoefficients(c, g, advantages) {
 }
 
 function klSlope(kl, x) {
-  return { k1: 1, k2: x, k3: 1 - Math.exp(-x), k3_k2: x }[kl.kind] * kl.coefficient;
+  return { k1: 1, k2: x, k3: 1 - Math.exp(-x), k3_k2: x, k3_ratio: x * Math.exp(x) }[kl.kind] * kl.coefficient;
 }
 
 function tokenCoefficients(system, g, advantages) {

@@ -178,7 +178,7 @@ class Objective:
         loss_N = self._policy_loss(log_probs_N, log_ratio, batch)
         kl_N = None
         if batch.reference_log_probs_N is not None:
-            kl_N = self._kl.estimate(log_probs_N, batch.reference_log_probs_N)
+            kl_N = self._kl_loss(log_probs_N, log_ratio, batch.reference_log_probs_N)
             if self.kl_in_loss:
                 loss_N = loss_N + config.kl.coefficient * kl_N
         if entropy_N is not None and self.needs_entropy:
@@ -197,6 +197,13 @@ class Objective:
             log_probs_N, log_ratio_N, batch, self.config.surrogate
         )
         return loss_N if batch.correction_N is None else loss_N * batch.correction_N
+
+    def _kl_loss(
+        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, reference_log_probs_N: torch.Tensor
+    ) -> torch.Tensor:
+        """The KL estimate, weighted by the ratio where the estimator is defined so, [N]."""
+        kl_N: torch.Tensor = self._kl.estimate(log_probs_N, reference_log_probs_N)
+        return kl_N * log_ratio_N.exp() if getattr(self._kl, "RATIO_WEIGHTED", False) else kl_N
 
     @torch.enable_grad()
     def _pulls(
@@ -220,8 +227,10 @@ class Objective:
 
         policy = pull(self._policy_loss(leaf_N, self.log_ratio(leaf_N, batch), batch))
         of_kl = of_entropy = of_likelihood = 0.0
-        if kl:
-            of_kl = config.kl.coefficient * pull(self._kl.estimate(leaf_N, batch.reference_log_probs_N))
+        if kl and batch.reference_log_probs_N is not None:
+            of_kl = config.kl.coefficient * pull(
+                self._kl_loss(leaf_N, self.log_ratio(leaf_N, batch), batch.reference_log_probs_N)
+            )
         if entropy and entropy_N is not None:
             surprisal_N = (-log_probs_N - entropy_N).abs().double()
             of_entropy = abs(config.entropy_coefficient) * float((batch.weights_N * surprisal_N).sum())

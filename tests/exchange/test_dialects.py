@@ -119,6 +119,18 @@ def test_kl_names(kind: str, name: str) -> None:
     assert ("beta" in trl.export(config).settings) == (kind == "k3")
 
 
+def test_trl_weights_its_kl_by_the_ratio_unless_told_otherwise() -> None:
+    for name, corrected in (("grpo_kl", False), ("grpo_kl_ratio", True)):
+        out = trl.export(compose_run([f"algorithm={name}"])).settings
+        assert (out["beta"], out["use_bias_correction_kl"]) == (0.04, corrected)
+        assert back("trl", out).algorithm.kl == compose_run([f"algorithm={name}"]).algorithm.kl
+    assert back("trl", {"beta": 0.02}).algorithm.kl.kind == "k3_ratio"  # its default since 1.16
+    assert back("trl", {}).algorithm.kl.kind == "k3"  # without a KL term nothing is weighted
+    assert any(
+        "k3_ratio" in line for line in verl.export(compose_run(["algorithm=grpo_kl_ratio"])).inexpressible
+    )
+
+
 def test_divisors_of_the_constant_sum() -> None:
     code = compose_run(["algorithm=dr_grpo"])
     assert trl.export(code).settings["loss_type"] == "dr_grpo"

@@ -42,6 +42,7 @@ def test_every_systems_gradient(name: str) -> None:
         {"kl.kind": "k1"},
         {"kl.kind": "k2"},
         {"kl.kind": "k3"},
+        {"kl.kind": "k3_ratio"},
         {"surrogate.dual_clip": 1.5},
         {"surrogate.clip_low": 0.05, "surrogate.clip_high": 0.05},
     ],

@@ -1,7 +1,7 @@
 """TRL's `GRPOConfig` (1.16). Batches are counted in responses per device, warm-up in optimiser steps; written for one device.
 
-Fixed in TRL: group statistics with ddof 1 and epsilon 1e-4; KL estimator k3 in the loss; no dynamic sampling; the CISPO cap is
-`epsilon_high` itself. Its `scale_rewards="batch"` divides by the standard deviation of the batch's *rewards*.
+Fixed in TRL: group statistics with ddof 1 and epsilon 1e-4; the KL in the loss, k3 times the ratio (its default since 1.16) or plain k3;
+no dynamic sampling; the CISPO cap is `epsilon_high` itself. Its `scale_rewards="batch"` divides by the standard deviation of the batch's *rewards*.
 """
 
 from __future__ import annotations
@@ -165,10 +165,16 @@ def _loss(config: RunConfig, out: Translation) -> None:
 
 def _kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
-    if kl.coefficient == 0 or (kl.kind == "k3" and kl.placement == "loss"):
-        out.settings["beta"] = kl.coefficient
+    if kl.coefficient == 0:
+        out.settings["beta"] = 0.0
+    elif kl.kind in ("k3", "k3_ratio") and kl.placement == "loss":
+        out.settings |= {"beta": kl.coefficient, "use_bias_correction_kl": kl.kind == "k3_ratio"}
     else:
-        out.cannot("algorithm.kl", f"{kl.kind} in the {kl.placement}", "GRPOTrainer has k3 in the loss only")
+        out.cannot(
+            "algorithm.kl",
+            f"{kl.kind} in the {kl.placement}",
+            "GRPOTrainer has k3 in the loss only, times the ratio or not",
+        )
 
 
 def _rewards(config: RunConfig, out: Translation) -> None:
@@ -256,7 +262,7 @@ _PLAIN = {
 _DEFAULTS = {
     "loss_type": "dapo", "epsilon": 0.2, "epsilon_high": None, "delta": None, "beta": 0.0, "scale_rewards": "group",
     "num_generations": 8, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_iterations": 1,
-    "mask_truncated_completions": False, "vllm_importance_sampling_correction": True,
+    "mask_truncated_completions": False, "vllm_importance_sampling_correction": True, "use_bias_correction_kl": True,
 }  # fmt: skip
 _READ = {
     *_PLAIN, *_DEFAULTS, "generation_batch_size", "steps_per_generation", "warmup_steps", "lr_scheduler_type",
@@ -290,6 +296,8 @@ def overrides(values: Mapping[str, Any]) -> Translation:
     if out.settings.get("algorithm.advantage.scale") != "none":  # else nothing is divided
         out.settings |= {"algorithm.advantage.ddof": 1, "algorithm.advantage.epsilon": _EPSILON}
     out.settings["algorithm.kl.coefficient"] = given["beta"]
+    if given["beta"]:
+        out.settings["algorithm/kl"] = "k3_ratio" if given["use_bias_correction_kl"] else "k3"
     out.settings["algorithm.overlong.policy"] = "mask" if given["mask_truncated_completions"] else "score"
     corrects = given["vllm_importance_sampling_correction"]
     mode = values.get("vllm_importance_sampling_mode", "sequence_mask")

@@ -250,7 +250,11 @@ def _kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
     in_loss, in_reward = (kl.coefficient > 0 and kl.placement == place for place in ("loss", "reward"))
     out.settings |= {f"{ACTOR}.use_kl_loss": in_loss, "algorithm.use_kl_in_reward": in_reward}
-    if in_loss:
+    if in_loss and kl.kind not in KL:
+        out.cannot(
+            "algorithm.kl", kl.kind, "verl weights no KL estimate by the ratio; nearest: low_var_kl (k3)"
+        )
+    elif in_loss:
         out.settings |= {f"{ACTOR}.kl_loss_coef": kl.coefficient, f"{ACTOR}.kl_loss_type": KL[kl.kind]}
     if in_reward:
         out.settings |= {"algorithm.kl_ctrl.kl_coef": kl.coefficient, "algorithm.kl_penalty": KL[kl.kind]}
