@@ -6,27 +6,14 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.schema import RunConfig
+from harness.experiment.finding import Finding
 from harness.experiment.patches import Changes, patch_changes, patches_of
 from harness.experiment.planning import Plan, PlannedArm
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One warning: which arm, why, and what to do about it."""
-
-    arm: str
-    check: str
-    reason: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"[{self.check}] {self.arm}: {self.reason}. Fix: {self.fix}."
+from harness.experiment.unequal import inert_correction, undeclared_cost, unequal_updates
 
 
 def report_checks(plan: Plan, mode: str) -> list[Finding]:
@@ -177,33 +164,6 @@ def _declared(planned: PlannedArm, parent: PlannedArm, patch: str) -> Changes:
         return {}
 
 
-def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
-    ours, theirs = planned.config, parent.config
-    if ours.training.generated_tokens is not None:
-        return
-    reasons = []
-    if ours.algorithm.dead_groups.policy == "refill" and theirs.algorithm.dead_groups.policy != "refill":
-        reasons.append("dynamic sampling generates several times the tokens")
-    responses, before = _responses_per_update(ours.algorithm), _responses_per_update(theirs.algorithm)
-    if responses != before:
-        reasons.append(f"{responses:g} responses per update instead of {before:g}")
-    if ours.sampling.max_response_tokens != theirs.sampling.max_response_tokens:
-        reasons.append(
-            f"a cap of {ours.sampling.max_response_tokens} instead of {theirs.sampling.max_response_tokens} tokens"
-        )
-    if reasons:
-        yield Finding(
-            planned.arm.name,
-            "unequal cost",
-            f"against {parent.arm.name}: {'; '.join(reasons)}; at equal steps it has another amount of compute",
-            "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
-        )
-
-
-def _responses_per_update(algorithm: AlgorithmConfig) -> float:
-    return algorithm.prompts_per_step * algorithm.responses_per_prompt / algorithm.updates_per_step
-
-
 def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
     changes = difference(parent.config, planned.config)
     idle = {key for key in changes if inert(key, planned.config) and inert(key, parent.config)}
@@ -274,6 +234,8 @@ _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Finding]], ...] = (
     _more_than_its_patch,
-    _undeclared_cost,
+    undeclared_cost,
+    unequal_updates,
+    inert_correction,
     _only_inert_changes,
 )

@@ -211,7 +211,7 @@ def test_k3_times_the_ratio_is_unbiased_off_policy_in_value_and_gradient() -> No
 
 
 def test_a_ratio_weighted_kl_belongs_in_the_loss() -> None:
-    with pytest.raises(ConfigError, match="use algorithm.kl=k3"):
+    with pytest.raises(ConfigError, match=r"use algorithm\.kl=k3"):
         member(KL, "k3_ratio").Config(coefficient=0.1, placement="reward")
 
 

@@ -1,7 +1,8 @@
 """TRL's `GRPOConfig` (1.16). Batches are counted in responses per device, warm-up in optimiser steps; written for one device.
 
 Fixed in TRL: group statistics with ddof 1 and epsilon 1e-4; the KL in the loss, k3 times the ratio (its default since 1.16) or plain k3;
-no dynamic sampling; the CISPO cap is `epsilon_high` itself. Its `scale_rewards="batch"` divides by the standard deviation of the batch's *rewards*.
+no dynamic sampling; the CISPO cap is `epsilon_high` itself. Its `scale_rewards="batch"` divides by the standard deviation of the batch's
+*rewards*.
 """
 
 from __future__ import annotations
