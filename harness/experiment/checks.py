@@ -206,7 +206,8 @@ def inert(key: str, config: RunConfig) -> bool:
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
     if key in _RATIO_KEYS:
         return one_update and algorithm.source.kind != "initial_policy"
-    return key == "algorithm.engine_correction.cap" and algorithm.engine_correction.kind == "none"
+    bounds = ("algorithm.engine_correction.cap", "algorithm.engine_correction.floor")
+    return key in bounds and algorithm.engine_correction.kind == "none"
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Finding]:

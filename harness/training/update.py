@@ -146,7 +146,12 @@ class Updater:
             data.mismatch = Mismatch.of(trainer_N, completions.log_probs_N)
             if correction.kind != "none":
                 data.correction_N = engine_weights(
-                    trainer_N, completions.log_probs_N, data.lengths_R, correction.kind, correction.cap
+                    trainer_N,
+                    completions.log_probs_N,
+                    data.lengths_R,
+                    correction.kind,
+                    correction.cap,
+                    correction.floor,
                 )
             if correction.old_log_probs == "recomputed":
                 data.old_log_probs_N = trainer_N

@@ -11,6 +11,7 @@ import yaml
 from harness.cli import main
 from harness.commands._key_values import key_values
 from harness.configuration.compose import compose_run, options
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
@@ -167,6 +168,50 @@ def test_a_dual_clip_that_cannot_be_switched_off() -> None:
     assert verl.export(compose_run(["algorithm=grpo"])).settings[f"{ACTOR}.clip_ratio_c"] == 1e9
     assert back("verl", {}).algorithm.surrogate.dual_clip == 3.0  # verl's default is on
     assert back("verl", {f"{ACTOR}.clip_ratio_c": 1e9}).algorithm.surrogate.dual_clip is None
+
+
+@pytest.mark.parametrize(
+    ("level", "threshold", "expected"),
+    [
+        ("token", "0.5_5.0", ("token_mask", 0.5, 5.0)),  # verl's own preset for IcePop
+        ("sequence", "0.5_5.0", ("sequence_mask", 0.5, 5.0)),
+        ("token", "2.0", ("token", 0.0, 2.0)),
+        ("token", 3, ("token", 0.0, 3.0)),
+    ],
+)
+def test_verls_bounds_of_importance_weights(level: str, threshold: Any, expected: tuple[Any, ...]) -> None:
+    keys = {"algorithm.rollout_correction.rollout_is": level}
+    config = back("verl", keys | {"algorithm.rollout_correction.rollout_is_threshold": threshold})
+    correction = config.algorithm.engine_correction
+    assert (correction.kind, correction.floor, correction.cap) == expected
+    again = back("verl", verl.export(config).settings).algorithm.engine_correction
+    assert again == correction
+
+
+def test_bounds_that_are_no_numbers_are_refused_by_name() -> None:
+    keys = {"algorithm.rollout_correction.rollout_is": "token"}
+    with pytest.raises(ConfigError, match=r"rollout_is_threshold=wide is neither a number nor lower_upper"):
+        verl.overrides(keys | {"algorithm.rollout_correction.rollout_is_threshold": "wide"})
+    told = verl.overrides(keys | {"algorithm.rollout_correction.rollout_is_threshold": "1.5_5"})
+    assert any("must hold 1" in line for line in told.inexpressible)
+
+
+def test_a_constant_beside_a_token_mean_has_no_effect() -> None:
+    out = verl.overrides({f"{ACTOR}.loss_agg_mode": "token-mean", f"{ACTOR}.loss_scale_factor": 1024})
+    assert "algorithm.aggregation.constant_tokens" not in out.settings
+    assert any("loss_scale_factor=1024 has no effect" in line for line in out.notes)
+    assert back("verl", {f"{ACTOR}.loss_scale_factor": 1024}).algorithm.aggregation.kind == "batch_token_mean"
+
+
+def test_masks_have_names_elsewhere() -> None:
+    config = compose_run(["algorithm=icepop"])
+    out = trl.export(config).settings
+    assert (out["vllm_importance_sampling_mode"], out["vllm_importance_sampling_clip_min"]) == (
+        "token_mask",
+        0.5,
+    )
+    assert back("trl", out).algorithm.engine_correction == config.algorithm.engine_correction
+    assert verl.export(config).settings["algorithm.rollout_correction.rollout_is_threshold"] == "0.5_5"
 
 
 def test_a_published_recipe_is_read() -> None:

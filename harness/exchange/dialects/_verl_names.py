@@ -17,6 +17,7 @@ METRIC = {"accuracy": "acc", "reward": "reward"}
 COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
 GDPO_KEYS, GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
 NO_CLIP = 1e9  # a bound that no ratio reaches
+NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
 EPSILON = 1e-6
 WHITEN_EPSILON = 1e-8  # under the square root
 DEVIATIONS = ("warmup_from_zero", "unbounded_refill")

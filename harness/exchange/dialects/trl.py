@@ -227,10 +227,17 @@ def _sampling(config: RunConfig, out: Translation) -> None:
         "top_k": sampling.top_k,
         "vllm_importance_sampling_correction": correction.kind != "none",
     }
-    if correction.kind != "none":
+    if correction.kind == "geometric_mask":
+        out.cannot(
+            "algorithm.engine_correction.kind",
+            correction.kind,
+            "TRL has no geometric mean of a response's weights",
+        )
+    elif correction.kind != "none":
         out.settings |= {
             "vllm_importance_sampling_mode": _CORRECTIONS[correction.kind],
             "vllm_importance_sampling_clip_max": correction.cap,
+            "vllm_importance_sampling_clip_min": correction.floor or None,
         }
     else:
         out.notes.append("vllm_importance_sampling_correction is on by default in TRL, here it is off")
@@ -267,7 +274,8 @@ _DEFAULTS = {
 }  # fmt: skip
 _READ = {
     *_PLAIN, *_DEFAULTS, "generation_batch_size", "steps_per_generation", "warmup_steps", "lr_scheduler_type",
-    "max_steps", "vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max", "multi_objective_aggregation", "reward_weights",
+    "max_steps", "vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min",
+    "multi_objective_aggregation", "reward_weights",
 }  # fmt: skip
 
 _TEXTS = {
@@ -307,6 +315,9 @@ def overrides(values: Mapping[str, Any]) -> Translation:
     if corrects:
         out.settings["algorithm.engine_correction.old_log_probs"] = "recomputed"
         out.settings["algorithm.engine_correction.cap"] = values.get("vllm_importance_sampling_clip_max", 3.0)
+        out.settings["algorithm.engine_correction.floor"] = (
+            values.get("vllm_importance_sampling_clip_min") or 0.0
+        )
     return out
 
 

@@ -24,6 +24,7 @@ from harness.exchange.dialects._verl_names import (
     KL,
     METRIC,
     NO_CLIP,
+    NO_FLOOR,
     OPTIMIZER,
     OVERLONG,
     ROLLOUT,
@@ -315,14 +316,22 @@ def _correction(config: RunConfig, out: Translation) -> None:
     correction = config.algorithm.engine_correction
     # In bypass mode the sampler's log-probabilities are the old ones, as ours with old_log_probs=sampler.
     out.settings[f"{CORRECTION}.bypass_mode"] = correction.old_log_probs == "sampler"
-    if correction.kind.endswith("_mask"):
+    level, _, mask = correction.kind.partition("_")
+    if correction.kind == "geometric_mask":
         out.cannot(
             "algorithm.engine_correction.kind",
             correction.kind,
-            "verl truncates weights; its masks are a rejection of their own",
+            "verl's rollout_rs=seq_mean_k1 takes rejected responses out of the denominators, too",
         )
     elif correction.kind != "none":
         out.settings |= {
-            f"{CORRECTION}.rollout_is": correction.kind,
-            f"{CORRECTION}.rollout_is_threshold": correction.cap,
+            f"{CORRECTION}.rollout_is": level,
+            # Two bounds zero the weights outside, one cuts those above.
+            f"{CORRECTION}.rollout_is_threshold": f"{correction.floor or NO_FLOOR:g}_{correction.cap:g}"
+            if mask
+            else correction.cap,
         }
+        if correction.floor and not mask:
+            out.cannot(
+                "algorithm.engine_correction.floor", correction.floor, "verl cuts weights above the cap only"
+            )
