@@ -81,14 +81,17 @@ def _reward_refill(arm: str, config: RunConfig) -> Iterator[Finding]:
 
 def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
-    if aggregation.kind == "constant_sum" and aggregation.constant_tokens * 4 <= cap:
+    divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(
+        aggregation.kind
+    )
+    if divisor is not None and divisor * 4 <= cap:
         yield Finding(
             arm,
             "gradient clipping always binds",
-            f"a sum over up to {cap} tokens divided by {aggregation.constant_tokens:g} has a norm far above "
+            f"a sum over up to {cap} tokens divided by {divisor:g} has a norm far above "
             f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping",
-            "set algorithm.aggregation.constant_tokens to the response cap, or raise optimizer.max_gradient_norm, and read the "
-            "column gradient_clipped_fraction",
+            "set algorithm/aggregation=constant_sum with constant_tokens at the response cap, or raise optimizer.max_gradient_norm, and "
+            "read the column gradient_clipped_fraction",
         )
 
 

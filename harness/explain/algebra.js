@@ -91,6 +91,7 @@ const ADVANTAGES = {
 function aggregationWeights(c, lengths) {
   const n = lengths.length, tokens = sum(lengths);
   if (c.kind === "response_mean") return lengths.map((l) => 1 / (l * n));
+  if (c.kind === "token_sum") return lengths.map(() => 1);
   if (c.kind === "constant_sum") return lengths.map(() => 1 / (c.constant_tokens * n));
   if (c.kind !== "microbatch_token_mean") return lengths.map(() => 1 / tokens);
   const index = [], filled = [];

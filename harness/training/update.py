@@ -178,6 +178,7 @@ class Updater:
                 self.config.sampling.max_response_tokens,
                 self.config.algorithm.reward,
                 overlong,
+                groups.truncated_PG,
             )
         if self.critic is not None:
             batch.values_N = data.values_N = self._values(self.critic, data)

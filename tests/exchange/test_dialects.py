@@ -147,7 +147,7 @@ def test_divisors_of_the_constant_sum() -> None:
     [
         ("trl", "dapo", "dead_groups.policy=refill"),
         ("trl", "grpo", "epsilon=1e-06: TRL adds 0.0001"),
-        ("trl", "dapo_group_token_mean", "no token mean per prompt group"),
+        ("trl", "dapo_group_token_mean", "neither a token mean per prompt group"),
         ("trl", "vapo", "advantage.kind=gae"),
         ("trl", "scale_rl", "curriculum=retire"),
         ("trl", "reinforce_pp_baseline", "k2 in the loss"),

@@ -158,14 +158,15 @@ def test_aggregation_weights_are_positive_and_scale_free(kind: str) -> None:
 
 
 def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
-    # A loss of 1 on every token has the mean 1 under every "mean"; constant_sum gives tokens / (C responses).
+    # A loss of 1 on every token has the mean 1 under every "mean"; constant_sum gives tokens / (C responses), token_sum the tokens.
     lengths, groups = torch.tensor([3, 1, 5, 2]), torch.tensor([0, 0, 1, 1])
     for kind in sorted(kinds(AGGREGATION)):
         module = member(AGGREGATION, kind)
         objective = Objective(algorithm("grpo"))
         objective.config.aggregation, objective._aggregation = module.Config(), module
         weights = objective.weights(lengths, groups, objective.count(lengths, groups))
-        expected = 11 / 4 / module.Config().constant_tokens if kind == "constant_sum" else 1.0
+        sums = {"constant_sum": 11 / 4 / getattr(module.Config(), "constant_tokens", 1.0), "token_sum": 11.0}
+        expected = sums.get(kind, 1.0)
         assert float((weights * lengths).sum()) == pytest.approx(expected), kind
     algorithm.cache_clear()
 

@@ -10,10 +10,12 @@ import torch
 from objective_support import algorithm
 
 from harness.configuration.registry import member
+from harness.configuration.schema import OverlongConfig, RewardConfig
 from harness.objective.advantage import best_worst, decoupled, gae, group, imitation, return_to_go
 from harness.objective.objective import Objective
 from harness.objective.surrogate import best_worst_dpo, clipped_is, policy_gradient, ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+from harness.reward.shaping import reward_components, shaped_rewards
 
 
 def one_group(rewards: list[float], lengths: list[int] | None = None, **more: Any) -> RolloutBatch:
@@ -136,6 +138,27 @@ def test_length_adaptive_lambda_is_clamped(length: int, expected: float) -> None
     )
 
 
+def test_a_truncated_response_may_earn_the_wrong_reward() -> None:
+    # right and whole, right but cut off, wrong with an answer, cut off with an answer: rewards 1 and 0, 0.1 for an answer
+    correct = torch.tensor([True, True, False, False])
+    answered, truncated = torch.ones(4, dtype=torch.bool), torch.tensor([False, True, False, True])
+    reward = RewardConfig(correct=1.0, wrong=0.0, format_credit=0.1)
+    rest = (torch.tensor([5, 8, 5, 8]), 8, reward)
+    for policy, expected in (("score", [1.1, 1.1, 0.1, 0.1]), ("wrong", [1.1, 0.0, 0.1, 0.0])):
+        overlong = OverlongConfig(policy=policy)
+        rewards = shaped_rewards(correct, answered, *rest, overlong, truncated)
+        assert rewards.tolist() == pytest.approx(expected)
+        parts = reward_components(correct, answered, *rest, overlong, truncated)
+        assert parts.sum(-1).tolist() == pytest.approx(expected)
+
+
+def test_whitening_as_the_authors_of_reinforce_pp_do_it() -> None:
+    # One group, rewards 1 and 0 of 1 and 3 tokens: centred 1/2 and -1/2; over tokens mean -1/4, population variance 3/16.
+    given = algorithm("reinforce_pp_baseline_openrlhf").advantage
+    result = group.advantages(one_group([1.0, 0.0], [1, 3]), given).tolist()
+    assert result == pytest.approx([0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3)
+
+
 def test_whitening_over_tokens_weighs_long_responses_more() -> None:
     # Returns 1 (one token) and 0 (three tokens). Tokens: mean 1/4, population variance 3/16; sequences: mean 1/2, variance 1/4.
     batch = one_group([1.0, 0.0], [1, 3])
@@ -251,11 +274,12 @@ LENGTHS, GROUPS = torch.tensor([2, 4, 1, 3]), torch.tensor([0, 0, 1, 1])
         ("group_token_mean", {}, [1 / 12, 1 / 12, 1 / 8, 1 / 8]),  # 1/(6*2), 1/(4*2)
         ("batch_token_mean", {}, [1 / 10] * 4),
         ("constant_sum", {"constant_tokens": 5.0}, [1 / 20] * 4),
+        ("token_sum", {}, [1.0] * 4),
         # at most 5 loss tokens: (2), (4, 1), (3) -> three micro-batches of 2, 5 and 3 tokens
         ("microbatch_token_mean", {"micro_batch_tokens": 5}, [1 / 6, 1 / 15, 1 / 15, 1 / 9]),
     ],
 )
-def test_the_five_denominators(kind: str, settings: dict[str, Any], weights: list[float]) -> None:
+def test_the_denominators(kind: str, settings: dict[str, Any], weights: list[float]) -> None:
     module = member("harness.objective.aggregation", kind)
     config = module.Config(**settings)
     micro = module.micro_batches(LENGTHS, config) if hasattr(module, "micro_batches") else 1

@@ -11,6 +11,7 @@ AGGREGATION = {
     "response_mean": "seq-mean-token-mean",
     "batch_token_mean": "token-mean",
     "constant_sum": "seq-mean-token-sum-norm",
+    "token_sum": "token-sum",
 }
 KL = {"k1": "kl", "k2": "mse", "k3": "low_var_kl", "k3_k2": "low_var_kl+"}
 METRIC = {"accuracy": "acc", "reward": "reward"}

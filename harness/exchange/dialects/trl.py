@@ -131,7 +131,7 @@ def _loss(config: RunConfig, out: Translation) -> None:
         out.cannot(
             "algorithm.aggregation",
             aggregation.kind,
-            "TRL has no token mean per prompt group; nearest: loss_type=dapo",
+            "TRL has neither a token mean per prompt group nor a plain sum; nearest: loss_type=dapo",
         )
     if (
         aggregation.kind == "constant_sum"
@@ -185,6 +185,12 @@ def _rewards(config: RunConfig, out: Translation) -> None:
     if overlong.masks and overlong.statistics == "exclude":
         out.cannot(
             "algorithm.overlong.statistics", "exclude", "TRL keeps masked responses in the group statistics"
+        )
+    if overlong.policy == "wrong":
+        out.cannot(
+            "algorithm.overlong",
+            "wrong",
+            "the reward function has to give truncated completions the wrong reward",
         )
     if overlong.punishes:
         buffer = round(cap * overlong.buffer_fraction)

@@ -281,6 +281,10 @@ def _overlong(config: RunConfig, out: Translation) -> None:
             out.cannot("algorithm.overlong.shape", overlong.shape, "verl's punishment is added")
     if overlong.masks:
         out.cannot("algorithm.overlong.policy", overlong.policy, "verl has no overlong filtering")
+    if overlong.policy == "wrong":
+        out.cannot(
+            "algorithm.overlong.policy", "wrong", "verl's reward function is not told what was truncated"
+        )
 
 
 def _dead_groups(config: RunConfig, out: Translation) -> None:
