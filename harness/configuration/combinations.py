@@ -70,6 +70,14 @@ def _streaming(config: Sections) -> None:
         )
 
 
+def _lag(config: Sections) -> None:
+    if config.sampling.lag_steps and config.algorithm.source.kind != "policy":
+        raise ConfigError(
+            f"sampling.lag_steps={config.sampling.lag_steps} lets the sampling policy lag; algorithm.source="
+            f"{config.algorithm.source.kind} does not sample from it: set it to 0"
+        )
+
+
 def _pairs(config: Sections) -> None:
     algorithm = config.algorithm
     fits = algorithm.advantage.kind == "best_worst" and algorithm.aggregation.kind == "response_mean"
@@ -122,6 +130,7 @@ def _caps(config: Sections) -> None:
 _CHECKS: tuple[Callable[[Sections], None], ...] = (
     _dead_groups,
     _streaming,
+    _lag,
     _overlong_shape,
     _pairs,
     _task,

@@ -53,6 +53,9 @@ def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     surrogate = algorithm.surrogate
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
     stale = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus == "carry"
+    stale = stale or (
+        config.sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
+    )
     if algorithm.source.kind == "initial_policy" or stale or not one_update:
         return
     clip = surrogate.kind == "ppo_clip" and (
@@ -208,7 +211,8 @@ def inert(key: str, config: RunConfig) -> bool:
         return algorithm.dead_groups.policy == "keep"
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
     if key in _RATIO_KEYS:
-        return one_update and algorithm.source.kind != "initial_policy"
+        lagging = config.sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
+        return one_update and algorithm.source.kind != "initial_policy" and not lagging
     bounds = ("algorithm.engine_correction.cap", "algorithm.engine_correction.floor")
     return key in bounds and algorithm.engine_correction.kind == "none"
 

@@ -94,4 +94,5 @@ def _same_computation(config: RunConfig) -> bool:
         config.algorithm.dead_groups.surplus == "discard" or config.algorithm.dead_groups.policy != "refill"
     )
     same = config.engine.kind == "native" and config.algorithm.source.kind == "policy"
+    fresh = fresh and config.sampling.lag_steps == 0
     return same and unfiltered and fresh and precision == "float32" and config.backend.kind == "builtin"

@@ -23,6 +23,12 @@ VARIANTS: dict[str, dict[str, object]] = {
         "algorithm__dead_groups__policy": "refill",
         "algorithm__dead_groups__surplus": "carry",
     },
+    "a policy that lags two steps": {"sampling__lag_steps": 2},
+    "a lag with carried surplus": {
+        "sampling__lag_steps": 1,
+        "algorithm__dead_groups__policy": "refill",
+        "algorithm__dead_groups__surplus": "carry",
+    },
     "drop, two epochs, KL": {
         "algorithm__dead_groups__policy": "drop",
         "algorithm__epochs_per_step": 2,

@@ -226,6 +226,8 @@ def _rewards(config: RunConfig, out: Translation) -> None:
 
 def _sampling(config: RunConfig, out: Translation) -> None:
     sampling, correction = config.sampling, config.algorithm.engine_correction
+    if sampling.lag_steps:
+        out.cannot("sampling.lag_steps", sampling.lag_steps, "GRPOTrainer samples from the newest policy")
     out.settings |= {
         "max_completion_length": sampling.max_response_tokens,
         "temperature": sampling.temperature,

@@ -56,6 +56,12 @@ def _batches(config: RunConfig, out: Translation) -> None:
         "trainer.total_training_steps": config.training.steps,
     }
     out.notes.append("train_batch_size and ppo_mini_batch_size count prompts; verl multiplies by rollout.n")
+    if sampling.lag_steps:
+        out.cannot(
+            "sampling.lag_steps",
+            sampling.lag_steps,
+            "verl's synchronous trainer samples from the newest policy",
+        )
     if algorithm.updates_per_step > 1:
         out.notes.append(
             "verl deals the responses of a step out to its GPUs by length, so its updates take no whole groups; ours do"
