@@ -88,6 +88,19 @@ def _pairs(config: Sections) -> None:
         )
 
 
+def _mean_scale(config: Sections) -> None:
+    algorithm = config.algorithm
+    if getattr(algorithm.advantage, "scale", "") != "group_mean":
+        return
+    subtracts = algorithm.overlong.punishes and algorithm.overlong.shape == "additive"
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    if algorithm.reward.wrong < 0 or subtracts or in_reward:
+        raise ConfigError(
+            "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
+            "algorithm.reward.wrong=0, no additive length penalty and no KL in the reward"
+        )
+
+
 def _task(config: Sections) -> None:
     problems, wanted = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
     if isinstance(problems, int) and problems < wanted:
@@ -133,6 +146,7 @@ _CHECKS: tuple[Callable[[Sections], None], ...] = (
     _lag,
     _overlong_shape,
     _pairs,
+    _mean_scale,
     _task,
     _base_policy,
     _old_log_probs,

@@ -61,7 +61,8 @@ def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     clip = surrogate.kind == "ppo_clip" and (
         surrogate.clip_high != surrogate.clip_low or surrogate.dual_clip is not None
     )
-    if clip or surrogate.kind == "clipped_is" or algorithm.importance_ratio == "sequence":
+    ratio_only = ("clipped_is", "soft_gate", "geometric_mean", "divergence_mask", "gamma_weight")
+    if clip or surrogate.kind in ratio_only or algorithm.importance_ratio == "sequence":
         yield Finding(
             arm,
             "inert clip",
@@ -183,8 +184,12 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fin
 
 
 _RATIO_KEYS = {"algorithm.importance_ratio"} | {
-    f"algorithm.surrogate.{name}" for name in ("clip_low", "clip_high", "dual_clip", "cap_min", "cap_max")
-}
+    f"algorithm.surrogate.{name}"
+    for name in (
+        "clip_low", "clip_high", "dual_clip", "cap_min", "cap_max", "cap", "divergence", "threshold_low", "threshold_high",
+        "temperature_positive", "temperature_negative", "power_positive", "power_negative", "decay_positive", "decay_negative",
+    )
+}  # fmt: skip
 
 
 def inert(key: str, config: RunConfig) -> bool:
@@ -196,7 +201,8 @@ def inert(key: str, config: RunConfig) -> bool:
     if key in ("algorithm.advantage.ddof", "algorithm.advantage.epsilon"):
         return bool(advantage.kind == "group" and advantage.scale == "none")
     if key == "algorithm.advantage.whiten_over":
-        return bool(advantage.kind == "group" and advantage.scale in ("none", "group_std"))
+        scales = ("none", "group_std", "group_mean")
+        return bool(advantage.kind == "group" and advantage.scale in scales)
     if key in (
         "algorithm.overlong.buffer_fraction",
         "algorithm.overlong.penalty",

@@ -238,6 +238,36 @@ class Objective:
             of_likelihood = config.positive_nll_coefficient * float(likelihood_N.double().sum())
         return policy, of_kl, of_entropy, of_likelihood
 
+    def _policy_loss(
+        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch
+    ) -> torch.Tensor:
+        """The surrogate times the engine's correction and the off-policy mask, [N]."""
+        loss_N: torch.Tensor = self._surrogate.token_loss(
+            log_probs_N, log_ratio_N, batch, self.config.surrogate
+        )
+        if batch.correction_N is not None:
+            loss_N = loss_N * batch.correction_N
+        if self.config.off_policy_mask_nats is not None:
+            loss_N = loss_N * self._on_policy(log_probs_N.detach(), batch, self.config.off_policy_mask_nats)
+        return loss_N
+
+    def _kl_loss(
+        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, reference_log_probs_N: torch.Tensor
+    ) -> torch.Tensor:
+        """The KL estimate, weighted by the ratio where the estimator is defined so, [N]."""
+        kl_N: torch.Tensor = self._kl.estimate(log_probs_N, reference_log_probs_N)
+        return kl_N * log_ratio_N.exp() if getattr(self._kl, "RATIO_WEIGHTED", False) else kl_N
+
+    @staticmethod
+    def _on_policy(log_probs_N: torch.Tensor, batch: TokenBatch, limit: float) -> torch.Tensor:
+        """0 on tokens with A < 0 of responses whose mean log π_sampler - log π exceeds `limit` (DeepSeek-V3.2, arXiv:2512.02556 §3.1)."""
+        sampler_N = batch.old_log_probs_N if batch.sampler_log_probs_N is None else batch.sampler_log_probs_N
+        sums_R = log_probs_N.new_zeros(batch.responses).index_add(
+            0, batch.response_N, sampler_N - log_probs_N
+        )
+        near_R = sums_R <= limit * torch.bincount(batch.response_N, minlength=batch.responses)
+        return (near_R[batch.response_N] | (batch.advantages_N >= 0)).to(log_probs_N.dtype)
+
     @torch.no_grad()
     def _statistics(
         self,

@@ -25,6 +25,7 @@ from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 from harness.reward.shaping import reward_components
 from harness.rollout.noise import key
+from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, CriticBatch, explained_variance, native_critic
@@ -140,21 +141,7 @@ class Updater:
             advantages_N=torch.empty(0),
             correct_R=groups.correct_PG.reshape(-1).float(),
         )
-        correction = self.config.algorithm.engine_correction
-        if correction.kind != "none" or correction.old_log_probs == "recomputed":
-            trainer_N = self._score(self.policy, data)
-            data.mismatch = Mismatch.of(trainer_N, completions.log_probs_N)
-            if correction.kind != "none":
-                data.correction_N = engine_weights(
-                    trainer_N,
-                    completions.log_probs_N,
-                    data.lengths_R,
-                    correction.kind,
-                    correction.cap,
-                    correction.floor,
-                )
-            if correction.old_log_probs == "recomputed":
-                data.old_log_probs_N = trainer_N
+        self._correct(data, completions)
         if self.reference is not None:
             data.reference_log_probs_N = self._score(self.reference, data)
         penalty_N = None
@@ -188,6 +175,25 @@ class Updater:
             # A comparison with NaN is false: such responses would silently count as dead.
             raise NumericalFault("advantages are not finite", {"data": data, "rollouts": batch})
         return data, batch
+
+    def _correct(self, data: StepTokens, completions: Completions) -> None:
+        """Weights between sampler and trainer, old log-probabilities where the trainer recomputes them, and the entropy mask."""
+        correction = self.config.algorithm.engine_correction
+        if correction.kind != "none" or correction.old_log_probs == "recomputed":
+            trainer_N = self._score(self.policy, data)
+            data.mismatch = Mismatch.of(trainer_N, completions.log_probs_N)
+            if correction.kind != "none":
+                data.correction_N = engine_weights(
+                    trainer_N,
+                    completions.log_probs_N,
+                    data.lengths_R,
+                    correction.kind,
+                    correction.cap,
+                    correction.floor,
+                )
+            if correction.old_log_probs == "recomputed":
+                data.old_log_probs_N, data.sampler_log_probs_N = trainer_N, completions.log_probs_N
+        data.keep_high_entropy(completions.entropy_N, self.config.algorithm.top_entropy_fraction)
 
     def _passes(self, data: StepTokens, rows: torch.Tensor) -> list[torch.Tensor | None]:
         """This rank's micro-batches of `rows`; None is a pass that only keeps step with the other ranks."""
@@ -335,5 +341,6 @@ class Updater:
             correction_N=at(data.correction_N),
             likelihood_weights_N=None if likelihood_R is None else likelihood_R.float()[response_N],
             group_N=data.group_R[rows][response_N] if self.objective.pairs else None,
+            sampler_log_probs_N=at(data.sampler_log_probs_N),
         )
         return self.objective(log_probs, batch, entropy)

@@ -9,3 +9,101 @@ from pathlib import Path
 import pytest
 import torch
 
+from harness.configuration.algorithm import CORRECTIONS
+from harness.configuration.schema import RunConfig
+from harness.objective.correction import Mismatch, engine_weights
+from harness.reward.grading import Grader
+from harness.rollout.types import Completions
+from harness.store import ResultStore
+from harness.training.loop import Trainer
+
+# Two responses of two and three tokens; the trainer's probabilities are 2, 1, 0.5, 4 and 3 times the sampler's.
+SAMPLER = torch.log(torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1]))
+TRAINER = torch.log(torch.tensor([0.2, 0.2, 0.2, 0.8, 0.3]))
+LENGTHS = torch.tensor([2, 3])
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("token", [2.0, 1.0, 0.5, 2.5, 2.5]),
+        ("token_mask", [2.0, 1.0, 0.5, 0.0, 0.0]),
+        ("sequence", [2.0, 2.0, 2.5, 2.5, 2.5]),
+        ("sequence_mask", [2.0, 2.0, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_weights_by_hand(kind: str, expected: list[float]) -> None:
+    weights = engine_weights(TRAINER, SAMPLER, LENGTHS, kind, cap=2.5)
+    torch.testing.assert_close(weights, torch.tensor(expected))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("token", [2.0, 1.0, 0.7, 2.5, 2.5]),
+        ("token_mask", [2.0, 1.0, 0.0, 0.0, 0.0]),  # IcePop: both sides
+        # products 2 and 6; geometric means sqrt(2) = 1.41 and 6^(1/3) = 1.82
+        ("sequence_mask", [2.0, 2.0, 0.0, 0.0, 0.0]),
+        ("geometric_mask", [1.0, 1.0, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_bounds_on_both_sides_by_hand(kind: str, expected: list[float]) -> None:
+    weights = engine_weights(TRAINER, SAMPLER, LENGTHS, kind, cap=2.5, floor=0.7)
+    torch.testing.assert_close(weights, torch.tensor(expected))
+    if kind == "geometric_mask":
+        tight = engine_weights(TRAINER, SAMPLER, LENGTHS, kind, cap=1.5, floor=0.7)
+        assert tight.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
+        # the other way round the means are 0.71 and 0.55
+        assert engine_weights(SAMPLER, TRAINER, LENGTHS, kind, cap=2.5, floor=0.7).tolist() == [1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["token_mask", "sequence_mask"])
+def test_a_weight_beyond_all_numbers_is_masked_like_any_other(kind: str) -> None:
+    weights = engine_weights(
+        torch.full((1000,), -0.1), torch.full((1000,), -100.0), torch.tensor([1000]), kind, 2
+    )
+    assert (weights == 0).all()
+
+
+def test_the_distance_by_hand() -> None:
+    seen = Mismatch.of(TRAINER, SAMPLER)
+    logs = [math.log(x) for x in (2, 1, 0.5, 4, 3)]
+    assert seen.gap_mean == pytest.approx(sum(map(abs, logs)) / 5, rel=1e-5)
+    assert seen.gap_max == pytest.approx(math.log(4), rel=1e-5)
+    assert seen.kl == pytest.approx(sum(math.exp(x) - 1 - x for x in logs) / 5, rel=1e-5)
+    assert math.isnan(Mismatch.of(TRAINER[:0], SAMPLER[:0]).kl)
+
+
+@pytest.mark.parametrize("kind", CORRECTIONS)
+@pytest.mark.parametrize("off", [0.0, 0.3])
+def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
+    make_config: Callable[..., RunConfig],
+    base_policy: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    off: float,
+) -> None:
+    config = make_config(
+        training__steps=1,
+        algorithm__engine_correction__kind=kind,
+        algorithm__engine_correction__old_log_probs="recomputed",
+    )
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), base_policy, "torch", grader)
+    plain = trainer.engine.generate
+
+    def shifted(*arguments: object) -> Completions:
+        completions = plain(*arguments)  # type: ignore[arg-type]
+        completions.log_probs_N = completions.log_probs_N - off
+        return completions
+
+    trainer.engine.generate = shifted  # type: ignore[method-assign, assignment]
+    assert trainer.train(lambda: False, attempt=0)
+    grader.close()
+    (row,) = trainer.run.steps().to_dict("records")
+    assert row["sampler_log_prob_gap_mean"] == pytest.approx(off, abs=1e-4)
+    assert row["sampler_kl_nats"] == pytest.approx(math.exp(off) - 1 - off, abs=1e-4)
+    assert ("off-policy" in capsys.readouterr().err) == (off > 0)
+    # The importance ratio starts at 1 whatever the sampler says: old log-probs are the trainer's.
+    assert row["ratio_max"] < 1.5

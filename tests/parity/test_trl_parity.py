@@ -21,6 +21,7 @@ from build_peer import interpreter, ready
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import trl
+from harness.objective.entropy_mask import high_entropy_tokens
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 
@@ -114,6 +115,10 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     response_N = torch.arange(PROMPTS * SIZE).repeat_interleave(lengths_R)
     log_probs = torch.from_numpy(data["log_probs"]).requires_grad_()
     advantages_N = objective.advantages(batch, torch.float64)
+    kept, fraction = None, config.algorithm.top_entropy_fraction
+    if fraction < 1:
+        entropy = torch.from_numpy(data["entropy"])[flat]
+        kept = high_entropy_tokens(entropy, (loss_lengths > 0)[response_N], fraction).double()
     loss, _ = objective(
         log_probs[flat],
         TokenBatch(
@@ -124,6 +129,7 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
             reference_log_probs_N=torch.from_numpy(data["reference"])[flat]
             if objective.needs_reference
             else None,
+            correction_N=kept,
         ),
     )
     (slope,) = torch.autograd.grad(loss, log_probs)

@@ -140,5 +140,11 @@ def test_the_systems_that_verl_can_express() -> None:
         "reinforce_pp",
         "reinforce_pp_baseline_tokens",
         "dapo",
+        "dapo_sum",
+        "icepop",
+        "sapo",
+        "gmpo",
+        "dppo",
+        "dppo_kl",
     }
     assert needed <= set(SYSTEMS)

@@ -17,6 +17,7 @@ from harness.exchange.dialects._verl_names import (
     GDPO_KEYS,
     GDPO_WEIGHTS,
     KL,
+    LOSS_MODES,
     NO_CLIP,
     NO_FLOOR,
     OPTIMIZER,
@@ -60,7 +61,8 @@ _TEXTS = {
 _READ = {
     *_PLAIN, *_GAE, *_TEXTS, _WARMUP, _WARMUP_RATIO, _ROUNDS, GDPO_KEYS, GDPO_WEIGHTS, f"{ROLLOUT}.top_k",
     f"{ACTOR}.ppo_mini_batch_size", "algorithm.norm_adv_by_std_in_grpo", f"{ACTOR}.loss_scale_factor", f"{ACTOR}.clip_ratio",
-    f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef",
+    f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg",
+    f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef",
     "algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef", f"{FILTER}.enable", f"{_OLD_OVERLONG}.enable", f"{_OLD_OVERLONG}.len",
     f"{OVERLONG}.enable", f"{OVERLONG}.len", f"{OVERLONG}.log", "reward.reward_kwargs.max_resp_len",
     f"{CORRECTION}.bypass_mode", f"{OPTIMIZER}.betas", "critic.cliprange_value",
@@ -220,8 +222,25 @@ def _loss(values: Mapping[str, Any], out: Translation) -> None:
                 "algorithm.surrogate.clip_high": high,
                 "algorithm.surrogate.dual_clip": None if dual >= NO_CLIP or mode == "gspo" else dual,
             }
-    else:
+    elif not _other_loss(values, mode, out):
         out.inexpressible.append(f"{ACTOR}.policy_loss.loss_mode={mode}: no counterpart")
+
+
+def _other_loss(values: Mapping[str, Any], mode: str, out: Translation) -> bool:
+    """Modes with a surrogate of their own; whether this is one."""
+    for surrogate, (modes, needs, names) in LOSS_MODES.items():
+        for divergence, theirs in modes.items():
+            if mode != theirs:
+                continue
+            out.settings["algorithm/surrogate"] = surrogate
+            if needs:
+                out.settings["algorithm/aggregation"] = needs
+            if divergence:
+                out.settings["algorithm.surrogate.divergence"] = divergence
+            given = {ours: f"{ACTOR}.{key}" for ours, key in names.items() if f"{ACTOR}.{key}" in values}
+            out.settings |= {f"algorithm.surrogate.{ours}": values[key] for ours, key in given.items()}
+            return True
+    return False
 
 
 def _kl(values: Mapping[str, Any], out: Translation) -> None:

@@ -22,6 +22,7 @@ from harness.exchange.dialects._verl_names import (
     GDPO_KEYS,
     GDPO_WEIGHTS,
     KL,
+    LOSS_MODES,
     METRIC,
     NO_CLIP,
     NO_FLOOR,
@@ -37,7 +38,19 @@ __all__ = ["export", "overrides"]
 def export(config: RunConfig) -> Translation:
     """See the family's contract."""
     out = Translation()
-    for part in (_batches, _optimizer, _advantage, _loss, _kl, _overlong, _dead_groups, _origin, _correction):
+    parts = (
+        _batches,
+        _optimizer,
+        _advantage,
+        _loss,
+        _masks,
+        _kl,
+        _overlong,
+        _dead_groups,
+        _origin,
+        _correction,
+    )
+    for part in parts:
         part(config, out)
     return out
 
@@ -236,6 +249,8 @@ def _surrogate(config: RunConfig, out: Translation) -> None:
         out.notes.append(
             "cispo's bounds are offsets from 1: cap_min = 1 - clip_ratio_low, cap_max = 1 + clip_ratio_high"
         )
+    elif surrogate.kind in LOSS_MODES:
+        mode = _other_loss(config, out)
     elif surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
         mode = "gspo" if ratio == "sequence" else "vanilla"
         out.settings |= {
@@ -248,9 +263,36 @@ def _surrogate(config: RunConfig, out: Translation) -> None:
     else:
         out.cannot("algorithm.surrogate", surrogate.kind, "verl's actor has no such loss")
         return
-    if ratio == "sequence" and mode in ("cispo", "gpg"):
+    if ratio == "sequence" and mode not in ("vanilla", "gspo"):
         out.cannot("algorithm.importance_ratio", ratio, f"verl's {mode} has no sequence ratio")
     out.settings[f"{ACTOR}.policy_loss.loss_mode"] = mode
+
+
+def _other_loss(config: RunConfig, out: Translation) -> str:
+    """The mode of a surrogate with keys of its own; some fix the aggregation."""
+    surrogate, aggregation = config.algorithm.surrogate, config.algorithm.aggregation
+    modes, needs, names = LOSS_MODES[surrogate.kind]
+    mode = modes[getattr(surrogate, "divergence", "")]
+    out.settings |= {f"{ACTOR}.{theirs}": getattr(surrogate, ours) for ours, theirs in names.items()}
+    if needs and aggregation.kind != needs:
+        out.cannot("algorithm.aggregation", aggregation.kind, f"verl's {mode} is {needs}")
+    return mode
+
+
+def _masks(config: RunConfig, out: Translation) -> None:
+    algorithm = config.algorithm
+    if algorithm.top_entropy_fraction < 1:
+        out.cannot(
+            "algorithm.top_entropy_fraction",
+            algorithm.top_entropy_fraction,
+            "verl masks no tokens by entropy",
+        )
+    if algorithm.off_policy_mask_nats is not None:
+        out.cannot(
+            "algorithm.off_policy_mask_nats",
+            algorithm.off_policy_mask_nats,
+            "verl's rejection knows no sign of the advantage",
+        )
 
 
 def _kl(config: RunConfig, out: Translation) -> None:
