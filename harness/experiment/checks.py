@@ -198,6 +198,8 @@ def inert(key: str, config: RunConfig) -> bool:
     advantage = algorithm.advantage
     if key in ("algorithm.kl.kind", "algorithm.kl.placement"):
         return bool(algorithm.kl.coefficient == 0)
+    if key == "algorithm.kl.reset_every_steps":
+        return bool(algorithm.kl.coefficient == 0 and algorithm.surrogate.kind != "best_worst_dpo")
     if key in ("algorithm.advantage.ddof", "algorithm.advantage.epsilon"):
         return bool(advantage.kind == "group" and advantage.scale == "none")
     if key == "algorithm.advantage.whiten_over":

@@ -189,15 +189,6 @@ class Objective:
         pulls = self._pulls(log_probs_N.detach(), batch, None if entropy_N is None else entropy_N.detach())
         return loss, self._statistics(log_probs_N.detach(), log_ratio.detach(), kl_N, batch, pulls)
 
-    def _policy_loss(
-        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch
-    ) -> torch.Tensor:
-        """The surrogate times the engine's correction, [N]."""
-        loss_N: torch.Tensor = self._surrogate.token_loss(
-            log_probs_N, log_ratio_N, batch, self.config.surrogate
-        )
-        return loss_N if batch.correction_N is None else loss_N * batch.correction_N
-
     def _kl_loss(
         self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, reference_log_probs_N: torch.Tensor
     ) -> torch.Tensor:
@@ -250,13 +241,6 @@ class Objective:
         if self.config.off_policy_mask_nats is not None:
             loss_N = loss_N * self._on_policy(log_probs_N.detach(), batch, self.config.off_policy_mask_nats)
         return loss_N
-
-    def _kl_loss(
-        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, reference_log_probs_N: torch.Tensor
-    ) -> torch.Tensor:
-        """The KL estimate, weighted by the ratio where the estimator is defined so, [N]."""
-        kl_N: torch.Tensor = self._kl.estimate(log_probs_N, reference_log_probs_N)
-        return kl_N * log_ratio_N.exp() if getattr(self._kl, "RATIO_WEIGHTED", False) else kl_N
 
     @staticmethod
     def _on_policy(log_probs_N: torch.Tensor, batch: TokenBatch, limit: float) -> torch.Tensor:

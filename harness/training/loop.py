@@ -179,6 +179,7 @@ class Trainer:
         collected = self._next_groups(step)
         trained = time.perf_counter()
         stats = self._update(step, collected)
+        self.updater.reset_reference(step)
         updated = time.perf_counter()
         self.engine.wake()
         self.sync.load()
@@ -280,6 +281,7 @@ class Trainer:
         """
         return {
             "critic": self.updater.critic.state() if self.updater.critic else None,
+            "reference": self.updater.reference_state(),
             "curriculum": self.curriculum.state(),
             "carried": None if self.carried is None else self.carried.state(),
             "waiting": [collected.state() for collected in self.waiting],
@@ -298,6 +300,8 @@ class Trainer:
             return
         if self.updater.critic:
             self.updater.critic.restore(state["critic"])
+        if state.get("reference") is not None and self.updater.reference is not None:
+            self.updater.reference.restore(state["reference"])
         self.curriculum.restore(state["curriculum"])
         self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.waiting = [Collected.of_state(item) for item in state.get("waiting", [])]

@@ -12,13 +12,15 @@ import functools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 
+from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.adapters import whole
-from harness.model.policy import Policy
+from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
@@ -69,6 +71,10 @@ class Updater:
         self.ranks = ranks or Ranks()
         self.micro_batch_tokens = config.runtime.micro_batch_tokens
         self.reference = policy.frozen_copy() if objective.needs_reference else None
+        if config.algorithm.kl.reset_every_steps and not isinstance(policy, NativePolicy):
+            raise ConfigError(
+                "algorithm.kl.reset_every_steps copies the built-in decoder's weights (model=testbed); set it to null for other models"
+            )
         self.critic = native_critic(config, policy) if objective.needs_values else None
         settings = config.optimizer
         self.optimizer = torch.optim.AdamW(
@@ -82,6 +88,18 @@ class Updater:
         # Gradients exist from the start: an update without any must act the same in a fresh and in a resumed process.
         for parameter in policy.parameters():
             parameter.grad = torch.zeros_like(parameter)
+
+    def reset_reference(self, step: int) -> None:
+        """After every `kl.reset_every_steps` steps the current policy becomes the reference, and Adam forgets its moments."""
+        every = self.config.algorithm.kl.reset_every_steps
+        if every and step % every == 0 and self.reference is not None:
+            self.reference = self.policy.frozen_copy()
+            self.optimizer.state.clear()
+
+    def reference_state(self) -> dict[str, Any] | None:
+        """The reference's weights where they are no longer the initial policy's, for a checkpoint."""
+        moves = self.reference is not None and self.config.algorithm.kl.reset_every_steps
+        return self.reference.state() if moves and self.reference is not None else None
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of a rollout step (1-based): linear warm-up over `warmup_steps` steps, then constant."""
@@ -338,7 +356,7 @@ class Updater:
             advantages_N=data.advantages_N[index_N],
             weights_N=weight_R[rows][response_N],
             reference_log_probs_N=at(data.reference_log_probs_N),
-            correction_N=at(data.correction_N),
+            correction_N=at(data.policy_weights_N),
             likelihood_weights_N=None if likelihood_R is None else likelihood_R.float()[response_N],
             group_N=data.group_R[rows][response_N] if self.objective.pairs else None,
             sampler_log_probs_N=at(data.sampler_log_probs_N),

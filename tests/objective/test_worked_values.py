@@ -10,10 +10,10 @@ import pytest
 import torch
 from objective_support import algorithm
 
+from harness.configuration.algorithm import OverlongConfig, RewardConfig
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
-from harness.configuration.schema import OverlongConfig, RewardConfig
 from harness.objective.advantage import best_worst, decoupled, gae, group, imitation, return_to_go
 from harness.objective.entropy_mask import high_entropy_tokens
 from harness.objective.objective import Objective

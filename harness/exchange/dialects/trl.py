@@ -187,6 +187,12 @@ def _smooth(config: RunConfig, out: Translation) -> None:
 
 def _kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
+    if kl.coefficient and kl.reset_every_steps:
+        out.cannot(
+            "algorithm.kl.reset_every_steps",
+            kl.reset_every_steps,
+            "TRL's sync_ref_model moves the reference and keeps the optimiser's moments",
+        )
     if kl.coefficient == 0:
         out.settings["beta"] = 0.0
     elif kl.kind in ("k3", "k3_ratio") and kl.placement == "loss":

@@ -297,6 +297,8 @@ def _masks(config: RunConfig, out: Translation) -> None:
 
 def _kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
+    if kl.coefficient and kl.reset_every_steps:
+        out.cannot("algorithm.kl.reset_every_steps", kl.reset_every_steps, "verl keeps its reference policy")
     in_loss, in_reward = (kl.coefficient > 0 and kl.placement == place for place in ("loss", "reward"))
     out.settings |= {f"{ACTOR}.use_kl_loss": in_loss, "algorithm.use_kl_in_reward": in_reward}
     if in_loss and kl.kind not in KL:
