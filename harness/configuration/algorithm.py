@@ -14,9 +14,10 @@ from harness.configuration.families import (
     SOURCE,
     SURROGATE,
     family,
+    neutral,
 )
 
-CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask")
+CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask", "geometric_mask")
 
 
 @dataclass
@@ -39,7 +40,8 @@ class OverlongConfig:
     """What happens to responses that reach the token cap.
 
     Attributes:
-        policy: score (as the verifier says), mask (no loss on truncated responses), soft (length penalty), mask_and_soft.
+        policy: score (as the verifier says), wrong (truncated responses earn `reward.wrong`), mask (no loss on truncated responses), soft
+            (length penalty), mask_and_soft.
         buffer_fraction: the soft penalty ramps from 0 to `penalty` over the last fraction of the cap (DAPO Eq. 13: L_cache / L_max).
         penalty: full penalty at the cap, a positive number.
         shape: additive (reward - penalty·ramp, DAPO) or multiplicative (reward · max(0, 1 - penalty·ramp), as one text tells it).
@@ -53,7 +55,8 @@ class OverlongConfig:
     statistics: str = "keep"
 
     def __post_init__(self) -> None:
-        require("algorithm.overlong.policy", self.policy, ("score", "mask", "soft", "mask_and_soft"))
+        policies = ("score", "wrong", "mask", "soft", "mask_and_soft")
+        require("algorithm.overlong.policy", self.policy, policies)
         require("algorithm.overlong.shape", self.shape, ("additive", "multiplicative"))
         require("algorithm.overlong.statistics", self.statistics, ("keep", "exclude"))
         require_range("algorithm.overlong.buffer_fraction", self.buffer_fraction, 1e-6, 1.0)
@@ -98,20 +101,24 @@ class EngineCorrectionConfig:
     """Correction for a sampler whose log-probabilities differ from the trainer's.
 
     Attributes:
-        kind: none; token (importance weight w = min(π_train / π_sampler, cap) on each token's loss); token_mask (w where it is at most
-            cap, else 0); sequence and sequence_mask (the same with the response's product for each of its tokens).
+        kind: none; token (importance weight w = π_train / π_sampler, cut to floor and cap, on each token's loss); token_mask (w between
+            floor and cap, else 0); sequence and sequence_mask (the same with the response's product for each of its tokens);
+            geometric_mask (1 where the response's geometric mean of w is between floor and cap, else 0).
         cap: the largest weight.
         old_log_probs: sampler (the rollout's own) or recomputed (one more forward before the first update).
+        floor: the smallest weight.
     """
 
     kind: str = "none"
     cap: float = 2.0
     old_log_probs: str = "sampler"
+    floor: float = neutral(0.0)
 
     def __post_init__(self) -> None:
         require("algorithm.engine_correction.kind", self.kind, CORRECTIONS)
         require("algorithm.engine_correction.old_log_probs", self.old_log_probs, ("sampler", "recomputed"))
         require_range("algorithm.engine_correction.cap", self.cap, 1.0)
+        require_range("algorithm.engine_correction.floor", self.floor, 0.0, 1.0)
 
 
 @dataclass
@@ -136,6 +143,9 @@ class AlgorithmConfig:
         responses_per_prompt: group size G.
         updates_per_step: optimiser updates per epoch over a step's groups; each update gets whole groups.
         epochs_per_step: passes over a step's groups.
+        top_entropy_fraction: share of a step's loss tokens, those of highest entropy, that have a policy gradient (1: all).
+        off_policy_mask_nats: responses with a negative advantage lose their policy gradient once the mean of log π_sampler - log π over
+            their tokens exceeds this; null: none.
     """
 
     advantage: Any = family(ADVANTAGE, "group")
@@ -155,8 +165,13 @@ class AlgorithmConfig:
     responses_per_prompt: int = 8
     updates_per_step: int = 16
     epochs_per_step: int = 1
+    top_entropy_fraction: float = neutral(1.0)
+    off_policy_mask_nats: float | None = neutral(None)
 
     def __post_init__(self) -> None:
+        require_range("algorithm.top_entropy_fraction", self.top_entropy_fraction, 1e-6, 1.0)
+        if self.off_policy_mask_nats is not None:
+            require_range("algorithm.off_policy_mask_nats", self.off_policy_mask_nats, 0.0)
         require("algorithm.importance_ratio", self.importance_ratio, ("token", "sequence"))
         for key in ("prompts_per_step", "responses_per_prompt", "updates_per_step", "epochs_per_step"):
             require_range(f"algorithm.{key}", getattr(self, key), 1)

@@ -70,6 +70,14 @@ def _streaming(config: Sections) -> None:
         )
 
 
+def _lag(config: Sections) -> None:
+    if config.sampling.lag_steps and config.algorithm.source.kind != "policy":
+        raise ConfigError(
+            f"sampling.lag_steps={config.sampling.lag_steps} lets the sampling policy lag; algorithm.source="
+            f"{config.algorithm.source.kind} does not sample from it: set it to 0"
+        )
+
+
 def _pairs(config: Sections) -> None:
     algorithm = config.algorithm
     fits = algorithm.advantage.kind == "best_worst" and algorithm.aggregation.kind == "response_mean"
@@ -77,6 +85,19 @@ def _pairs(config: Sections) -> None:
         raise ConfigError(
             "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
             "algorithm.aggregation=response_mean"
+        )
+
+
+def _mean_scale(config: Sections) -> None:
+    algorithm = config.algorithm
+    if getattr(algorithm.advantage, "scale", "") != "group_mean":
+        return
+    subtracts = algorithm.overlong.punishes and algorithm.overlong.shape == "additive"
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    if algorithm.reward.wrong < 0 or subtracts or in_reward:
+        raise ConfigError(
+            "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
+            "algorithm.reward.wrong=0, no additive length penalty and no KL in the reward"
         )
 
 
@@ -122,8 +143,10 @@ def _caps(config: Sections) -> None:
 _CHECKS: tuple[Callable[[Sections], None], ...] = (
     _dead_groups,
     _streaming,
+    _lag,
     _overlong_shape,
     _pairs,
+    _mean_scale,
     _task,
     _base_policy,
     _old_log_probs,

@@ -53,6 +53,7 @@ class SamplingConfig:
         stop_strings: text that ends a response, beside the tokenizer's end tokens.
         streaming: grade groups as they finish and request replacements of dead ones at once, instead of round by round. The same
             groups are trained on; dynamic sampling generates fewer that are thrown away.
+        lag_steps: rollout steps by which the sampling policy is behind: a step trains on responses of the policy of so many steps before.
     """
 
     max_response_tokens: int = 32
@@ -61,12 +62,14 @@ class SamplingConfig:
     top_k: int = 0
     stop_strings: list[str] = field(default_factory=list, metadata={"neutral": True})
     streaming: bool = neutral(False)
+    lag_steps: int = neutral(0)
 
     def __post_init__(self) -> None:
         require_range("sampling.max_response_tokens", self.max_response_tokens, 1)
         require_range("sampling.temperature", self.temperature, 1e-3)
         require_range("sampling.top_p", self.top_p, 1e-6, 1.0)
         require_range("sampling.top_k", self.top_k, 0)
+        require_range("sampling.lag_steps", self.lag_steps, 0)
         require_texts("sampling.stop_strings", self.stop_strings)
 
 

@@ -6,27 +6,14 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.schema import RunConfig
+from harness.experiment.finding import Finding
 from harness.experiment.patches import Changes, patch_changes, patches_of
 from harness.experiment.planning import Plan, PlannedArm
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One warning: which arm, why, and what to do about it."""
-
-    arm: str
-    check: str
-    reason: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"[{self.check}] {self.arm}: {self.reason}. Fix: {self.fix}."
+from harness.experiment.unequal import inert_correction, undeclared_cost, unequal_updates
 
 
 def report_checks(plan: Plan, mode: str) -> list[Finding]:
@@ -66,12 +53,16 @@ def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     surrogate = algorithm.surrogate
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
     stale = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus == "carry"
+    stale = stale or (
+        config.sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
+    )
     if algorithm.source.kind == "initial_policy" or stale or not one_update:
         return
     clip = surrogate.kind == "ppo_clip" and (
         surrogate.clip_high != surrogate.clip_low or surrogate.dual_clip is not None
     )
-    if clip or surrogate.kind == "clipped_is" or algorithm.importance_ratio == "sequence":
+    ratio_only = ("clipped_is", "soft_gate", "geometric_mean", "divergence_mask", "gamma_weight")
+    if clip or surrogate.kind in ratio_only or algorithm.importance_ratio == "sequence":
         yield Finding(
             arm,
             "inert clip",
@@ -94,14 +85,17 @@ def _reward_refill(arm: str, config: RunConfig) -> Iterator[Finding]:
 
 def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
-    if aggregation.kind == "constant_sum" and aggregation.constant_tokens * 4 <= cap:
+    divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(
+        aggregation.kind
+    )
+    if divisor is not None and divisor * 4 <= cap:
         yield Finding(
             arm,
             "gradient clipping always binds",
-            f"a sum over up to {cap} tokens divided by {aggregation.constant_tokens:g} has a norm far above "
+            f"a sum over up to {cap} tokens divided by {divisor:g} has a norm far above "
             f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping",
-            "set algorithm.aggregation.constant_tokens to the response cap, or raise optimizer.max_gradient_norm, and read the "
-            "column gradient_clipped_fraction",
+            "set algorithm/aggregation=constant_sum with constant_tokens at the response cap, or raise optimizer.max_gradient_norm, and "
+            "read the column gradient_clipped_fraction",
         )
 
 
@@ -177,33 +171,6 @@ def _declared(planned: PlannedArm, parent: PlannedArm, patch: str) -> Changes:
         return {}
 
 
-def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
-    ours, theirs = planned.config, parent.config
-    if ours.training.generated_tokens is not None:
-        return
-    reasons = []
-    if ours.algorithm.dead_groups.policy == "refill" and theirs.algorithm.dead_groups.policy != "refill":
-        reasons.append("dynamic sampling generates several times the tokens")
-    responses, before = _responses_per_update(ours.algorithm), _responses_per_update(theirs.algorithm)
-    if responses != before:
-        reasons.append(f"{responses:g} responses per update instead of {before:g}")
-    if ours.sampling.max_response_tokens != theirs.sampling.max_response_tokens:
-        reasons.append(
-            f"a cap of {ours.sampling.max_response_tokens} instead of {theirs.sampling.max_response_tokens} tokens"
-        )
-    if reasons:
-        yield Finding(
-            planned.arm.name,
-            "unequal cost",
-            f"against {parent.arm.name}: {'; '.join(reasons)}; at equal steps it has another amount of compute",
-            "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
-        )
-
-
-def _responses_per_update(algorithm: AlgorithmConfig) -> float:
-    return algorithm.prompts_per_step * algorithm.responses_per_prompt / algorithm.updates_per_step
-
-
 def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
     changes = difference(parent.config, planned.config)
     idle = {key for key in changes if inert(key, planned.config) and inert(key, parent.config)}
@@ -217,8 +184,12 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fin
 
 
 _RATIO_KEYS = {"algorithm.importance_ratio"} | {
-    f"algorithm.surrogate.{name}" for name in ("clip_low", "clip_high", "dual_clip", "cap_min", "cap_max")
-}
+    f"algorithm.surrogate.{name}"
+    for name in (
+        "clip_low", "clip_high", "dual_clip", "cap_min", "cap_max", "cap", "divergence", "threshold_low", "threshold_high",
+        "temperature_positive", "temperature_negative", "power_positive", "power_negative", "decay_positive", "decay_negative",
+    )
+}  # fmt: skip
 
 
 def inert(key: str, config: RunConfig) -> bool:
@@ -227,10 +198,13 @@ def inert(key: str, config: RunConfig) -> bool:
     advantage = algorithm.advantage
     if key in ("algorithm.kl.kind", "algorithm.kl.placement"):
         return bool(algorithm.kl.coefficient == 0)
+    if key == "algorithm.kl.reset_every_steps":
+        return bool(algorithm.kl.coefficient == 0 and algorithm.surrogate.kind != "best_worst_dpo")
     if key in ("algorithm.advantage.ddof", "algorithm.advantage.epsilon"):
         return bool(advantage.kind == "group" and advantage.scale == "none")
     if key == "algorithm.advantage.whiten_over":
-        return bool(advantage.kind == "group" and advantage.scale in ("none", "group_std"))
+        scales = ("none", "group_std", "group_mean")
+        return bool(advantage.kind == "group" and advantage.scale in scales)
     if key in (
         "algorithm.overlong.buffer_fraction",
         "algorithm.overlong.penalty",
@@ -245,8 +219,10 @@ def inert(key: str, config: RunConfig) -> bool:
         return algorithm.dead_groups.policy == "keep"
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
     if key in _RATIO_KEYS:
-        return one_update and algorithm.source.kind != "initial_policy"
-    return key == "algorithm.engine_correction.cap" and algorithm.engine_correction.kind == "none"
+        lagging = config.sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
+        return one_update and algorithm.source.kind != "initial_policy" and not lagging
+    bounds = ("algorithm.engine_correction.cap", "algorithm.engine_correction.floor")
+    return key in bounds and algorithm.engine_correction.kind == "none"
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
@@ -274,6 +250,8 @@ _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Finding]], ...] = (
     _more_than_its_patch,
-    _undeclared_cost,
+    undeclared_cost,
+    unequal_updates,
+    inert_correction,
     _only_inert_changes,
 )

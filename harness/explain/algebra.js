@@ -37,6 +37,9 @@ const ADVANTAGES = {
     if (c.scale === "group_std") {
       const [, std] = moments(g.rewards, ones, c.ddof);
       a = a.map((v) => v / (std + c.epsilon));
+    } else if (c.scale === "group_mean") {
+      const mean = sum(g.rewards) / g.rewards.length;
+      a = a.map((v) => (mean === 0 ? 0 : v / (mean + c.epsilon)));
     } else if (c.scale !== "none") {
       const [mean, std] = moments(c.scale === "batch_reward_std" ? g.rewards : a, c.whiten_over === "tokens" ? g.lengths : ones, c.ddof);
       const centred = c.baseline !== "none" && c.whiten_over === "sequences";
@@ -91,6 +94,7 @@ const ADVANTAGES = {
 function aggregationWeights(c, lengths) {
   const n = lengths.length, tokens = sum(lengths);
   if (c.kind === "response_mean") return lengths.map((l) => 1 / (l * n));
+  if (c.kind === "token_sum") return lengths.map(() => 1);
   if (c.kind === "constant_sum") return lengths.map(() => 1 / (c.constant_tokens * n));
   if (c.kind !== "microbatch_token_mean") return lengths.map(() => 1 / tokens);
   const index = [], filled = [];
@@ -111,6 +115,27 @@ const COEFFICIENTS = {
     if (c.dual_clip !== null && a < 0 && Math.min(rho * a, clipped * a) < c.dual_clip * a) return 0;
     return moves ? rho * a : 0;
   },
+  soft_gate(c, a, rho) {
+    const gate = 1 / (1 + Math.exp(-(a > 0 ? c.temperature_positive : c.temperature_negative) * (rho - 1)));
+    return 4 * gate * (1 - gate) * rho * a;
+  },
+  geometric_mean(c, a, rho) {
+    const x = Math.log(rho), held = a > 0 ? x <= c.clip_high : x >= -c.clip_low;
+    return held ? rho * a : 0;
+  },
+  divergence_mask(c, a, rho, length, oldLogProb) {
+    const old = Math.exp(oldLogProb), now = old * rho, tiny = 1e-8;
+    const kl = -old * Math.log(rho) + (1 - old) * Math.log((1 - old + tiny) / (1 - now + tiny));
+    const rises = c.divergence === "tv" ? now - old <= c.threshold_high : kl <= c.threshold_high || now <= old;
+    const falls = c.divergence === "tv" ? now - old >= -c.threshold_low : kl <= c.threshold_low || now >= old;
+    return (a > 0 ? rises : falls) ? Math.min(rho, c.cap) * a : 0;
+  },
+  gamma_weight(c, a, rho, length) {
+    const moved = Math.min(Math.max(Math.log(rho), -20), 20) * length;
+    const x = Math.min(Math.max(moved, Math.log(1e-8)), 20);
+    const [power, decay] = a >= 0 ? [c.power_positive, c.decay_positive] : [c.power_negative, c.decay_negative];
+    return Math.exp(decay + power * x - decay * Math.exp(x)) * a;
+  },
   clipped_is: (c, a, rho) => Math.min(Math.max(rho, c.cap_min), c.cap_max) * a,
   policy_gradient: (c, a, rho) => (c.importance_weighted ? rho * a : a),
 };
@@ -125,7 +150,7 @@ function pairCoefficients(c, g, advantages) {
 }
 
 function klSlope(kl, x) {
-  return { k1: 1, k2: x, k3: 1 - Math.exp(-x), k3_k2: x }[kl.kind] * kl.coefficient;
+  return { k1: 1, k2: x, k3: 1 - Math.exp(-x), k3_k2: x, k3_ratio: x * Math.exp(x) }[kl.kind] * kl.coefficient;
 }
 
 function tokenCoefficients(system, g, advantages) {
@@ -135,7 +160,12 @@ function tokenCoefficients(system, g, advantages) {
   return advantages.map((row, i) => {
     const kl = system.kl.coefficient > 0 && system.kl.placement === "loss" ? klSlope(system.kl, Math.log(g.ratios[i])) : 0;
     const likelihood = g.correct[i] ? system.positive_nll_coefficient / rightTokens : 0;
-    return row.map((a) => (COEFFICIENTS[system.surrogate.kind](system.surrogate, a, g.ratios[i]) - kl) * weights[i] + likelihood);
+    const limit = system.off_policy_mask_nats, left = limit !== null && -Math.log(g.ratios[i]) > limit;
+    const slope = COEFFICIENTS[system.surrogate.kind], old = g.old_log_probs ? g.old_log_probs[i] : -1;
+    return row.map((a) => {
+      const policy = left && a < 0 ? 0 : slope(system.surrogate, a, g.ratios[i], g.lengths[i], old);
+      return (policy - kl) * weights[i] + likelihood;
+    });
   });
 }
 

@@ -28,7 +28,7 @@ def system_data(algorithm: AlgorithmConfig) -> dict[str, Any]:
     """What the page's arithmetic needs of one algorithm."""
     values = dataclasses.asdict(algorithm)
     keys = ("advantage", "importance_ratio", "surrogate", "aggregation", "kl", "positive_nll_coefficient")
-    return {key: values[key] for key in keys}
+    return {key: values[key] for key in (*keys, "off_policy_mask_nats")}
 
 
 def html(group: Group, algorithms: Mapping[str, AlgorithmConfig]) -> str:
@@ -37,8 +37,9 @@ def html(group: Group, algorithms: Mapping[str, AlgorithmConfig]) -> str:
         math.exp(sum(b - a for a, b in zip(old, new, strict=True)) / len(old))
         for old, new in zip(group.old_log_probs, group.new_log_probs, strict=True)
     ]
+    old = [sum(row) / len(row) for row in group.old_log_probs]
     data = {
-        "group": {"rewards": group.rewards, "lengths": group.lengths, "ratios": ratios},
+        "group": {"rewards": group.rewards, "lengths": group.lengths, "ratios": ratios, "old_log_probs": old},
         "cap": group.cap,
         "presets": PRESETS,
         "systems": {name: system_data(algorithm) for name, algorithm in algorithms.items()},

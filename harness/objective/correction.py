@@ -13,7 +13,12 @@ import torch
 
 
 def engine_weights(
-    trainer_N: torch.Tensor, sampler_N: torch.Tensor, lengths_R: torch.Tensor, kind: str, cap: float
+    trainer_N: torch.Tensor,
+    sampler_N: torch.Tensor,
+    lengths_R: torch.Tensor,
+    kind: str,
+    cap: float,
+    floor: float = 0.0,
 ) -> torch.Tensor:
     """A factor for each token's loss, [N], without gradient.
 
@@ -21,21 +26,28 @@ def engine_weights(
         trainer_N: log-probabilities (nats) of the response tokens under the trainer, before the first update.
         sampler_N: the same as the engine reported them.
         lengths_R: tokens of each response.
-        kind: token: min(w_t, cap). token_mask: w_t, and 0 where it exceeds the cap. sequence, sequence_mask: the same with the product of
-            the response's w_t for each of its tokens.
+        kind: token: w_t cut to [floor, cap]. token_mask: w_t, and 0 outside (two-sided: IcePop, arXiv:2510.18855). sequence, sequence_mask:
+            the same with the product of the response's w_t for each of its tokens. geometric_mask: 1, and 0 for a response whose geometric
+            mean of w_t is outside.
         cap: the largest weight.
+        floor: the smallest one.
     """
     log_weight_N = trainer_N - sampler_N
-    if kind.startswith("sequence"):
+    if not kind.startswith("token"):
         response_N = torch.arange(len(lengths_R)).repeat_interleave(lengths_R)
         sums_R = torch.zeros(len(lengths_R), dtype=torch.float64).index_add_(
             0, response_N, log_weight_N.double()
         )
+        if kind == "geometric_mask":
+            sums_R = sums_R / lengths_R.clamp(min=1)
         log_weight_N = sums_R.to(log_weight_N.dtype)[response_N]
     weight_N = log_weight_N.exp()
-    if kind.endswith("_mask"):
-        return torch.where(weight_N <= cap, weight_N, 0.0)
-    return weight_N.clamp(max=cap)
+    if not kind.endswith("_mask"):
+        return weight_N.clamp(floor, cap)
+    kept_N = (weight_N >= floor) & (weight_N <= cap)
+    if kind == "geometric_mask":
+        return kept_N.to(weight_N.dtype)
+    return torch.where(kept_N, weight_N, 0.0)
 
 
 @dataclass(frozen=True)

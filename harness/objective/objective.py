@@ -178,7 +178,7 @@ class Objective:
         loss_N = self._policy_loss(log_probs_N, log_ratio, batch)
         kl_N = None
         if batch.reference_log_probs_N is not None:
-            kl_N = self._kl.estimate(log_probs_N, batch.reference_log_probs_N)
+            kl_N = self._kl_loss(log_probs_N, log_ratio, batch.reference_log_probs_N)
             if self.kl_in_loss:
                 loss_N = loss_N + config.kl.coefficient * kl_N
         if entropy_N is not None and self.needs_entropy:
@@ -189,14 +189,12 @@ class Objective:
         pulls = self._pulls(log_probs_N.detach(), batch, None if entropy_N is None else entropy_N.detach())
         return loss, self._statistics(log_probs_N.detach(), log_ratio.detach(), kl_N, batch, pulls)
 
-    def _policy_loss(
-        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch
+    def _kl_loss(
+        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, reference_log_probs_N: torch.Tensor
     ) -> torch.Tensor:
-        """The surrogate times the engine's correction, [N]."""
-        loss_N: torch.Tensor = self._surrogate.token_loss(
-            log_probs_N, log_ratio_N, batch, self.config.surrogate
-        )
-        return loss_N if batch.correction_N is None else loss_N * batch.correction_N
+        """The KL estimate, weighted by the ratio where the estimator is defined so, [N]."""
+        kl_N: torch.Tensor = self._kl.estimate(log_probs_N, reference_log_probs_N)
+        return kl_N * log_ratio_N.exp() if getattr(self._kl, "RATIO_WEIGHTED", False) else kl_N
 
     @torch.enable_grad()
     def _pulls(
@@ -220,14 +218,39 @@ class Objective:
 
         policy = pull(self._policy_loss(leaf_N, self.log_ratio(leaf_N, batch), batch))
         of_kl = of_entropy = of_likelihood = 0.0
-        if kl:
-            of_kl = config.kl.coefficient * pull(self._kl.estimate(leaf_N, batch.reference_log_probs_N))
+        if kl and batch.reference_log_probs_N is not None:
+            of_kl = config.kl.coefficient * pull(
+                self._kl_loss(leaf_N, self.log_ratio(leaf_N, batch), batch.reference_log_probs_N)
+            )
         if entropy and entropy_N is not None:
             surprisal_N = (-log_probs_N - entropy_N).abs().double()
             of_entropy = abs(config.entropy_coefficient) * float((batch.weights_N * surprisal_N).sum())
         if likelihood_N is not None:
             of_likelihood = config.positive_nll_coefficient * float(likelihood_N.double().sum())
         return policy, of_kl, of_entropy, of_likelihood
+
+    def _policy_loss(
+        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch
+    ) -> torch.Tensor:
+        """The surrogate times the engine's correction and the off-policy mask, [N]."""
+        loss_N: torch.Tensor = self._surrogate.token_loss(
+            log_probs_N, log_ratio_N, batch, self.config.surrogate
+        )
+        if batch.correction_N is not None:
+            loss_N = loss_N * batch.correction_N
+        if self.config.off_policy_mask_nats is not None:
+            loss_N = loss_N * self._on_policy(log_probs_N.detach(), batch, self.config.off_policy_mask_nats)
+        return loss_N
+
+    @staticmethod
+    def _on_policy(log_probs_N: torch.Tensor, batch: TokenBatch, limit: float) -> torch.Tensor:
+        """0 on tokens with A < 0 of responses whose mean log π_sampler - log π exceeds `limit` (DeepSeek-V3.2, arXiv:2512.02556 §3.1)."""
+        sampler_N = batch.old_log_probs_N if batch.sampler_log_probs_N is None else batch.sampler_log_probs_N
+        sums_R = log_probs_N.new_zeros(batch.responses).index_add(
+            0, batch.response_N, sampler_N - log_probs_N
+        )
+        near_R = sums_R <= limit * torch.bincount(batch.response_N, minlength=batch.responses)
+        return (near_R[batch.response_N] | (batch.advantages_N >= 0)).to(log_probs_N.dtype)
 
     @torch.no_grad()
     def _statistics(

@@ -20,8 +20,14 @@ def shaped_rewards(
     cap: int,
     reward: RewardConfig,
     overlong: OverlongConfig,
+    truncated: torch.Tensor,
 ) -> torch.Tensor:
-    """Rewards (float32) of responses, all arguments of one shape: outcome value, format credit, then the length penalty."""
+    """Rewards (float32) of responses, all tensors of one shape: outcome value, format credit, then the length penalty.
+
+    Under `overlong.policy=wrong` a truncated response earns `reward.wrong` and nothing else, whatever the verifier says of it.
+    """
+    if overlong.policy == "wrong":
+        correct, answered = correct & ~truncated, answered & ~truncated
     values = torch.where(correct, reward.correct, reward.wrong).double() + reward.format_credit * answered
     if overlong.punishes:
         ramp = overlong_ramp(lengths, cap, overlong.buffer_fraction)
@@ -37,11 +43,14 @@ def reward_components(
     cap: int,
     reward: RewardConfig,
     overlong: OverlongConfig,
+    truncated: torch.Tensor,
 ) -> torch.Tensor:
     """The addends of `shaped_rewards` apart, float64 [..., 3]: outcome value, format credit, length penalty (negative).
 
     Their sum is the shaped reward; a multiplicative punishment has no addends and is refused by the configuration.
     """
+    if overlong.policy == "wrong":
+        correct, answered = correct & ~truncated, answered & ~truncated
     outcome = torch.where(correct, reward.correct, reward.wrong).double()
     penalty = torch.zeros_like(outcome)
     if overlong.punishes:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from harness.configuration.algorithm import DeadGroupsConfig
 from harness.sampling.groups import Groups
+
+_PARTS = ("first", "kept", "surplus")
 
 
 @dataclass
@@ -31,6 +34,17 @@ class Collected:
     unused: int
     generated_tokens: int
     generated_groups: int
+
+    def state(self) -> dict[str, Any]:
+        """All of it as tensors and plain values, for a checkpoint."""
+        surplus = None if self.surplus is None else self.surplus.state()
+        return {**vars(self), "first": self.first.state(), "kept": self.kept.state(), "surplus": surplus}
+
+    @staticmethod
+    def of_state(state: dict[str, Any]) -> Collected:
+        """What `state` described."""
+        parts = {name: None if state[name] is None else Groups.of_state(state[name]) for name in _PARTS}
+        return Collected(**{**state, **parts})
 
 
 def collect(

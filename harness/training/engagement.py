@@ -139,7 +139,7 @@ def _punished(config: RunConfig, groups: Groups, out_R: torch.Tensor) -> tuple[f
     ramp_PG = overlong_ramp(groups.lengths_PG, cap, overlong.buffer_fraction)
     unpunished = dataclasses.replace(overlong, policy="score")
     plain_PG = shaped_rewards(
-        groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished
+        groups.correct_PG, groups.answered_PG, groups.lengths_PG, cap, reward, unpunished, groups.truncated_PG
     )
     taken_PG = plain_PG.double() - groups.rewards_PG.double()
     inside_R = (ramp_PG.reshape(-1) > 0) & ~out_R

@@ -112,6 +112,7 @@ class Trainer:
         )
         self.step, self.updates, self.generated_tokens, self.seconds = 0, 0, 0, 0.0
         self.carried: Groups | None = None
+        self.waiting: list[Collected] = []  # rolled out ahead of their steps, oldest first
         self._warned = False
 
     def _build_engine(self, tokenizer: Any) -> RolloutEngine:
@@ -175,14 +176,15 @@ class Trainer:
         begin = time.perf_counter()
         step = self.step + 1
         self.roll_out.start_step()
-        collected = self._collect(step)
+        collected = self._next_groups(step)
         trained = time.perf_counter()
         stats = self._update(step, collected)
+        self.updater.reset_reference(step)
         updated = time.perf_counter()
         self.engine.wake()
         self.sync.load()
         seconds_train, seconds_sync = updated - trained, time.perf_counter() - updated
-        self.step, self.carried = step, collected.surplus
+        self.step = step
         self.updates += stats.updates
         self.generated_tokens += collected.generated_tokens
         # One clock decides when a time budget is spent.
@@ -217,7 +219,7 @@ class Trainer:
 
     def _warn_of_mismatch(self, kl: float) -> None:
         """Say once that the sampler is another policy than the trainer's."""
-        if self._warned or not kl > LARGE_KL:  # NaN: nothing was trained
+        if self._warned or self.config.sampling.lag_steps or not kl > LARGE_KL:  # NaN: nothing was trained
             return
         self._warned = True
         print(
@@ -227,6 +229,17 @@ class Trainer:
             file=sys.stderr,
             flush=True,
         )
+
+    def _next_groups(self, step: int) -> Collected:
+        """The groups of this step, rolled out `lag_steps` ago; rolls out those of the step as far ahead (at first all up to it).
+
+        Tokens are counted with the step that trains on them, and nothing is rolled out for steps beyond the last.
+        """
+        ahead = step + self.config.sampling.lag_steps
+        for later in range(step + len(self.waiting), max(step, min(ahead, self.config.training.steps)) + 1):
+            self.waiting.append(self._collect(later))
+            self.carried = self.waiting[-1].surplus
+        return self.waiting.pop(0)
 
     def _collect(self, step: int) -> Collected:
         algorithm = self.config.algorithm
@@ -268,8 +281,10 @@ class Trainer:
         """
         return {
             "critic": self.updater.critic.state() if self.updater.critic else None,
+            "reference": self.updater.reference_state(),
             "curriculum": self.curriculum.state(),
             "carried": None if self.carried is None else self.carried.state(),
+            "waiting": [collected.state() for collected in self.waiting],
             "step": self.step,
             "updates": self.updates,
             "generated_tokens": self.generated_tokens,
@@ -285,8 +300,11 @@ class Trainer:
             return
         if self.updater.critic:
             self.updater.critic.restore(state["critic"])
+        if state.get("reference") is not None and self.updater.reference is not None:
+            self.updater.reference.restore(state["reference"])
         self.curriculum.restore(state["curriculum"])
         self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
+        self.waiting = [Collected.of_state(item) for item in state.get("waiting", [])]
         self.step, self.updates = state["step"], state["updates"]
         self.generated_tokens, self.seconds = state["generated_tokens"], state["seconds"]
 

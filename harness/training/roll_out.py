@@ -103,6 +103,7 @@ class RollOut:
             self.params.max_response_tokens,
             algorithm.reward,
             algorithm.overlong,
+            ~completions.finished_R.view(shape),
         )
         groups = Groups(torch.from_numpy(chosen.astype(np.int64)), completions, correct, answered, rewards)
         self.seconds["verify"] += time.perf_counter() - begin

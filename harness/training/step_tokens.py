@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 
 from harness.objective.correction import Mismatch
+from harness.objective.entropy_mask import high_entropy_tokens
 from harness.rollout.types import ragged_index
 
 
@@ -30,11 +31,27 @@ class StepTokens:
     mismatch: Mismatch | None = None
     values_N: torch.Tensor | None = None
     value_targets_N: torch.Tensor | None = None
+    sampler_log_probs_N: torch.Tensor | None = None  # where they are not the old ones
+    uncertain_N: torch.Tensor | None = None  # 1 where the entropy mask keeps the policy gradient, else 0
 
     @cached_property
     def totals_R(self) -> torch.Tensor:
         """Prompt and response tokens of each response."""
         return self.lengths_R + torch.tensor([len(prompt) for prompt in self.prompts])
+
+    def keep_high_entropy(self, entropy_N: torch.Tensor, fraction: float) -> None:
+        """Leave the policy gradient to the loss tokens of highest entropy (nats) alone; a fraction of 1 is all of them."""
+        if fraction == 1:
+            return
+        loss_N = (self.loss_lengths_R > 0).repeat_interleave(self.lengths_R)
+        self.uncertain_N = high_entropy_tokens(entropy_N, loss_N, fraction).to(self.old_log_probs_N.dtype)
+
+    @property
+    def policy_weights_N(self) -> torch.Tensor | None:
+        """What multiplies each token's policy loss: the weight between sampler and trainer, and 0 outside the entropy mask."""
+        if self.correction_N is None or self.uncertain_N is None:
+            return self.uncertain_N if self.correction_N is None else self.correction_N
+        return self.correction_N * self.uncertain_N
 
     def index(self, rows: torch.Tensor) -> torch.Tensor:
         """Flat positions of the tokens of `rows`."""

@@ -12,19 +12,22 @@ import functools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 
+from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.adapters import whole
-from harness.model.policy import Policy
+from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 from harness.reward.shaping import reward_components
 from harness.rollout.noise import key
+from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, CriticBatch, explained_variance, native_critic
@@ -68,6 +71,10 @@ class Updater:
         self.ranks = ranks or Ranks()
         self.micro_batch_tokens = config.runtime.micro_batch_tokens
         self.reference = policy.frozen_copy() if objective.needs_reference else None
+        if config.algorithm.kl.reset_every_steps and not isinstance(policy, NativePolicy):
+            raise ConfigError(
+                "algorithm.kl.reset_every_steps copies the built-in decoder's weights (model=testbed); set it to null for other models"
+            )
         self.critic = native_critic(config, policy) if objective.needs_values else None
         settings = config.optimizer
         self.optimizer = torch.optim.AdamW(
@@ -81,6 +88,18 @@ class Updater:
         # Gradients exist from the start: an update without any must act the same in a fresh and in a resumed process.
         for parameter in policy.parameters():
             parameter.grad = torch.zeros_like(parameter)
+
+    def reset_reference(self, step: int) -> None:
+        """After every `kl.reset_every_steps` steps the current policy becomes the reference, and Adam forgets its moments."""
+        every = self.config.algorithm.kl.reset_every_steps
+        if every and step % every == 0 and self.reference is not None:
+            self.reference = self.policy.frozen_copy()
+            self.optimizer.state.clear()
+
+    def reference_state(self) -> dict[str, Any] | None:
+        """The reference's weights where they are no longer the initial policy's, for a checkpoint."""
+        moves = self.reference is not None and self.config.algorithm.kl.reset_every_steps
+        return self.reference.state() if moves and self.reference is not None else None
 
     def learning_rate(self, step: int) -> float:
         """The learning rate of a rollout step (1-based): linear warm-up over `warmup_steps` steps, then constant."""
@@ -140,16 +159,7 @@ class Updater:
             advantages_N=torch.empty(0),
             correct_R=groups.correct_PG.reshape(-1).float(),
         )
-        correction = self.config.algorithm.engine_correction
-        if correction.kind != "none" or correction.old_log_probs == "recomputed":
-            trainer_N = self._score(self.policy, data)
-            data.mismatch = Mismatch.of(trainer_N, completions.log_probs_N)
-            if correction.kind != "none":
-                data.correction_N = engine_weights(
-                    trainer_N, completions.log_probs_N, data.lengths_R, correction.kind, correction.cap
-                )
-            if correction.old_log_probs == "recomputed":
-                data.old_log_probs_N = trainer_N
+        self._correct(data, completions)
         if self.reference is not None:
             data.reference_log_probs_N = self._score(self.reference, data)
         penalty_N = None
@@ -173,6 +183,7 @@ class Updater:
                 self.config.sampling.max_response_tokens,
                 self.config.algorithm.reward,
                 overlong,
+                groups.truncated_PG,
             )
         if self.critic is not None:
             batch.values_N = data.values_N = self._values(self.critic, data)
@@ -182,6 +193,25 @@ class Updater:
             # A comparison with NaN is false: such responses would silently count as dead.
             raise NumericalFault("advantages are not finite", {"data": data, "rollouts": batch})
         return data, batch
+
+    def _correct(self, data: StepTokens, completions: Completions) -> None:
+        """Weights between sampler and trainer, old log-probabilities where the trainer recomputes them, and the entropy mask."""
+        correction = self.config.algorithm.engine_correction
+        if correction.kind != "none" or correction.old_log_probs == "recomputed":
+            trainer_N = self._score(self.policy, data)
+            data.mismatch = Mismatch.of(trainer_N, completions.log_probs_N)
+            if correction.kind != "none":
+                data.correction_N = engine_weights(
+                    trainer_N,
+                    completions.log_probs_N,
+                    data.lengths_R,
+                    correction.kind,
+                    correction.cap,
+                    correction.floor,
+                )
+            if correction.old_log_probs == "recomputed":
+                data.old_log_probs_N, data.sampler_log_probs_N = trainer_N, completions.log_probs_N
+        data.keep_high_entropy(completions.entropy_N, self.config.algorithm.top_entropy_fraction)
 
     def _passes(self, data: StepTokens, rows: torch.Tensor) -> list[torch.Tensor | None]:
         """This rank's micro-batches of `rows`; None is a pass that only keeps step with the other ranks."""
@@ -326,8 +356,9 @@ class Updater:
             advantages_N=data.advantages_N[index_N],
             weights_N=weight_R[rows][response_N],
             reference_log_probs_N=at(data.reference_log_probs_N),
-            correction_N=at(data.correction_N),
+            correction_N=at(data.policy_weights_N),
             likelihood_weights_N=None if likelihood_R is None else likelihood_R.float()[response_N],
             group_N=data.group_R[rows][response_N] if self.objective.pairs else None,
+            sampler_log_probs_N=at(data.sampler_log_probs_N),
         )
         return self.objective(log_probs, batch, entropy)

@@ -11,6 +11,7 @@ import yaml
 from harness.cli import main
 from harness.commands._key_values import key_values
 from harness.configuration.compose import compose_run, options
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
@@ -119,6 +120,18 @@ def test_kl_names(kind: str, name: str) -> None:
     assert ("beta" in trl.export(config).settings) == (kind == "k3")
 
 
+def test_trl_weights_its_kl_by_the_ratio_unless_told_otherwise() -> None:
+    for name, corrected in (("grpo_kl", False), ("grpo_kl_ratio", True)):
+        out = trl.export(compose_run([f"algorithm={name}"])).settings
+        assert (out["beta"], out["use_bias_correction_kl"]) == (0.04, corrected)
+        assert back("trl", out).algorithm.kl == compose_run([f"algorithm={name}"]).algorithm.kl
+    assert back("trl", {"beta": 0.02}).algorithm.kl.kind == "k3_ratio"  # its default since 1.16
+    assert back("trl", {}).algorithm.kl.kind == "k3"  # without a KL term nothing is weighted
+    assert any(
+        "k3_ratio" in line for line in verl.export(compose_run(["algorithm=grpo_kl_ratio"])).inexpressible
+    )
+
+
 def test_divisors_of_the_constant_sum() -> None:
     code = compose_run(["algorithm=dr_grpo"])
     assert trl.export(code).settings["loss_type"] == "dr_grpo"
@@ -134,7 +147,7 @@ def test_divisors_of_the_constant_sum() -> None:
     [
         ("trl", "dapo", "dead_groups.policy=refill"),
         ("trl", "grpo", "epsilon=1e-06: TRL adds 0.0001"),
-        ("trl", "dapo_group_token_mean", "no token mean per prompt group"),
+        ("trl", "dapo_group_token_mean", "neither a token mean per prompt group"),
         ("trl", "vapo", "advantage.kind=gae"),
         ("trl", "scale_rl", "curriculum=retire"),
         ("trl", "reinforce_pp_baseline", "k2 in the loss"),
@@ -155,6 +168,50 @@ def test_a_dual_clip_that_cannot_be_switched_off() -> None:
     assert verl.export(compose_run(["algorithm=grpo"])).settings[f"{ACTOR}.clip_ratio_c"] == 1e9
     assert back("verl", {}).algorithm.surrogate.dual_clip == 3.0  # verl's default is on
     assert back("verl", {f"{ACTOR}.clip_ratio_c": 1e9}).algorithm.surrogate.dual_clip is None
+
+
+@pytest.mark.parametrize(
+    ("level", "threshold", "expected"),
+    [
+        ("token", "0.5_5.0", ("token_mask", 0.5, 5.0)),  # verl's own preset for IcePop
+        ("sequence", "0.5_5.0", ("sequence_mask", 0.5, 5.0)),
+        ("token", "2.0", ("token", 0.0, 2.0)),
+        ("token", 3, ("token", 0.0, 3.0)),
+    ],
+)
+def test_verls_bounds_of_importance_weights(level: str, threshold: Any, expected: tuple[Any, ...]) -> None:
+    keys = {"algorithm.rollout_correction.rollout_is": level}
+    config = back("verl", keys | {"algorithm.rollout_correction.rollout_is_threshold": threshold})
+    correction = config.algorithm.engine_correction
+    assert (correction.kind, correction.floor, correction.cap) == expected
+    again = back("verl", verl.export(config).settings).algorithm.engine_correction
+    assert again == correction
+
+
+def test_bounds_that_are_no_numbers_are_refused_by_name() -> None:
+    keys = {"algorithm.rollout_correction.rollout_is": "token"}
+    with pytest.raises(ConfigError, match=r"rollout_is_threshold=wide is neither a number nor lower_upper"):
+        verl.overrides(keys | {"algorithm.rollout_correction.rollout_is_threshold": "wide"})
+    told = verl.overrides(keys | {"algorithm.rollout_correction.rollout_is_threshold": "1.5_5"})
+    assert any("must hold 1" in line for line in told.inexpressible)
+
+
+def test_a_constant_beside_a_token_mean_has_no_effect() -> None:
+    out = verl.overrides({f"{ACTOR}.loss_agg_mode": "token-mean", f"{ACTOR}.loss_scale_factor": 1024})
+    assert "algorithm.aggregation.constant_tokens" not in out.settings
+    assert any("loss_scale_factor=1024 has no effect" in line for line in out.notes)
+    assert back("verl", {f"{ACTOR}.loss_scale_factor": 1024}).algorithm.aggregation.kind == "batch_token_mean"
+
+
+def test_masks_have_names_elsewhere() -> None:
+    config = compose_run(["algorithm=icepop"])
+    out = trl.export(config).settings
+    assert (out["vllm_importance_sampling_mode"], out["vllm_importance_sampling_clip_min"]) == (
+        "token_mask",
+        0.5,
+    )
+    assert back("trl", out).algorithm.engine_correction == config.algorithm.engine_correction
+    assert verl.export(config).settings["algorithm.rollout_correction.rollout_is_threshold"] == "0.5_5"
 
 
 def test_a_published_recipe_is_read() -> None:

@@ -9,9 +9,10 @@ import pytest
 from harness.cli import main
 from harness.configuration.compose import compose_run, compose_values, options
 from harness.configuration.error import ConfigError
-from harness.experiment.checks import Finding, check_plan, report_checks
+from harness.experiment.checks import check_plan, report_checks
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
+from harness.experiment.finding import Finding
 from harness.experiment.planning import Plan, PlannedArm, RunSpec, plan_experiment
 
 
@@ -142,6 +143,36 @@ def test_another_number_of_generated_tokens_per_update(override: str, reason: st
     assert not findings(base, equal)
 
 
+@pytest.mark.parametrize("name", ["dapo_leave_one_out", "olmo3_leave_one_out"])
+def test_an_arm_that_gives_up_dynamic_sampling_generates_less(name: str) -> None:
+    plan = plan_experiment([f"experiment={name}"])
+    compared = [arm for arm in plan.arms if arm.arm.parent]
+    cheap = [arm.arm.name for arm in compared if arm.config.algorithm.dead_groups.policy != "refill"]
+    found = {item.arm: item for item in check_plan(plan) if item.check == "unequal cost"}
+    assert list(found) == cheap
+    assert "without dynamic sampling it generates a fraction of the tokens" in found[cheap[0]].reason
+
+
+def test_a_critics_warm_up_takes_updates_from_the_policy() -> None:
+    found = check_plan(plan_experiment(["experiment=vapo_leave_one_out"]))
+    unequal = {item.arm: item.reason for item in found if item.check == "unequal policy updates"}
+    assert set(unequal) == {"without_value_pretraining", "ppo"}
+    # 60 steps of 16 updates, less the 10 of the warm-up
+    assert "960 policy updates instead of 800 of vapo" in unequal["without_value_pretraining"]
+
+
+def test_importance_weights_of_one_computation_are_inert() -> None:
+    found = check_plan(plan_experiment(["experiment=olmo3_leave_one_out"]))
+    (finding,) = [item for item in found if item.check == "inert engine correction"]
+    assert "every weight is 1 up to rounding" in finding.reason
+    other = ["algorithm=olmo3", "engine=transformers"]
+    base, arm = (
+        planned("base", *other),
+        planned("arm", *other, "algorithm.engine_correction.cap=3", parent="base"),
+    )
+    assert not findings(base, arm)
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -200,6 +231,8 @@ def test_the_plan_prints_findings(tmp_path: object, capsys: pytest.CaptureFixtur
 EXPECTED = {
     "unequal cost",
     "gradient clipping always binds",
+    "unequal policy updates",
+    "inert engine correction",
 }  # said in the experiments' notes or shown as an axis
 # Published so: Olmo 3's RL-Zero clips at 0.272 with one update a step (arXiv:2512.13961, Table 49).
 AS_PUBLISHED = {"olmo3_rl_zero_math_7b": {"inert clip"}}

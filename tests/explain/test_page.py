@@ -35,7 +35,10 @@ document.body.append(answer);
 def cases() -> list[dict[str, list[float]]]:
     """The presets, and random groups with ties, dead groups and ratios on both sides of the clip ranges."""
     rng = random.Random(7)
-    groups = [{**preset, "ratios": [1.0] * len(preset["rewards"])} for preset in PRESETS.values()]
+    groups: list[dict[str, list[float]]] = [
+        {**preset, "ratios": [1.0] * len(preset["rewards"]), "old_log_probs": [-5.0] * len(preset["rewards"])}
+        for preset in PRESETS.values()
+    ]
     for _ in range(40):
         size = rng.randint(1, 8)
         choices = rng.choice(
@@ -46,6 +49,7 @@ def cases() -> list[dict[str, list[float]]]:
                 "rewards": [rng.choice(choices) for _ in range(size)],
                 "lengths": [rng.randint(1, 300) for _ in range(size)],
                 "ratios": [rng.choice([1.0, rng.uniform(0.6, 1.7)]) for _ in range(size)],
+                "old_log_probs": [rng.choice([-5.0, -0.6]) for _ in range(size)],
             }
         )
     return groups
@@ -60,8 +64,11 @@ def python_answer(group: dict[str, list[float]]) -> dict[str, list[dict[str, flo
     import math
 
     lengths = [int(n) for n in group["lengths"]]
-    old = [[-5.0] * n for n in lengths]
-    new = [[-5.0 + math.log(ratio)] * n for ratio, n in zip(group["ratios"], lengths, strict=True)]
+    old = [[p] * n for p, n in zip(group["old_log_probs"], lengths, strict=True)]
+    new = [
+        [p + math.log(ratio)] * n
+        for p, ratio, n in zip(group["old_log_probs"], group["ratios"], lengths, strict=True)
+    ]
     return as_json(explain(make_group(group["rewards"], lengths, old, new, cap=2000), ALGORITHMS))
 
 

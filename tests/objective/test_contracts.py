@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from objective_support import SYSTEMS, algorithm, gradient, sample
 
+from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.objective.objective import Objective
 from harness.objective.types import TokenBatch
@@ -155,14 +158,15 @@ def test_aggregation_weights_are_positive_and_scale_free(kind: str) -> None:
 
 
 def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
-    # A loss of 1 on every token has the mean 1 under every "mean"; constant_sum gives tokens / (C responses).
+    # A loss of 1 on every token has the mean 1 under every "mean"; constant_sum gives tokens / (C responses), token_sum the tokens.
     lengths, groups = torch.tensor([3, 1, 5, 2]), torch.tensor([0, 0, 1, 1])
     for kind in sorted(kinds(AGGREGATION)):
         module = member(AGGREGATION, kind)
         objective = Objective(algorithm("grpo"))
         objective.config.aggregation, objective._aggregation = module.Config(), module
         weights = objective.weights(lengths, groups, objective.count(lengths, groups))
-        expected = 11 / 4 / module.Config().constant_tokens if kind == "constant_sum" else 1.0
+        sums = {"constant_sum": 11 / 4 / getattr(module.Config(), "constant_tokens", 1.0), "token_sum": 11.0}
+        expected = sums.get(kind, 1.0)
         assert float((weights * lengths).sum()) == pytest.approx(expected), kind
     algorithm.cache_clear()
 
@@ -178,6 +182,38 @@ def test_a_kl_estimate_vanishes_at_equality_and_averages_to_the_divergence(kind:
     estimate = float((policy * module.estimate(policy.log(), reference.log())).sum())
     # k1 and k3 are unbiased; k2 is so to second order in the log-ratio
     assert estimate == pytest.approx(expected, rel=1e-9 if kind != "k2" else 0.1)
+
+
+def test_k3_times_the_ratio_is_unbiased_off_policy_in_value_and_gradient() -> None:
+    # Tokens from another policy mu: the sum over mu of k3 misses KL(pi || ref) and its gradient; weighted by pi/mu it is both.
+    reference = torch.tensor([0.48, 0.33, 0.19], dtype=torch.float64)
+    mu = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
+    theta = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64, requires_grad=True)
+    policy = theta.softmax(0)
+    exact = (policy * (policy.log() - reference.log())).sum()
+    (slope,) = torch.autograd.grad(exact, theta)
+    found = {}
+    for kind in ("k3", "k3_ratio"):
+        config = copy.deepcopy(algorithm("grpo"))
+        config.kl = member(KL, kind).Config(coefficient=1.0)
+        batch = TokenBatch(
+            response_N=torch.arange(3),
+            old_log_probs_N=mu.log(),
+            advantages_N=torch.zeros(3, dtype=torch.float64),
+            weights_N=mu,  # the expectation over tokens of mu
+            reference_log_probs_N=reference.log(),
+        )
+        loss, _ = Objective(config)(theta.log_softmax(0), batch)
+        found[kind] = (float(loss.detach()), torch.autograd.grad(loss, theta)[0])
+    assert found["k3_ratio"][0] == pytest.approx(float(exact.detach()))
+    torch.testing.assert_close(found["k3_ratio"][1], slope)
+    assert found["k3"][0] != pytest.approx(float(exact.detach()), rel=0.01)
+    assert not torch.allclose(found["k3"][1], slope, rtol=0.01)
+
+
+def test_a_ratio_weighted_kl_belongs_in_the_loss() -> None:
+    with pytest.raises(ConfigError, match=r"use algorithm\.kl=k3"):
+        member(KL, "k3_ratio").Config(coefficient=0.1, placement="reward")
 
 
 def test_only_k2_has_the_gradient_of_the_divergence() -> None:

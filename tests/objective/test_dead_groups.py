@@ -11,7 +11,8 @@ from harness.reward.shaping import shaped_rewards
 
 # Systems whose baseline is not the group's: the definition gives dead groups gradient.
 WITHOUT_GROUP_BASELINE = {
-    "reinforce", "reinforce_pp", "reinforce_pp_baseline_tokens", "dr_grpo_batch_std", "ppo", "vapo", "sft", "sft_selected", "rft",
+    "reinforce", "reinforce_pp", "reinforce_pp_baseline_tokens", "reinforce_pp_baseline_openrlhf", "dr_grpo_batch_std", "ppo",
+    "ppo_token_mean", "vapo", "sft", "sft_selected", "rft",
     "online_rft",
 }  # fmt: skip
 
@@ -69,7 +70,8 @@ def test_a_length_penalty_gives_an_all_right_group_gradient() -> None:
     # not by reward: which is why DAPO's constraint is on accuracy.
     config = algorithm("dapo")
     rewards = shaped_rewards(
-        torch.tensor([[True, True]]), torch.tensor([[True, True]]), torch.tensor([[8, 30]]), 32, config.reward, config.overlong
+        torch.tensor([[True, True]]), torch.tensor([[True, True]]), torch.tensor([[8, 30]]), 32, config.reward, config.overlong,
+        torch.tensor([[False, False]]),
     )  # fmt: skip
     assert rewards.tolist() == [[1.0, 0.25]]
     from harness.objective.advantage import group

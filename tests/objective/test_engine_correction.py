@@ -37,6 +37,26 @@ def test_weights_by_hand(kind: str, expected: list[float]) -> None:
     torch.testing.assert_close(weights, torch.tensor(expected))
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("token", [2.0, 1.0, 0.7, 2.5, 2.5]),
+        ("token_mask", [2.0, 1.0, 0.0, 0.0, 0.0]),  # IcePop: both sides
+        # products 2 and 6; geometric means sqrt(2) = 1.41 and 6^(1/3) = 1.82
+        ("sequence_mask", [2.0, 2.0, 0.0, 0.0, 0.0]),
+        ("geometric_mask", [1.0, 1.0, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_bounds_on_both_sides_by_hand(kind: str, expected: list[float]) -> None:
+    weights = engine_weights(TRAINER, SAMPLER, LENGTHS, kind, cap=2.5, floor=0.7)
+    torch.testing.assert_close(weights, torch.tensor(expected))
+    if kind == "geometric_mask":
+        tight = engine_weights(TRAINER, SAMPLER, LENGTHS, kind, cap=1.5, floor=0.7)
+        assert tight.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
+        # the other way round the means are 0.71 and 0.55
+        assert engine_weights(SAMPLER, TRAINER, LENGTHS, kind, cap=2.5, floor=0.7).tolist() == [1, 1, 0, 0, 0]
+
+
 @pytest.mark.parametrize("kind", ["token_mask", "sequence_mask"])
 def test_a_weight_beyond_all_numbers_is_masked_like_any_other(kind: str) -> None:
     weights = engine_weights(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -9,11 +10,25 @@ import pytest
 import torch
 from objective_support import algorithm
 
+from harness.configuration.algorithm import OverlongConfig, RewardConfig
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
 from harness.objective.advantage import best_worst, decoupled, gae, group, imitation, return_to_go
+from harness.objective.entropy_mask import high_entropy_tokens
 from harness.objective.objective import Objective
-from harness.objective.surrogate import best_worst_dpo, clipped_is, policy_gradient, ppo_clip
+from harness.objective.surrogate import (
+    best_worst_dpo,
+    clipped_is,
+    divergence_mask,
+    gamma_weight,
+    geometric_mean,
+    policy_gradient,
+    ppo_clip,
+    soft_gate,
+)
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+from harness.reward.shaping import reward_components, shaped_rewards
 
 
 def one_group(rewards: list[float], lengths: list[int] | None = None, **more: Any) -> RolloutBatch:
@@ -136,6 +151,27 @@ def test_length_adaptive_lambda_is_clamped(length: int, expected: float) -> None
     )
 
 
+def test_a_truncated_response_may_earn_the_wrong_reward() -> None:
+    # right and whole, right but cut off, wrong with an answer, cut off with an answer: rewards 1 and 0, 0.1 for an answer
+    correct = torch.tensor([True, True, False, False])
+    answered, truncated = torch.ones(4, dtype=torch.bool), torch.tensor([False, True, False, True])
+    reward = RewardConfig(correct=1.0, wrong=0.0, format_credit=0.1)
+    rest = (torch.tensor([5, 8, 5, 8]), 8, reward)
+    for policy, expected in (("score", [1.1, 1.1, 0.1, 0.1]), ("wrong", [1.1, 0.0, 0.1, 0.0])):
+        overlong = OverlongConfig(policy=policy)
+        rewards = shaped_rewards(correct, answered, *rest, overlong, truncated)
+        assert rewards.tolist() == pytest.approx(expected)
+        parts = reward_components(correct, answered, *rest, overlong, truncated)
+        assert parts.sum(-1).tolist() == pytest.approx(expected)
+
+
+def test_whitening_as_the_authors_of_reinforce_pp_do_it() -> None:
+    # One group, rewards 1 and 0 of 1 and 3 tokens: centred 1/2 and -1/2; over tokens mean -1/4, population variance 3/16.
+    given = algorithm("reinforce_pp_baseline_openrlhf").advantage
+    result = group.advantages(one_group([1.0, 0.0], [1, 3]), given).tolist()
+    assert result == pytest.approx([0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3)
+
+
 def test_whitening_over_tokens_weighs_long_responses_more() -> None:
     # Returns 1 (one token) and 0 (three tokens). Tokens: mean 1/4, population variance 3/16; sequences: mean 1/2, variance 1/4.
     batch = one_group([1.0, 0.0], [1, 3])
@@ -241,6 +277,101 @@ def test_dpo_by_hand(form: str, margin: float) -> None:
     assert loss.tolist() == pytest.approx([value, value, 0, 0])
 
 
+def test_the_soft_gate_by_hand() -> None:
+    # tau 1 and 1.05: at ratio 1 the gate is 4/tau * 1/2 = 2/tau; at 2 it is 4 sigmoid(1) and 4/1.05 sigmoid(1.05)
+    log_probs, log_ratio, batch = tokens([1.0, 2.0, 2.0], [1, 1, -2])
+    log_ratio.requires_grad_()
+    loss = soft_gate.token_loss(log_probs, log_ratio, batch, soft_gate.Config())
+    gates = [4 / (1 + math.exp(-1)), 4 / 1.05 / (1 + math.exp(-1.05))]
+    assert loss.tolist() == pytest.approx([-2.0, -gates[0], 2 * gates[1]])
+    # slope in log rho: -4 s (1 - s) rho A, which is -A at ratio 1
+    s = 1 / (1 + math.exp(-1))
+    slope = torch.autograd.grad(loss.sum(), log_ratio)[0].tolist()
+    assert slope[:2] == pytest.approx([-1.0, -4 * s * (1 - s) * 2])
+
+
+@pytest.mark.parametrize(("advantage", "mean"), [(1.0, (0.4 - 0.7) / 2), (-1.0, (0.5 - 0.4) / 2)])
+def test_the_geometric_mean_clips_before_it_averages(advantage: float, mean: float) -> None:
+    # log-ratios 0.5 and -0.7, bounds 0.4: for A > 0 only the first is cut (to 0.4), for A < 0 only the second (to -0.4)
+    log_ratio = torch.tensor([0.5, -0.7], dtype=torch.float64, requires_grad=True)
+    batch = TokenBatch(
+        torch.zeros(2, dtype=torch.long), torch.zeros(2), torch.full((2,), advantage), torch.ones(2)
+    )
+    config = geometric_mean.Config()
+    loss = geometric_mean.token_loss(log_ratio, log_ratio, batch, config)
+    assert loss.tolist() == pytest.approx([-advantage * math.exp(mean)] * 2)
+    low, high = geometric_mean.clipped(log_ratio.detach().exp(), batch.advantages_N, config)
+    assert (low.tolist(), high.tolist()) == ([False, advantage < 0], [advantage > 0, False])
+    # both tokens carry the response's loss: d/d log rho_t of 2 * loss is -A exp(mean), and 0 for the cut token
+    slope = torch.autograd.grad(loss.sum(), log_ratio)[0].tolist()
+    kept = 1 if advantage > 0 else 0
+    assert slope[kept] == pytest.approx(-advantage * math.exp(mean))
+    assert slope[1 - kept] == 0
+
+
+def test_a_trust_region_in_probabilities() -> None:
+    # 0.01 -> 0.05 moves 0.04 of mass though the ratio is 5; 0.5 -> 0.8 moves 0.3 at a ratio of 1.6; 0.8 -> 0.5 moves 0.3 down
+    old, new = torch.tensor([0.01, 0.5, 0.8, 0.8]).double(), torch.tensor([0.05, 0.8, 0.5, 0.5]).double()
+    advantages = torch.tensor([1.0, 1.0, -1.0, 1.0])
+    config = divergence_mask.Config()
+    kept = divergence_mask.allowed(new.log(), old.log(), advantages, config)
+    assert kept.tolist() == [True, False, False, True]  # the last one moves against its advantage
+    batch = TokenBatch(torch.arange(4), old.log(), advantages, torch.ones(4))
+    log_probs = new.log().requires_grad_()
+    loss = divergence_mask.token_loss(log_probs, log_probs - old.log(), batch, config)
+    slope = torch.autograd.grad(loss.sum(), log_probs)[0].tolist()
+    assert slope == pytest.approx([-5.0, 0.0, 0.0, -0.625])
+    # KL(0.5 || 0.8) of two points: 0.5 log(0.5/0.8) + 0.5 log(0.5/0.2) = 0.2231; KL(0.01 || 0.05) = 0.0247
+    for threshold, expected in ((0.05, [True, False]), (0.23, [True, True]), (0.02, [False, False])):
+        kl = divergence_mask.Config(divergence="kl", threshold_high=threshold)
+        assert divergence_mask.allowed(new.log(), old.log(), advantages, kl)[:2].tolist() == expected
+
+
+def test_a_whole_responses_weight_falls_off_on_both_sides() -> None:
+    # One response of ratios 2 and 1.5: W = 3; one of a single token of ratio 0.5. phi = W^k exp(lambda (1 - W))
+    old = torch.zeros(3, dtype=torch.float64)
+    log_probs = torch.tensor([2.0, 1.5, 0.5], dtype=torch.float64).log().requires_grad_()
+    batch = TokenBatch(torch.tensor([0, 0, 1]), old, torch.tensor([1.0, 1.0, -1.0]), torch.ones(3))
+    loss = gamma_weight.token_loss(log_probs, log_probs - old, batch, gamma_weight.Config())
+    slope = torch.autograd.grad(loss.sum(), log_probs)[0].tolist()
+    positive, negative = 3**2 * math.exp(3 * (1 - 3)), 0.5**3 * math.exp(2 * (1 - 0.5))
+    assert slope == pytest.approx([-positive, -positive, negative])
+
+
+def test_the_mean_as_a_scale_is_one_over_the_pass_rate() -> None:
+    # 1 of 4 right: (1 - 1/4) / (1/4) = 3 and -1; all wrong: nothing
+    config = group.Config(scale="group_mean", epsilon=0.0)
+    assert group.advantages(one_group([1, 0, 0, 0]), config).tolist() == pytest.approx([3, -1, -1, -1])
+    assert group.advantages(one_group([0, 0, 0, 0]), config).tolist() == [0, 0, 0, 0]
+    with pytest.raises(ConfigError, match=r"set algorithm\.reward\.wrong=0"):
+        compose_run(["algorithm=max_rl", "algorithm.reward.wrong=-1.0"])
+
+
+def test_the_most_uncertain_tokens() -> None:
+    entropy = torch.tensor([0.1, 2.0, 0.5, 1.0, 0.2, 9.0])
+    loss = torch.tensor([True] * 5 + [False])
+    # of the five loss tokens the two of highest entropy: the 0.6 quantile of (0.1, 0.2, 0.5, 1, 2) is 0.5 + 0.4 * 0.5 = 0.7
+    assert high_entropy_tokens(entropy, loss, 0.4).tolist() == [False, True, False, True, False, False]
+    assert high_entropy_tokens(entropy, loss, 1.0).tolist() == loss.tolist()
+    assert not high_entropy_tokens(entropy, ~loss & False, 0.4).any()
+
+
+def test_a_response_that_the_policy_has_left_is_dropped_if_it_was_bad() -> None:
+    # Mean log old - log new: (0.1 + 0.2) / 2 = 0.15 for the first two responses, 0 for the third; limit 0.12 nats
+    config = copy.deepcopy(algorithm("off_policy_mask"))
+    config.off_policy_mask_nats = 0.12
+    old = torch.tensor([-1.0, -1.0, -1.0, -1.0, -1.0], dtype=torch.float64)
+    new = torch.tensor([-1.1, -1.2, -1.1, -1.2, -1.0], dtype=torch.float64, requires_grad=True)
+    advantages = torch.tensor([-1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
+    batch = TokenBatch(torch.tensor([0, 0, 1, 1, 2]), old, advantages, torch.ones(5).double())
+    loss, _ = Objective(config)(new, batch)
+    slope = torch.autograd.grad(loss, new)[0]
+    assert (slope == 0).tolist() == [True, True, False, False, False]
+    batch.sampler_log_probs_N = old - 0.1  # the sampler was nearer: 0.05 on average
+    loss, _ = Objective(config)(new, batch)
+    assert (torch.autograd.grad(loss, new)[0] != 0).all()
+
+
 LENGTHS, GROUPS = torch.tensor([2, 4, 1, 3]), torch.tensor([0, 0, 1, 1])
 
 
@@ -251,11 +382,12 @@ LENGTHS, GROUPS = torch.tensor([2, 4, 1, 3]), torch.tensor([0, 0, 1, 1])
         ("group_token_mean", {}, [1 / 12, 1 / 12, 1 / 8, 1 / 8]),  # 1/(6*2), 1/(4*2)
         ("batch_token_mean", {}, [1 / 10] * 4),
         ("constant_sum", {"constant_tokens": 5.0}, [1 / 20] * 4),
+        ("token_sum", {}, [1.0] * 4),
         # at most 5 loss tokens: (2), (4, 1), (3) -> three micro-batches of 2, 5 and 3 tokens
         ("microbatch_token_mean", {"micro_batch_tokens": 5}, [1 / 6, 1 / 15, 1 / 15, 1 / 9]),
     ],
 )
-def test_the_five_denominators(kind: str, settings: dict[str, Any], weights: list[float]) -> None:
+def test_the_denominators(kind: str, settings: dict[str, Any], weights: list[float]) -> None:
     module = member("harness.objective.aggregation", kind)
     config = module.Config(**settings)
     micro = module.micro_batches(LENGTHS, config) if hasattr(module, "micro_batches") else 1

@@ -1,4 +1,5 @@
-"""Our objective against TRL's own code, for every system that TRL can express, through the exported settings.
+"""Our objective against TRL's own code, for every system that TRL can express, through the exported settings and TRL's own
+defaults for everything that they leave out.
 
 Optional: needs `python tests/parity/build_peer.py trl` (an environment of its own) and is skipped without it.
 """
@@ -20,6 +21,7 @@ from build_peer import interpreter, ready
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import trl
+from harness.objective.entropy_mask import high_entropy_tokens
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 
@@ -28,6 +30,12 @@ pytestmark = [
     pytest.mark.skipif(not ready("trl"), reason="no TRL environment: python tests/parity/build_peer.py trl"),
 ]
 CAP, PROMPTS, SIZE, SEEDS = 12, 4, 4, 3
+ONE_BATCH = (
+    f"sampling.max_response_tokens={CAP}",
+    f"algorithm.prompts_per_step={PROMPTS}",
+    f"algorithm.responses_per_prompt={SIZE}",
+    "algorithm.updates_per_step=1",
+)
 # Differences that do not touch the loss of one given batch.
 OUTSIDE = ("dead_groups", "curriculum", "micro_batch_tokens", "responses_per_prompt", "overlong=")
 
@@ -36,7 +44,7 @@ def expressible() -> dict[str, RunConfig]:
     """Systems whose loss TRL can say, with TRL's epsilon."""
     found = {}
     for name in options("algorithm"):
-        config = compose_run([f"algorithm={name}", f"sampling.max_response_tokens={CAP}"])
+        config = compose_run([f"algorithm={name}", *ONE_BATCH])
         algorithm = config.algorithm
         if hasattr(algorithm.advantage, "epsilon"):
             algorithm.advantage.epsilon = 1e-4
@@ -67,25 +75,24 @@ def tensors(seed: int) -> dict[str, Any]:
         "log_probs": log_probs,
         "old": log_probs + rng.normal(0, 0.25, shape),
         "reference": log_probs + rng.normal(0, 0.3, shape),
+        "entropy": rng.uniform(0, 2, shape),
         "components": components,
     }
 
 
 def case(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
-    exported = trl.export(config).settings
     separate = config.algorithm.advantage.kind == "decoupled"
     rewards = data["components"] if separate else data["components"].sum(1, keepdims=True)
     masks = config.algorithm.overlong.masks
     mask = data["mask"] & ~(data["truncated"].reshape(-1, 1) & masks)
-    exported |= {
-        "num_generations": SIZE,
-        "per_device_train_batch_size": PROMPTS * SIZE,
-        "generation_batch_size": PROMPTS * SIZE,
-    }
-    plain = {"log_probs": data["log_probs"], "old": data["old"], "reference": data["reference"]}
+    plain = {name: data[name] for name in ("log_probs", "old", "reference", "entropy")}
     arrays = {**plain, "mask": mask.astype(float), "rewards": rewards}
     quiet = {"output_dir": os.devnull, "report_to": "none", "use_cpu": True, "bf16": False}
-    return {"settings": exported, "tensors": {k: v.tolist() for k, v in arrays.items()}, "quiet": quiet}
+    return {
+        "settings": trl.export(config).settings,
+        "tensors": {k: v.tolist() for k, v in arrays.items()},
+        "quiet": quiet,
+    }
 
 
 def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +115,10 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     response_N = torch.arange(PROMPTS * SIZE).repeat_interleave(lengths_R)
     log_probs = torch.from_numpy(data["log_probs"]).requires_grad_()
     advantages_N = objective.advantages(batch, torch.float64)
+    kept, fraction = None, config.algorithm.top_entropy_fraction
+    if fraction < 1:
+        entropy = torch.from_numpy(data["entropy"])[flat]
+        kept = high_entropy_tokens(entropy, (loss_lengths > 0)[response_N], fraction).double()
     loss, _ = objective(
         log_probs[flat],
         TokenBatch(
@@ -118,6 +129,7 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
             reference_log_probs_N=torch.from_numpy(data["reference"])[flat]
             if objective.needs_reference
             else None,
+            correction_N=kept,
         ),
     )
     (slope,) = torch.autograd.grad(loss, log_probs)
@@ -153,7 +165,22 @@ def test_every_expressible_system_agrees_with_trl(record_property: Any) -> None:
     assert {name: gap for name, gap in worst.items() if gap > 1e-6} == {}
 
 
+def test_the_peer_is_given_nothing_but_the_export_and_its_surroundings() -> None:
+    given = case(SYSTEMS["grpo"], tensors(0))
+    assert given["settings"] == trl.export(SYSTEMS["grpo"]).settings
+    assert set(given["quiet"]) == {"output_dir", "report_to", "use_cpu", "bf16"}
+
+
 def test_the_systems_that_trl_can_express() -> None:
-    assert {"grpo", "grpo_kl", "dapo", "dapo_noclip", "dr_grpo", "cispo", "gspo", "gdpo", "lite_ppo"} <= set(
-        SYSTEMS
-    )
+    assert {
+        "grpo",
+        "grpo_kl",
+        "grpo_kl_ratio",
+        "dapo",
+        "dapo_noclip",
+        "dr_grpo",
+        "cispo",
+        "gspo",
+        "gdpo",
+        "lite_ppo",
+    } <= set(SYSTEMS)

@@ -1,4 +1,5 @@
-"""Our objective against verl's own estimators and losses, for every system that verl can express, through the exported settings.
+"""Our objective against verl's own estimators and losses, for every system that verl can express, through the exported settings and
+verl's own defaults for everything that they leave out.
 
 Optional: needs `python tests/parity/build_peer.py verl` (an environment of its own, no GPU) and is skipped without it.
 """
@@ -14,11 +15,12 @@ import numpy as np
 import pytest
 import torch
 from build_peer import interpreter, ready
-from test_trl_parity import CAP, PROMPTS, SEEDS, SIZE, relative, tensors
+from test_trl_parity import ONE_BATCH, PROMPTS, SEEDS, SIZE, relative, tensors
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import verl
+from harness.objective.correction import engine_weights
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 
@@ -36,7 +38,7 @@ def expressible() -> dict[str, RunConfig]:
     """Systems whose loss verl can say; GDPO is left out, whose whitening per token is a documented difference."""
     found = {}
     for name in options("algorithm"):
-        config = compose_run([f"algorithm={name}", f"sampling.max_response_tokens={CAP}"])
+        config = compose_run([f"algorithm={name}", *ONE_BATCH])
         exported = verl.export(config)
         inside = [line for line in exported.inexpressible if not any(word in line for word in OUTSIDE)]
         if (
@@ -52,20 +54,17 @@ SYSTEMS = expressible()
 
 
 def data(seed: int) -> dict[str, Any]:
-    """TRL's random batch, with values."""
-    values = np.random.default_rng(seed + 100).normal(0, 0.3, (PROMPTS * SIZE, CAP))
-    return {**tensors(seed), "values": values}
+    """TRL's random batch, with values and the sampler's log-probabilities."""
+    given = tensors(seed)
+    noise = np.random.default_rng(seed + 100).normal(0, 0.3, (2, *given["old"].shape))
+    return {**given, "values": noise[0], "sampler": given["old"] + noise[1]}
 
 
 def case(config: RunConfig, batch: dict[str, Any]) -> dict[str, Any]:
-    mask = batch["mask"].astype(float)
-    # verl puts k1 into the reward of each token.
-    penalty = config.algorithm.kl.coefficient * (batch["old"] - batch["reference"])
     arrays = {
-        "mask": mask,
+        "mask": batch["mask"].astype(float),
         "rewards": batch["components"].sum(1),
-        "penalty": penalty,
-        **{key: batch[key] for key in ("log_probs", "old", "reference", "values")},
+        **{key: batch[key] for key in ("log_probs", "old", "reference", "values", "sampler", "entropy")},
     }
     return {"settings": verl.export(config).settings, "tensors": {k: v.tolist() for k, v in arrays.items()}}
 
@@ -87,6 +86,10 @@ def ours(config: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
     counts = objective.count(lengths_R, group_R)
     response_N = torch.arange(PROMPTS * SIZE).repeat_interleave(lengths_R)
     log_probs = torch.from_numpy(given["log_probs"]).requires_grad_()
+    correction, weights = config.algorithm.engine_correction, None
+    if correction.kind != "none":
+        sampler = torch.from_numpy(given["sampler"])[flat]
+        weights = engine_weights(old, sampler, lengths_R, correction.kind, correction.cap, correction.floor)
     loss, _ = objective(
         log_probs[flat],
         TokenBatch(
@@ -95,6 +98,7 @@ def ours(config: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
             advantages_N=objective.advantages(batch, torch.float64),
             weights_N=objective.weights(lengths_R, group_R, counts)[response_N],
             reference_log_probs_N=reference if objective.needs_reference else None,
+            correction_N=weights,
         ),
     )
     (slope,) = torch.autograd.grad(loss, log_probs)
@@ -136,5 +140,11 @@ def test_the_systems_that_verl_can_express() -> None:
         "reinforce_pp",
         "reinforce_pp_baseline_tokens",
         "dapo",
+        "dapo_sum",
+        "icepop",
+        "sapo",
+        "gmpo",
+        "dppo",
+        "dppo_kl",
     }
     assert needed <= set(SYSTEMS)

@@ -18,21 +18,22 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
 
-def advantages(settings, rewards_per_func):
+def advantages(config, rewards_per_func):
     """The advantage block of the trainer's source, executed on these rewards."""
     source = inspect.getsource(GRPOTrainer._generate_and_score_completions)
     start = source.index('        if self.multi_objective_aggregation == "sum_then_normalize":')
     end = source.index("        # Unscorable completions (every reward func returned None)", start)
+    functions = rewards_per_func.shape[1]
     trainer = types.SimpleNamespace(
-        multi_objective_aggregation=settings.get("multi_objective_aggregation", "sum_then_normalize"),
-        scale_rewards=settings.get("scale_rewards", "group"),
-        reward_weights=torch.tensor(settings.get("reward_weights", [1.0]), dtype=torch.float64),
-        reward_funcs=[None] * rewards_per_func.shape[1],
+        multi_objective_aggregation=config.multi_objective_aggregation,
+        scale_rewards=config.scale_rewards,
+        reward_weights=torch.tensor(config.reward_weights or [1.0] * functions, dtype=torch.float64),
+        reward_funcs=[None] * functions,
     )
     scope = {
         "self": trainer,
         "rewards_per_func": rewards_per_func,
-        "num_generations": settings["num_generations"],
+        "num_generations": config.num_generations,
         "unscorable_mask": torch.isnan(rewards_per_func).all(dim=1),
         "device": "cpu",
         "torch": torch,
@@ -42,42 +43,40 @@ def advantages(settings, rewards_per_func):
     return scope["advantages"]
 
 
-def stand_in(settings, config, log_probs):
-    """What `_compute_loss` reads of a trainer."""
+def stand_in(config, log_probs, entropies):
+    """What `_compute_loss` reads of a trainer: its configuration's own values, under the names that `__init__` gives them."""
     accelerator = types.SimpleNamespace(
-        num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x, gather_for_metrics=lambda x: x
+        num_processes=1,
+        gather=lambda x: x,
+        reduce=lambda x, reduction: x,
+        gather_for_metrics=lambda x: x,
+        pad_across_processes=lambda x, **k: x,
+        sync_gradients=False,
     )
-    return types.SimpleNamespace(
-        _get_per_token_logps_and_entropies=lambda *a, **k: (log_probs, torch.zeros_like(log_probs), None),
-        _metrics={"train": collections.defaultdict(list)},
-        _entropy_bonus_enabled=False,
-        accelerator=accelerator,
-        args=config,
-        aux_loss_enabled=False,
-        beta=settings.get("beta", 0.0),
-        current_gradient_accumulation_steps=1,
-        epsilon_low=settings.get("epsilon", 0.2),
-        epsilon_high=settings.get("epsilon_high", 0.2),
-        importance_sampling_level=settings["importance_sampling_level"],
-        loss_type=settings["loss_type"],
-        max_completion_length=settings["max_completion_length"],
-        model=types.SimpleNamespace(training=True),
-        off_policy_mask_threshold=None,
-        top_entropy_quantile=1.0,
-        use_vllm=False,
+    trainer = types.SimpleNamespace(
+        **{name: getattr(config, name) for name in GRPOConfig.__dataclass_fields__}
     )
+    trainer.args, trainer.accelerator = config, accelerator
+    trainer.model = types.SimpleNamespace(training=True)
+    trainer._metrics = {"train": collections.defaultdict(list)}
+    trainer.epsilon_low = config.epsilon
+    trainer.epsilon_high = config.epsilon if config.epsilon_high is None else config.epsilon_high
+    trainer._entropy_bonus_enabled = config.entropy_coef != 0.0 or config.use_adaptive_entropy
+    trainer.current_gradient_accumulation_steps = config.gradient_accumulation_steps
+    trainer.aux_loss_enabled = False  # a dense model
+    trainer._get_per_token_logps_and_entropies = lambda *a, **k: (log_probs, entropies, None)
+    for name in ("get_off_policy_mask", "get_gamma_weights"):
+        setattr(trainer, name, getattr(GRPOTrainer, name))
+    trainer.get_high_entropy_mask = types.MethodType(GRPOTrainer.get_high_entropy_mask, trainer)
+    return trainer
 
 
 def solve(case):
-    settings = case["settings"]
     tensors = {key: torch.tensor(value, dtype=torch.float64) for key, value in case["tensors"].items()}
     mask = tensors["mask"]
     log_probs = tensors["log_probs"].requires_grad_()
-    advantage = advantages(settings, tensors["rewards"])
-    config = types.SimpleNamespace(
-        delta=settings.get("delta"), use_bias_correction_kl=False, steps_per_generation=1
-    )
-    GRPOConfig(**{k: v for k, v in settings.items() if k in GRPOConfig.__dataclass_fields__}, **case["quiet"])
+    config = GRPOConfig(**case["settings"], **case["quiet"])  # TRL's defaults for all that is not exported
+    advantage = advantages(config, tensors["rewards"])
     rows, width = mask.shape
     inputs = {
         "prompt_ids": torch.zeros(rows, 1, dtype=torch.long),
@@ -89,7 +88,7 @@ def solve(case):
         "ref_per_token_logps": tensors["reference"],
         "num_items_in_batch": mask.sum(),
     }
-    trainer = stand_in(settings, config, log_probs)
+    trainer = stand_in(config, log_probs, tensors["entropy"])
     loss = GRPOTrainer._compute_loss(trainer, trainer.model, inputs)
     (slope,) = torch.autograd.grad(loss, log_probs)
     return {"loss": loss.item(), "gradient": slope.tolist(), "advantages": advantage.tolist()}

@@ -1,17 +1,24 @@
-"""Runs in verl's own environment: its estimators, losses and KL penalties for cases read as JSON from standard input (no GPU)."""
+"""Runs in verl's own environment: its estimators, losses and KL penalties for cases read as JSON from standard input (no GPU).
+
+Its configuration classes are filled with what was exported; everything else is their default. `policy_loss.rollout_correction` and the
+batch information are put together as its trainer does.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-import types
 
 import numpy as np
 import torch
+from verl.trainer.config import AlgoConfig
 from verl.trainer.ppo import core_algos
-from verl.workers.config import ActorConfig
+from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
+from verl.workers.config import ActorConfig, PolicyLossConfig
 
-ACTOR = "actor_rollout_ref.actor."
+ACTOR, ROLLOUT_N = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.n"
+CORRECTION = "algorithm.rollout_correction."
 PLAIN = {
     "grpo": core_algos.compute_grpo_outcome_advantage,
     "rloo": core_algos.compute_rloo_outcome_advantage,
@@ -19,37 +26,49 @@ PLAIN = {
 }
 
 
-class Actor(ActorConfig):
-    """verl's configuration class with just what its losses read, past its own checks of batch sizes."""
+def section(settings, prefix, kind):
+    """The exported keys of one section that its class knows."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    given = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    return {key: value for key, value in given.items() if key in names}
 
-    def __init__(self, settings):
-        for key in ("clip_ratio", "clip_ratio_low", "clip_ratio_high", "clip_ratio_c"):
-            object.__setattr__(self, key, settings.get(ACTOR + key, 0.2))
-        batch = {"loss_scale_factor": settings.get(ACTOR + "loss_scale_factor")}
-        object.__setattr__(self, "global_batch_info", batch)
 
-    def get(self, key, default=None):
-        return getattr(self, key, default)
+def actor_config(settings, mask):
+    """The actor's configuration, and the batch information that its trainer adds."""
+    loss = PolicyLossConfig(**section(settings, ACTOR + "policy_loss.", PolicyLossConfig))
+    given = section(settings, ACTOR, ActorConfig)
+    surroundings = {"strategy": "fsdp", "ppo_micro_batch_size_per_gpu": 1, "rollout_n": settings[ROLLOUT_N]}
+    actor = ActorConfig(policy_loss=loss, **given, **surroundings)
+    actor.global_batch_info.update(
+        dp_size=1,
+        batch_num_tokens=mask.sum(),
+        global_batch_size=len(mask),
+        loss_scale_factor=actor.loss_scale_factor,
+    )
+    return actor
 
 
 def advantages(settings, tensors):
-    name, mask = settings["algorithm.adv_estimator"], tensors["mask"]
+    config, mask = (
+        AlgoConfig(**section(settings, "algorithm.", AlgoConfig) | {"rollout_correction": None}),
+        tensors["mask"],
+    )
     lengths = mask.sum(1).long()
     rewards = torch.zeros_like(mask)
     rewards[torch.arange(len(mask)), lengths - 1] = tensors["rewards"]
-    if settings["algorithm.use_kl_in_reward"]:
-        rewards = rewards - tensors["penalty"] * mask
-    index = np.repeat(np.arange(len(mask) // 4), 4)
+    if config.use_kl_in_reward:
+        penalty = core_algos.kl_penalty(tensors["old"], tensors["reference"], config.kl_penalty)
+        rewards = rewards - settings["algorithm.kl_ctrl.kl_coef"] * penalty * mask
+    size = settings[ROLLOUT_N]
+    index = np.repeat(np.arange(len(mask) // size), size)
+    name = config.adv_estimator
     if name in PLAIN:
-        more = {}
-        if name == "grpo":
-            more["norm_adv_by_std_in_grpo"] = settings["algorithm.norm_adv_by_std_in_grpo"]
+        more = {"norm_adv_by_std_in_grpo": config.norm_adv_by_std_in_grpo} if name == "grpo" else {}
         return PLAIN[name](rewards.clone(), mask, index, **more)[0]
     if name == "reinforce_plus_plus":
-        config = types.SimpleNamespace(gamma=1.0)
         return core_algos.compute_reinforce_plus_plus_outcome_advantage(rewards, mask, config=config)[0]
     return core_algos.compute_gae_advantage_return(
-        rewards, tensors["values"] * mask, mask, settings["algorithm.gamma"], settings["algorithm.lam"]
+        rewards, tensors["values"] * mask, mask, config.gamma, config.lam
     )[0]
 
 
@@ -57,13 +76,21 @@ def solve(case):
     settings = case["settings"]
     tensors = {key: torch.tensor(value, dtype=torch.float64) for key, value in case["tensors"].items()}
     mask, log_probs = tensors["mask"], tensors["log_probs"].requires_grad_()
-    advantage, actor, mode = advantages(settings, tensors), Actor(settings), settings[ACTOR + "loss_agg_mode"]
-    loss_of = core_algos.get_policy_loss_fn(settings[ACTOR + "policy_loss.loss_mode"])
-    loss, _ = loss_of(tensors["old"], log_probs, advantage, mask, mode, actor)
-    if settings[ACTOR + "use_kl_loss"]:
-        kl = core_algos.kl_penalty(log_probs, tensors["reference"], settings[ACTOR + "kl_loss_type"])
-        loss = loss + settings[ACTOR + "kl_loss_coef"] * core_algos.agg_loss(
-            kl, mask, mode, **actor.global_batch_info
+    advantage, actor = advantages(settings, tensors), actor_config(settings, mask)
+    weights = None
+    if settings.get(CORRECTION + "rollout_is"):
+        weights, _ = compute_rollout_correction_weights(
+            tensors["old"] - tensors["sampler"],
+            mask,
+            settings[CORRECTION + "rollout_is"],
+            settings[CORRECTION + "rollout_is_threshold"],
+        )
+    loss_of = core_algos.get_policy_loss_fn(actor.policy_loss.loss_mode)
+    loss, _ = loss_of(tensors["old"], log_probs, advantage, mask.bool(), actor.loss_agg_mode, actor, weights)
+    if actor.use_kl_loss:
+        kl = core_algos.kl_penalty(log_probs, tensors["reference"], actor.kl_loss_type)
+        loss = loss + actor.kl_loss_coef * core_algos.agg_loss(
+            kl, mask, actor.loss_agg_mode, **actor.global_batch_info
         )
     (slope,) = torch.autograd.grad(loss, log_probs)
     return {"loss": loss.item(), "gradient": slope.tolist()}

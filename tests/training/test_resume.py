@@ -23,6 +23,15 @@ VARIANTS: dict[str, dict[str, object]] = {
         "algorithm__dead_groups__policy": "refill",
         "algorithm__dead_groups__surplus": "carry",
     },
+    "a reference that is reset": {
+        "algorithm__kl": member("harness.objective.kl", "k3").Config(coefficient=0.1, reset_every_steps=2)
+    },
+    "a policy that lags two steps": {"sampling__lag_steps": 2},
+    "a lag with carried surplus": {
+        "sampling__lag_steps": 1,
+        "algorithm__dead_groups__policy": "refill",
+        "algorithm__dead_groups__surplus": "carry",
+    },
     "drop, two epochs, KL": {
         "algorithm__dead_groups__policy": "drop",
         "algorithm__epochs_per_step": 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from harness.configuration.error import ConfigError
 from harness.exchange.dialects import Translation, require_numbers
 from harness.exchange.dialects._verl_names import (
     ACTOR,
@@ -16,7 +17,9 @@ from harness.exchange.dialects._verl_names import (
     GDPO_KEYS,
     GDPO_WEIGHTS,
     KL,
+    LOSS_MODES,
     NO_CLIP,
+    NO_FLOOR,
     OPTIMIZER,
     OVERLONG,
     ROLLOUT,
@@ -53,14 +56,16 @@ _ROUNDS = f"{FILTER}.max_num_gen_batches"
 _TEXTS = {
     "algorithm.adv_estimator", f"{ACTOR}.loss_agg_mode", f"{ACTOR}.policy_loss.loss_mode", f"{ACTOR}.kl_loss_type",
     "algorithm.kl_penalty", f"{FILTER}.metric", "reward.reward_manager.name", f"{CORRECTION}.rollout_is",
+    f"{CORRECTION}.rollout_is_threshold",
 }  # fmt: skip
 _READ = {
     *_PLAIN, *_GAE, *_TEXTS, _WARMUP, _WARMUP_RATIO, _ROUNDS, GDPO_KEYS, GDPO_WEIGHTS, f"{ROLLOUT}.top_k",
     f"{ACTOR}.ppo_mini_batch_size", "algorithm.norm_adv_by_std_in_grpo", f"{ACTOR}.loss_scale_factor", f"{ACTOR}.clip_ratio",
-    f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef",
+    f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg",
+    f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef",
     "algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef", f"{FILTER}.enable", f"{_OLD_OVERLONG}.enable", f"{_OLD_OVERLONG}.len",
     f"{OVERLONG}.enable", f"{OVERLONG}.len", f"{OVERLONG}.log", "reward.reward_kwargs.max_resp_len",
-    f"{CORRECTION}.rollout_is_threshold", f"{CORRECTION}.bypass_mode", f"{OPTIMIZER}.betas", "critic.cliprange_value",
+    f"{CORRECTION}.bypass_mode", f"{OPTIMIZER}.betas", "critic.cliprange_value",
 }  # fmt: skip
 _ESTIMATORS: dict[str, dict[str, Any]] = {
     "grpo": {},
@@ -190,7 +195,13 @@ def _loss(values: Mapping[str, Any], out: Translation) -> None:
     else:
         out.inexpressible.append(f"{ACTOR}.loss_agg_mode={agg}: no counterpart")
     if f"{ACTOR}.loss_scale_factor" in values:
-        out.settings["algorithm.aggregation.constant_tokens"] = float(values[f"{ACTOR}.loss_scale_factor"])
+        factor = values[f"{ACTOR}.loss_scale_factor"]
+        if agg == AGGREGATION["constant_sum"]:
+            out.settings["algorithm.aggregation.constant_tokens"] = float(factor)
+        else:
+            out.notes.append(
+                f"{ACTOR}.loss_scale_factor={factor} has no effect in verl with loss_agg_mode={agg}"
+            )
     mode = values.get(f"{ACTOR}.policy_loss.loss_mode", "vanilla")
     clip = values.get(f"{ACTOR}.clip_ratio", 0.2)
     low, high = (values.get(f"{ACTOR}.clip_ratio_{side}", clip) for side in ("low", "high"))
@@ -211,8 +222,25 @@ def _loss(values: Mapping[str, Any], out: Translation) -> None:
                 "algorithm.surrogate.clip_high": high,
                 "algorithm.surrogate.dual_clip": None if dual >= NO_CLIP or mode == "gspo" else dual,
             }
-    else:
+    elif not _other_loss(values, mode, out):
         out.inexpressible.append(f"{ACTOR}.policy_loss.loss_mode={mode}: no counterpart")
+
+
+def _other_loss(values: Mapping[str, Any], mode: str, out: Translation) -> bool:
+    """Modes with a surrogate of their own; whether this is one."""
+    for surrogate, (modes, needs, names) in LOSS_MODES.items():
+        for divergence, theirs in modes.items():
+            if mode != theirs:
+                continue
+            out.settings["algorithm/surrogate"] = surrogate
+            if needs:
+                out.settings["algorithm/aggregation"] = needs
+            if divergence:
+                out.settings["algorithm.surrogate.divergence"] = divergence
+            given = {ours: f"{ACTOR}.{key}" for ours, key in names.items() if f"{ACTOR}.{key}" in values}
+            out.settings |= {f"algorithm.surrogate.{ours}": values[key] for ours, key in given.items()}
+            return True
+    return False
 
 
 def _kl(values: Mapping[str, Any], out: Translation) -> None:
@@ -261,5 +289,21 @@ def _correction(values: Mapping[str, Any], out: Translation) -> None:
     if values.get(f"{CORRECTION}.rollout_is") in ("token", "sequence"):
         out.settings["algorithm.engine_correction.kind"] = values[f"{CORRECTION}.rollout_is"]
         out.settings["algorithm.engine_correction.old_log_probs"] = "recomputed"
-        cap = values.get(f"{CORRECTION}.rollout_is_threshold", 2.0)
-        out.settings["algorithm.engine_correction.cap"] = cap
+        _bounds(values.get(f"{CORRECTION}.rollout_is_threshold", 2.0), out)
+
+
+def _bounds(threshold: Any, out: Translation) -> None:
+    """One number is a cap (weights above are cut); lower_upper zeroes the weights outside (IcePop)."""
+    key = f"{CORRECTION}.rollout_is_threshold"
+    lower, separator, upper = str(threshold).strip().rpartition("_")
+    try:
+        floor, cap = float(lower) if separator else 0.0, float(upper)
+    except ValueError:
+        raise ConfigError(f"{key}={threshold} is neither a number nor lower_upper, such as 0.5_5.0") from None
+    if separator:
+        out.settings["algorithm.engine_correction.kind"] += "_mask"
+        out.settings["algorithm.engine_correction.floor"] = 0.0 if floor <= NO_FLOOR else floor
+    if not (floor <= 1 <= cap):
+        out.inexpressible.append(f"{key}={threshold}: the bounds must hold 1 here")
+        return
+    out.settings["algorithm.engine_correction.cap"] = cap

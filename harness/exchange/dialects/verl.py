@@ -22,8 +22,10 @@ from harness.exchange.dialects._verl_names import (
     GDPO_KEYS,
     GDPO_WEIGHTS,
     KL,
+    LOSS_MODES,
     METRIC,
     NO_CLIP,
+    NO_FLOOR,
     OPTIMIZER,
     OVERLONG,
     ROLLOUT,
@@ -36,7 +38,19 @@ __all__ = ["export", "overrides"]
 def export(config: RunConfig) -> Translation:
     """See the family's contract."""
     out = Translation()
-    for part in (_batches, _optimizer, _advantage, _loss, _kl, _overlong, _dead_groups, _origin, _correction):
+    parts = (
+        _batches,
+        _optimizer,
+        _advantage,
+        _loss,
+        _masks,
+        _kl,
+        _overlong,
+        _dead_groups,
+        _origin,
+        _correction,
+    )
+    for part in parts:
         part(config, out)
     return out
 
@@ -55,6 +69,12 @@ def _batches(config: RunConfig, out: Translation) -> None:
         "trainer.total_training_steps": config.training.steps,
     }
     out.notes.append("train_batch_size and ppo_mini_batch_size count prompts; verl multiplies by rollout.n")
+    if sampling.lag_steps:
+        out.cannot(
+            "sampling.lag_steps",
+            sampling.lag_steps,
+            "verl's synchronous trainer samples from the newest policy",
+        )
     if algorithm.updates_per_step > 1:
         out.notes.append(
             "verl deals the responses of a step out to its GPUs by length, so its updates take no whole groups; ours do"
@@ -229,6 +249,8 @@ def _surrogate(config: RunConfig, out: Translation) -> None:
         out.notes.append(
             "cispo's bounds are offsets from 1: cap_min = 1 - clip_ratio_low, cap_max = 1 + clip_ratio_high"
         )
+    elif surrogate.kind in LOSS_MODES:
+        mode = _other_loss(config, out)
     elif surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
         mode = "gspo" if ratio == "sequence" else "vanilla"
         out.settings |= {
@@ -241,16 +263,49 @@ def _surrogate(config: RunConfig, out: Translation) -> None:
     else:
         out.cannot("algorithm.surrogate", surrogate.kind, "verl's actor has no such loss")
         return
-    if ratio == "sequence" and mode in ("cispo", "gpg"):
+    if ratio == "sequence" and mode not in ("vanilla", "gspo"):
         out.cannot("algorithm.importance_ratio", ratio, f"verl's {mode} has no sequence ratio")
     out.settings[f"{ACTOR}.policy_loss.loss_mode"] = mode
 
 
+def _other_loss(config: RunConfig, out: Translation) -> str:
+    """The mode of a surrogate with keys of its own; some fix the aggregation."""
+    surrogate, aggregation = config.algorithm.surrogate, config.algorithm.aggregation
+    modes, needs, names = LOSS_MODES[surrogate.kind]
+    mode = modes[getattr(surrogate, "divergence", "")]
+    out.settings |= {f"{ACTOR}.{theirs}": getattr(surrogate, ours) for ours, theirs in names.items()}
+    if needs and aggregation.kind != needs:
+        out.cannot("algorithm.aggregation", aggregation.kind, f"verl's {mode} is {needs}")
+    return mode
+
+
+def _masks(config: RunConfig, out: Translation) -> None:
+    algorithm = config.algorithm
+    if algorithm.top_entropy_fraction < 1:
+        out.cannot(
+            "algorithm.top_entropy_fraction",
+            algorithm.top_entropy_fraction,
+            "verl masks no tokens by entropy",
+        )
+    if algorithm.off_policy_mask_nats is not None:
+        out.cannot(
+            "algorithm.off_policy_mask_nats",
+            algorithm.off_policy_mask_nats,
+            "verl's rejection knows no sign of the advantage",
+        )
+
+
 def _kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
+    if kl.coefficient and kl.reset_every_steps:
+        out.cannot("algorithm.kl.reset_every_steps", kl.reset_every_steps, "verl keeps its reference policy")
     in_loss, in_reward = (kl.coefficient > 0 and kl.placement == place for place in ("loss", "reward"))
     out.settings |= {f"{ACTOR}.use_kl_loss": in_loss, "algorithm.use_kl_in_reward": in_reward}
-    if in_loss:
+    if in_loss and kl.kind not in KL:
+        out.cannot(
+            "algorithm.kl", kl.kind, "verl weights no KL estimate by the ratio; nearest: low_var_kl (k3)"
+        )
+    elif in_loss:
         out.settings |= {f"{ACTOR}.kl_loss_coef": kl.coefficient, f"{ACTOR}.kl_loss_type": KL[kl.kind]}
     if in_reward:
         out.settings |= {"algorithm.kl_ctrl.kl_coef": kl.coefficient, "algorithm.kl_penalty": KL[kl.kind]}
@@ -276,6 +331,10 @@ def _overlong(config: RunConfig, out: Translation) -> None:
             out.cannot("algorithm.overlong.shape", overlong.shape, "verl's punishment is added")
     if overlong.masks:
         out.cannot("algorithm.overlong.policy", overlong.policy, "verl has no overlong filtering")
+    if overlong.policy == "wrong":
+        out.cannot(
+            "algorithm.overlong.policy", "wrong", "verl's reward function is not told what was truncated"
+        )
 
 
 def _dead_groups(config: RunConfig, out: Translation) -> None:
@@ -311,14 +370,22 @@ def _correction(config: RunConfig, out: Translation) -> None:
     correction = config.algorithm.engine_correction
     # In bypass mode the sampler's log-probabilities are the old ones, as ours with old_log_probs=sampler.
     out.settings[f"{CORRECTION}.bypass_mode"] = correction.old_log_probs == "sampler"
-    if correction.kind.endswith("_mask"):
+    level, _, mask = correction.kind.partition("_")
+    if correction.kind == "geometric_mask":
         out.cannot(
             "algorithm.engine_correction.kind",
             correction.kind,
-            "verl truncates weights; its masks are a rejection of their own",
+            "verl's rollout_rs=seq_mean_k1 takes rejected responses out of the denominators, too",
         )
     elif correction.kind != "none":
         out.settings |= {
-            f"{CORRECTION}.rollout_is": correction.kind,
-            f"{CORRECTION}.rollout_is_threshold": correction.cap,
+            f"{CORRECTION}.rollout_is": level,
+            # Two bounds zero the weights outside, one cuts those above.
+            f"{CORRECTION}.rollout_is_threshold": f"{correction.floor or NO_FLOOR:g}_{correction.cap:g}"
+            if mask
+            else correction.cap,
         }
+        if correction.floor and not mask:
+            out.cannot(
+                "algorithm.engine_correction.floor", correction.floor, "verl cuts weights above the cap only"
+            )

@@ -2,7 +2,8 @@
 
 A_i = (r_i - b) / s with the baseline b the group mean (GRPO, arXiv:2402.03300 §4.1), the mean of the other responses (RLOO,
 arXiv:2402.14740) or nothing, and the scale s the group's standard deviation (GRPO), that of the batch's advantages (ScaleRL,
-arXiv:2510.13786) or of its rewards (Lite PPO, arXiv:2508.08221; TRL), or 1 (Dr.GRPO, arXiv:2503.20783 §3.1). `batch_whiten` also
+arXiv:2510.13786) or of its rewards (Lite PPO, arXiv:2508.08221; TRL), the group's mean reward, its pass rate (MaxRL,
+arXiv:2602.02710), or 1 (Dr.GRPO, arXiv:2503.20783 §3.1). `batch_whiten` also
 subtracts the batch mean (REINFORCE++-baseline, arXiv:2501.03262). `ddof` 1 is the sample standard deviation (verl, TRL), 0 the
 population's (open-instruct). Where a standard deviation is exactly 0, the advantage is 0.
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from harness.objective.types import RolloutBatch
 
 BASELINES = ("group_mean", "leave_one_out", "none")
-SCALES = ("group_std", "batch_std", "batch_reward_std", "batch_whiten", "none")
+SCALES = ("group_std", "group_mean", "batch_std", "batch_reward_std", "batch_whiten", "none")
 
 
 @dataclass
@@ -29,10 +30,10 @@ class Config:
 
     Attributes:
         baseline: group_mean, leave_one_out or none.
-        scale: group_std, batch_std (of the centred rewards), batch_reward_std (of the rewards), batch_whiten (batch_std, and subtract
-            the batch mean) or none.
+        scale: group_std, group_mean (of rewards that are never negative), batch_std (of the centred rewards), batch_reward_std (of the
+            rewards), batch_whiten (batch_std, and subtract the batch mean) or none.
         ddof: 0 population or 1 sample standard deviation.
-        epsilon: added to the standard deviation.
+        epsilon: added to the standard deviation, or to the group's mean.
         whiten_over: sequences or tokens: what the batch mean and standard deviation weigh equally. Over tokens a long response
             counts more, the batch mean need not vanish, and batch_whiten gives dead groups a constant, non-zero advantage.
     """
@@ -58,6 +59,9 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
     centred = centre(returns, counted, config.baseline)
     if config.scale == "group_std":
         centred = divided(centred, group_std(returns, counted, config.ddof), config.epsilon)
+    elif config.scale == "group_mean":
+        mean = (returns * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
+        centred = divided(centred, mean, config.epsilon)
     elif config.scale != "none":
         weight = counted * (batch.lengths_PG.double() if config.whiten_over == "tokens" else 1.0)
         spread = returns if config.scale == "batch_reward_std" else centred

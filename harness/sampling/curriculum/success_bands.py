@@ -32,6 +32,7 @@ class Config:
         pause_below: pause a problem whose rate is below it.
         pause_draws: how many draws of the sampler (rollout rounds) a pause lasts.
         retire_from: retire a problem whose rate is at least this.
+        retire_up_to: also retire a problem whose rate is at most this (null: no problem is too hard).
     """
 
     kind: str = "success_bands"
@@ -41,6 +42,7 @@ class Config:
     pause_below: float = 0.1
     pause_draws: int = 20
     retire_from: float = 0.9
+    retire_up_to: float | None = field(default=None, metadata={"neutral": True})
 
     def __post_init__(self) -> None:
         if sorted(set(self.bands)) != self.bands or not all(0 < edge < 1 for edge in self.bands):
@@ -52,6 +54,8 @@ class Config:
         require_range("algorithm.curriculum.pause_below", self.pause_below, 0.0, self.retire_from)
         require_range("algorithm.curriculum.retire_from", self.retire_from, 0.0)
         require_range("algorithm.curriculum.pause_draws", self.pause_draws, 1)
+        if self.retire_up_to is not None:
+            require_range("algorithm.curriculum.retire_up_to", self.retire_up_to, 0.0, self.retire_from)
 
 
 class SuccessBands:
@@ -112,7 +116,8 @@ class SuccessBands:
             if len(seen) < config.min_groups:
                 continue
             rate = float(seen.mean())
-            if rate >= config.retire_from - _ROUNDING:
+            hopeless = config.retire_up_to is not None and rate <= config.retire_up_to + _ROUNDING
+            if hopeless or rate >= config.retire_from - _ROUNDING:
                 self.resting[problem], self.retired_at[problem] = _FOREVER, self.draws
                 self._report["retired"].append(int(problem))
             elif rate < config.pause_below - _ROUNDING:

@@ -1,0 +1,79 @@
+"""DPPO (arXiv:2602.04879): a trust region in probabilities, not ratios: -sg(min(ρ, cap)) A log π where the divergence allows it.
+
+With p = π_θ and q = π_old of the sampled token, the divergence is p - q (total variation of token against not-token, with its sign)
+or KL(q ‖ p) of the two-point distributions. A token that moved along its advantage beyond the threshold has no gradient: a rare
+token may multiply its probability, a frequent one may not lose a fifth of all mass. Checked against verl's `dppo_tv` and `dppo_kl`
+and SkyRL's `dppo`, not against the paper's text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import require, require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+_TINY = 1e-8  # keeps log(1 - p) finite at p = 1, as in verl
+
+
+@dataclass
+class Config:
+    """Divergence and its thresholds.
+
+    Attributes:
+        divergence: tv or kl.
+        threshold_low: for negative advantages (0.2 for tv, 0.05 for kl in SkyRL).
+        threshold_high: for positive ones.
+        cap: the largest importance weight.
+    """
+
+    kind: str = "divergence_mask"
+    divergence: str = "tv"
+    threshold_low: float = 0.2
+    threshold_high: float = 0.2
+    cap: float = 20.0
+
+    def __post_init__(self) -> None:
+        require("algorithm.surrogate.divergence", self.divergence, ("tv", "kl"))
+        require_range("algorithm.surrogate.threshold_low", self.threshold_low, 0.0)
+        require_range("algorithm.surrogate.threshold_high", self.threshold_high, 0.0)
+        require_range("algorithm.surrogate.cap", self.cap, 1.0)
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract."""
+    inside = allowed(log_probs_N.detach(), batch.old_log_probs_N, batch.advantages_N, config)
+    weight = log_ratio_N.detach().exp().clamp(max=config.cap) * inside
+    return -weight * batch.advantages_N * log_probs_N
+
+
+def allowed(
+    log_probs_N: torch.Tensor, old_log_probs_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> torch.Tensor:
+    """Which tokens keep their gradient, bool [N]."""
+    import torch
+
+    new, old = log_probs_N.exp(), old_log_probs_N.exp()
+    if config.divergence == "tv":
+        rises, falls = (new - old) <= config.threshold_high, (new - old) >= -config.threshold_low
+    else:
+        kl = old * (old_log_probs_N - log_probs_N) + (1 - old) * ((1 - old + _TINY) / (1 - new + _TINY)).log()
+        rises, falls = (
+            (kl <= config.threshold_high) | (new <= old),
+            (kl <= config.threshold_low) | (new >= old),
+        )
+    return torch.where(advantages_N > 0, rises, falls)
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens whose weight the cap changed. (The trust region is none of the ratio's: it is not counted here.)"""
+    return ratio_N != ratio_N, ratio_N > config.cap

@@ -1,0 +1,57 @@
+"""VESPO: -sg(φ(W)) A log π with W the response's whole importance ratio and φ(W) = W^k exp(λ(1 - W)) (arXiv:2602.10693; TRL `vespo`).
+
+φ is 1 at W = 1 and falls off on both sides, so a response far from the policy has little weight; (k, λ) depend on the advantage's sign.
+W is the product over the response's tokens, computed in logs with TRL's bounds. Checked against TRL's code, not against the paper's text.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+_LOG_RANGE = (math.log(1e-8), 20.0)
+
+
+@dataclass
+class Config:
+    """`power_*` (k) and `decay_*` (λ) for advantages of 0 and above, and for negative ones."""
+
+    kind: str = "gamma_weight"
+    power_positive: float = 2.0
+    decay_positive: float = 3.0
+    power_negative: float = 3.0
+    decay_negative: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in ("power_positive", "decay_positive", "power_negative", "decay_negative"):
+            require_range(f"algorithm.surrogate.{name}", getattr(self, name), 1e-4)
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract; W is of tokens' ratios, whatever level the objective's ratio has."""
+    moved_N = (log_probs_N - batch.old_log_probs_N).detach().clamp(-20.0, 20.0)
+    sums_R = moved_N.new_zeros(batch.responses).index_add(0, batch.response_N, moved_N)
+    log_weight_N = sums_R.clamp(*_LOG_RANGE)[batch.response_N]
+    positive = (batch.advantages_N >= 0).to(moved_N.dtype)
+    power = positive * config.power_positive + (1 - positive) * config.power_negative
+    decay = positive * config.decay_positive + (1 - positive) * config.decay_negative
+    weight = (decay + power * log_weight_N - decay * log_weight_N.exp()).exp()
+    return -weight * batch.advantages_N * log_probs_N
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Nothing is clipped."""
+    nothing = ratio_N != ratio_N
+    return nothing, nothing

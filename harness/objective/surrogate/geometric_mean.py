@@ -1,0 +1,53 @@
+"""GMPO: -A times the geometric mean of the response's clipped token ratios (arXiv:2507.20673; verl `geo_mean`).
+
+Each token's log-ratio is clipped on the side that its advantage's sign allows, *before* the mean; GSPO clips after it. The response's one
+loss stands on each of its tokens, so that under `response_mean` an update's loss is the mean over responses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+
+@dataclass
+class Config:
+    """`clip_low`, `clip_high`: bounds of the log-ratio in nats: ratios between exp(-clip_low) and exp(clip_high)."""
+
+    kind: str = "geometric_mean"
+    clip_low: float = 0.4
+    clip_high: float = 0.4
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.surrogate.clip_low", self.clip_low, 0.0)
+        require_range("algorithm.surrogate.clip_high", self.clip_high, 0.0)
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract."""
+    import torch
+
+    sign = batch.advantages_N.sign()
+    bounded = log_ratio_N.clamp(-config.clip_low, config.clip_high)
+    held = sign * torch.minimum(sign * log_ratio_N, sign * bounded)
+    sums_R = held.new_zeros(batch.responses).index_add(0, batch.response_N, held)
+    lengths_R = torch.bincount(batch.response_N, minlength=batch.responses)
+    return -batch.advantages_N * (sums_R / lengths_R).exp()[batch.response_N]
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
+    log_ratio = ratio_N.log()
+    low = (log_ratio < -config.clip_low) & (advantages_N < 0)
+    return low, (log_ratio > config.clip_high) & (advantages_N > 0)

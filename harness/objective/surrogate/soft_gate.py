@@ -1,0 +1,49 @@
+"""SAPO: -(4/τ) σ(τ(ρ - 1)) A with τ by the advantage's sign: a smooth gate instead of a clip (arXiv:2511.20347).
+
+The slope in ρ is 4σ(1 - σ), at most 1 and that at ρ = 1, so off-policy tokens fade out on both sides. The larger τ for negative advantages
+lets them fade faster. Checked against verl's and TRL's
+code, not against the paper's text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+
+@dataclass
+class Config:
+    """`temperature_positive`, `temperature_negative`: τ for positive, and for other advantages; larger is narrower."""
+
+    kind: str = "soft_gate"
+    temperature_positive: float = 1.0
+    temperature_negative: float = 1.05
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.surrogate.temperature_positive", self.temperature_positive, 1e-9)
+        require_range("algorithm.surrogate.temperature_negative", self.temperature_negative, 1e-9)
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract."""
+    positive = (batch.advantages_N > 0).to(log_ratio_N.dtype)
+    temperature = positive * config.temperature_positive + (1 - positive) * config.temperature_negative
+    gate = (temperature * (log_ratio_N.exp() - 1)).sigmoid() * 4 / temperature
+    return -gate * batch.advantages_N
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Nothing is clipped."""
+    nothing = ratio_N != ratio_N
+    return nothing, nothing

@@ -1,0 +1,100 @@
+"""A lag of k: the responses of a step come from the policy of k steps before, whatever stops and resumes in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import run_id
+from harness.configuration.schema import RunConfig
+from harness.exchange.dialects import trl, verl
+from harness.experiment.checks import inert
+from harness.reward.grading import Grader
+from harness.store import ResultStore, RunDir
+from harness.training.loop import Trainer
+
+
+def watched(
+    config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None
+) -> dict[int, tuple[int, Any]]:
+    """Train; step → (step of the policy that its responses came from, the responses)."""
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, run, folder, "torch", grader)
+    collect, seen = trainer._collect, {}
+
+    def watch(step: int) -> Any:
+        collected = collect(step)
+        # the policy has been trained for `trainer.step` steps
+        seen[step] = (trainer.step, collected.kept.completions.tokens_N.clone())
+        return collected
+
+    trainer._collect = watch  # type: ignore[method-assign]
+    trainer.train(lambda: trainer.step == stop_after, attempt=0)
+    grader.close()
+    return seen
+
+
+@pytest.mark.parametrize("lag", [0, 1, 3])
+def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, lag: int
+) -> None:
+    config = make_config(training__steps=5, sampling__lag_steps=lag)
+    seen = watched(config, ResultStore(tmp_path).run("a" * 16), base_policy)
+    assert {step: policy for step, (policy, _) in seen.items()} == {
+        s: max(0, s - 1 - lag) for s in range(1, 6)
+    }
+
+
+def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    config, store = make_config(training__steps=5, sampling__lag_steps=2), ResultStore(tmp_path)
+    straight = watched(config, store.run("a" * 16), base_policy)
+    before = watched(config, store.run("b" * 16), base_policy, stop_after=2)
+    after = watched(config, store.run("b" * 16), base_policy)
+    assert sorted(before) == [1, 2, 3, 4]
+    assert sorted(after) == [5]
+    for step, (policy, tokens) in {**before, **after}.items():
+        assert policy == straight[step][0]
+        assert torch.equal(tokens, straight[step][1])
+
+
+def test_a_lag_moves_the_ratio_from_the_first_update_on(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    ratios = {}
+    for lag in (0, 2):
+        config = make_config(training__steps=4, sampling__lag_steps=lag, algorithm__updates_per_step=1)
+        config.algorithm.advantage.baseline, config.algorithm.advantage.scale = (
+            "none",
+            "none",
+        )  # always something to learn
+        run = ResultStore(tmp_path / str(lag)).run("a" * 16)
+        watched(config, run, base_policy)
+        ratios[lag] = run.steps()["ratio_max"].tolist()
+    assert all(ratio == pytest.approx(1.0, abs=1e-4) for ratio in ratios[0])
+    assert ratios[2][0] == ratios[0][0]  # of the initial policy either way
+    assert max(ratios[2]) > 1.001
+
+
+def test_a_lag_of_zero_is_no_part_of_the_identity_and_others_are() -> None:
+    assert run_id(compose_run([])) == run_id(compose_run(["sampling.lag_steps=0"]))
+    assert run_id(compose_run([])) != run_id(compose_run(["sampling.lag_steps=1"]))
+
+
+def test_what_cannot_lag_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"algorithm\.source=initial_policy does not sample from it"):
+        compose_run(["algorithm=rft", "sampling.lag_steps=1"])
+    lagging = compose_run(["algorithm=dapo", "sampling.lag_steps=2", "algorithm.updates_per_step=1"])
+    for dialect in (trl, verl):
+        assert any("sampling.lag_steps=2" in line for line in dialect.export(lagging).inexpressible)
+    assert not inert("algorithm.surrogate.clip_high", lagging)
+    assert inert(
+        "algorithm.surrogate.clip_high", compose_run(["algorithm=dapo", "algorithm.updates_per_step=1"])
+    )

@@ -1,0 +1,47 @@
+"""The reference policy becomes the current one after so many steps, and the optimiser starts afresh (ProRL)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.configuration.registry import member
+from harness.configuration.schema import RunConfig
+from harness.reward.grading import Grader
+from harness.store import ResultStore
+from harness.training.loop import Trainer
+
+
+@pytest.mark.parametrize(("every", "equal_after"), [(None, []), (1, [1, 2, 3]), (2, [2])])
+def test_the_reference_is_the_policy_right_after_a_reset(
+    make_config: Callable[..., RunConfig],
+    base_policy: Path,
+    tmp_path: Path,
+    every: int | None,
+    equal_after: list[int],
+) -> None:
+    kl = member("harness.objective.kl", "k3").Config(coefficient=0.1, reset_every_steps=every)
+    config = make_config(training__steps=3, algorithm__kl=kl)
+    config.algorithm.advantage.baseline, config.algorithm.advantage.scale = (
+        "none",
+        "none",
+    )  # always something to learn
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), base_policy, "torch", grader)
+    equal, fresh = [], []
+
+    def look() -> bool:
+        reference = trainer.updater.reference
+        assert reference is not None
+        pairs = zip(trainer.policy.parameters(), reference.parameters(), strict=True)
+        equal.append(all(torch.equal(a, b) for a, b in pairs))
+        fresh.append(not trainer.updater.optimizer.state)
+        return False
+
+    assert trainer.train(look, attempt=0)
+    grader.close()
+    assert [step for step, same in enumerate(equal, 1) if same] == equal_after
+    assert fresh == equal
