@@ -28,8 +28,8 @@ class Looks:
         looks: the numbers of seeds themselves instead.
     """
 
-    start: int = 5
-    step: int = 3
+    start: int = 4
+    step: int = 2
     most: int = 20
     looks: list[int] | None = None
 

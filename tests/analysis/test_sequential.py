@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.simulation_sequential import COMPARISONS, LADDER, fixed_seeds, power_at_least, simulate_ladders
+from analysis.simulated_looks import COMPARISONS, LADDER, fixed_seeds, power_at_least, simulate_ladders
 from analysis.statistics.estimate import Verdict
 from analysis.statistics.sequential import (
     LooksError,
@@ -27,6 +27,7 @@ from analysis.statistics.sequential_course import (
 from analysis.statistics.verdicts import Independent, Paired, judge_one
 
 LOOKS = (5, 8, 11, 14, 17, 20)
+DEFAULT = tuple(range(4, 21, 2))  # of `experiment.seeds` as a mapping
 
 
 @pytest.mark.parametrize(("count", "constant"), [(2, 2.178), (3, 2.289), (5, 2.413), (10, 2.555)])
@@ -95,7 +96,7 @@ def test_equivalent_is_false_at_the_edge_of_the_margin_in_at_most_five_percent(e
 
 
 def test_a_difference_of_three_standard_deviations_takes_thirty_percent_fewer_seeds():
-    found = simulate_ladders(LOOKS, 3.0, 20_000)
+    found = simulate_ladders(DEFAULT, 3.0, 20_000)
     hits = int((found.word_NC == HIGHER).sum())
     fixed = fixed_seeds(power_at_least(hits, found.word_NC.size), 3.0)
     assert found.seeds_NC.mean() <= 0.7 * fixed

@@ -25,7 +25,7 @@ def test_a_mapping_becomes_seeds_and_looks_with_the_budget_as_the_last():
     experiment = declared(LOOKS)
     assert (experiment.seeds, experiment.looks) == ([0, 1, 2, 3, 4, 5], [2, 5, 6])
     assert declared("experiment.seeds={looks: [4, 6]}").looks == [4, 6]
-    assert declared("experiment.seeds={most: 9}").looks == [5, 8, 9]
+    assert declared("experiment.seeds={most: 9}").looks == [4, 6, 8, 9]
     assert declared("experiment.seeds=[3,1]").looks == []
     assert declared("experiment.seeds=[7,5,3]", "experiment.looks=[2,3]").seeds == [7, 5, 3]
 
@@ -34,7 +34,7 @@ def test_a_mapping_becomes_seeds_and_looks_with_the_budget_as_the_last():
     ("override", "words"),
     [
         ("experiment.seeds={start: 1}", ["1 seeds", "at least 2"]),
-        ("experiment.seeds={most: 4}", ["most=4", "start=5"]),
+        ("experiment.seeds={most: 3}", ["most=3", "start=4"]),
         ("experiment.seeds={step: 0}", ["step=0"]),
         ("experiment.seeds={looks: [4, 4]}", ["must increase", "4 seeds follow 4"]),
         ("experiment.seeds={looks: []}", ["at least 2"]),

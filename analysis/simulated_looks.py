@@ -1,6 +1,6 @@
 """Does *seeds until it is decided* do what it says? Simulated ladders of five comparisons, with known truth.
 
-``python -m analysis.simulation_sequential`` prints how often any word of a ladder is wrong over all its looks, and how
+``python -m analysis.simulation looks`` prints how often any word of a ladder is wrong over all its looks, and how
 many seeds the design takes beside the fixed design of equal power. Six arms stand in a row, each compared with the
 one below, so that neighbouring comparisons share an arm; scores are normal. Differences are in standard deviations of one seed's
 difference between two arms.
@@ -8,8 +8,6 @@ difference between two arms.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -95,21 +93,11 @@ def seed_lines(simulations: int, seed: int) -> list[str]:
     return lines
 
 
+def report(simulations: int, seed: int) -> str:
+    """Both tables as Markdown."""
+    return "\n".join([*error_lines(simulations, seed), "", *seed_lines(simulations, seed)]) + "\n"
+
+
 def named(looks: Sequence[int]) -> str:
     """``5, 8, …, 20``."""
     return f"{looks[0]}, {looks[1]}, …, {looks[-1]}"
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write both tables to standard output."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.simulation_sequential", description=__doc__)
-    parser.add_argument("--simulations", type=int, default=20_000, help="ladders a row")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    for lines in (error_lines, seed_lines):
-        sys.stdout.write("\n".join(lines(options.simulations, options.seed)) + "\n\n")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
