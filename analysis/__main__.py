@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from analysis.answer import answer_sentences
@@ -29,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder for tables/, figures/ and report.html")
     parser.add_argument("--only", choices=PARTS, default="all", help="table: print it and write nothing")
     parser.add_argument(
+        "--provisional", action="store_true", help="with --only table: mark it, more runs are to come"
+    )
+    parser.add_argument(
         "--figures", choices=("all", "paper"), default="all", help="paper: redraw published figures"
     )
     parser.add_argument("--style", choices=STYLES, default="paper")
@@ -41,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     out = options.out or options.root / "experiments" / options.experiment
-    said = [_text(results)]
+    said = [_text(results, provisional=options.provisional)]
     if options.only != "table":
         _write(results, options, out)
         said.append(f"written: {out}\n")
@@ -53,11 +57,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _text(results: Results) -> str:
+def _text(results: Results, *, provisional: bool) -> str:
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((160, 40)).columns if terminal else 160
-    tables = [to_terminal(table(results), width) for table in (main_table, summary_table)]
-    return "\n".join([*tables, *answer_sentences(results)[:1]]) + "\n"
+    tables = [table(results) for table in (main_table, summary_table)]
+    if provisional:
+        states = results.experiment.states["status"]
+        more = "so far" if results.experiment.plan.looks else f"of {len(states)}"
+        mark = f"provisional, {int((states == 'finished').sum())} runs {more}"
+        tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
+    shown = [to_terminal(table, width) for table in tables]
+    return "\n".join([*shown, *answer_sentences(results)[:1]]) + "\n"
 
 
 def _write(results: Results, options: argparse.Namespace, out: Path) -> None:

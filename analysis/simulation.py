@@ -3,7 +3,8 @@
 ``python -m analysis.simulation intervals`` prints, for 3, 5 and 10 seeds and for paired and independent seeds, how
 often a null difference is called resolved (nominal 5 %) and how often the 95 % interval covers the true
 difference, in a model of seeds x problems x samples. ``python -m analysis.simulation ladders`` prints how often the
-words of a column of five comparisons are false, and how often they find what is there.
+words of a column of five comparisons are false, and how often they find what is there; ``looks`` the same of a
+sequential design, and how many seeds it takes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.simulated_ladders import report
+from analysis import simulated_ladders, simulated_looks
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import paired_difference, welch_difference
 
@@ -108,13 +109,14 @@ def _covers(estimate: Estimate, truth: float) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """Write the table of measured rates to standard output."""
     parser = argparse.ArgumentParser(prog="python -m analysis.simulation", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("all", "intervals", "ladders"), default="all")
+    parser.add_argument("what", nargs="?", choices=("all", "intervals", "ladders", "looks"), default="all")
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    if options.what != "intervals":
-        sys.stdout.write(report(options.simulations, options.seed) + "\n")
-    if options.what == "ladders":
+    for name, module in (("ladders", simulated_ladders), ("looks", simulated_looks)):
+        if options.what in ("all", name):
+            sys.stdout.write(module.report(options.simulations, options.seed) + "\n")
+    if options.what not in ("all", "intervals"):
         return 0
     sys.stdout.write("| seeds | design | null called resolved | 95 % interval covers |\n|---|---|---|---|\n")
     for seeds in (3, 5, 10):

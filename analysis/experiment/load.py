@@ -77,7 +77,11 @@ def load_experiment(root: Path | str, name: str, *, curves: bool = True) -> Expe
         PlanError: if the plan cannot be read.
     """
     store = ResultStore(root)
-    plan = parse_plan(store.plan(name))
+    return load_plan(store, parse_plan(store.plan(name)), curves=curves)
+
+
+def load_plan(store: ResultStore, plan: Plan, *, curves: bool = True) -> Experiment:
+    """What the store holds of a plan, which itself need not be stored (see `load_experiment`)."""
     states, notes = _states(store, plan)
     steps: list[pd.DataFrame] = []
     cells: list[pd.DataFrame] = []

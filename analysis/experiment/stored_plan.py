@@ -57,7 +57,8 @@ class Plan:
     ``metric`` is ``avg`` (over samples graded here) or, for foreign runs, the score as their trainer logged it.
     ``score_unit`` is ``fraction`` (shown in %) or ``reward`` (shown as it is). ``margin`` is in the unit of a shown
     difference; None where nothing is to be called equivalent. An arm with seeds of its own has
-    just those, the others have ``seeds``.
+    just those, the others have ``seeds``. ``looks`` are the numbers of seeds at which a sequential design looks; its
+    ``seeds`` are those asked for so far, in the order in which they come.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Plan:
     score_unit: str = "fraction"
     reference: str | None = None
     margin: float | None = None
+    looks: tuple[int, ...] = ()
 
     @property
     def score_margin(self) -> float | None:
@@ -127,6 +129,17 @@ class Plan:
         """The arm the others are measured against: the first one without a parent."""
         return next((arm for arm in self.arms if arm.parent is None), self.arms[0])
 
+    def reference_of(self, arm: Arm) -> Arm | None:
+        """The arm a difference is taken to: the parent, or the base where no parent is declared.
+
+        In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken to.
+        """
+        if arm.parent is not None:
+            return self.arm(arm.parent)
+        if self.design == "leave_one_out":
+            return None
+        return None if arm.name == self.base.name else self.base
+
 
 def parse_plan(raw: Mapping[str, Any]) -> Plan:
     """Read a plan. Raises PlanError naming the missing key, an unknown design, a wrong margin, or a parent that is no arm."""
@@ -152,6 +165,7 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
             metric=str(raw.get("metric") or "avg"),
             score_unit=str(raw.get("score_unit") or "fraction"),
             reference=raw.get("reference"),
+            looks=tuple(int(seeds) for seeds in raw.get("looks") or ()),
             margin=None if raw.get("margin") is None else float(raw["margin"]),
         )
     except KeyError as error:

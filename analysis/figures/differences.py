@@ -17,7 +17,6 @@ from analysis.tables.differences import (
     difference_column,
     differences_to_reference,
     interval_name,
-    reference_arm,
 )
 from analysis.tables.table import cell_text
 
@@ -67,7 +66,7 @@ def differences_figure(results: Results, style: str) -> Figure | None:
 
 def _row_label(plan: Plan, arm: Arm) -> str:
     """The arm, and its reference where the arms do not share one."""
-    reference = reference_arm(plan, arm)
+    reference = plan.reference_of(arm)
     references = {arm.parent for arm in plan.arms if arm.parent}
     if plan.design == "arms" and len(references) > 1 and reference is not None:
         return f"{arm.label} against {reference.label}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from analysis.experiment.looks import followed
 from analysis.experiment.results import Results
 from analysis.experiment.stored_plan import Arm, Plan
 from analysis.statistics.estimate import Estimate
@@ -24,14 +25,24 @@ REFERENCE = {
 
 
 def differences_to_reference(results: Results) -> dict[str, Estimate]:
-    """Arm to its difference to the parent (or the base); the intervals of all of them hold together."""
+    """Arm to its difference to the parent (or the base); the intervals of all of them hold together.
+
+    In a sequential design each is that of the newest look at it, and holds together with those of all looks.
+    """
     plan = results.experiment.plan
-    return _column(results, {arm.name: reference_arm(plan, arm) for arm in plan.arms})
+    if plan.looks:
+        return {one.arm.name: one.newest for one in followed(results)}
+    return _column(results, {arm.name: plan.reference_of(arm) for arm in plan.arms})
 
 
 def differences_to_base(results: Results) -> dict[str, Estimate]:
-    """Arm to its difference to the base, a family of its own."""
+    """Arm to its difference to the base, a family of its own.
+
+    None in a sequential design: seeds stop where the declared comparisons tell them to, which would bias these.
+    """
     plan = results.experiment.plan
+    if plan.looks or plan.design not in ("cumulative", "leave_one_out") or len(plan.arms) < 3:
+        return {}
     return _column(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
 
 
@@ -40,19 +51,6 @@ def _column(results: Results, references: Mapping[str, Arm | None]) -> dict[str,
     return results.differences(
         {name: (plan.arm(name), arm) for name, arm in references.items() if arm is not None}
     )
-
-
-def reference_arm(plan: Plan, arm: Arm) -> Arm | None:
-    """The arm a delta is taken to: the parent, or the base where no parent is declared.
-
-    In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken
-    to.
-    """
-    if arm.parent is not None:
-        return plan.arm(arm.parent)
-    if plan.design == "leave_one_out":
-        return None
-    return None if arm.name == plan.base.name else plan.base
 
 
 def difference_column(plan: Plan, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
@@ -77,16 +75,32 @@ def word_notes(plan: Plan, columns: Iterable[Iterable[Estimate]], test: str) -> 
     ``test`` names the interval of one comparison: ``paired t``.
     """
     sizes = sorted({size for size in map(family_size, columns) if size > 1})
+    if plan.looks:
+        return [*look_notes(plan), *_meanings(plan)]
     levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
     notes = [
         f"Simultaneous intervals: all of a column hold together at 95 % (Šidák: {levels}; {test})."
     ] * bool(sizes)
+    return [*notes, *_meanings(plan)]
+
+
+def look_notes(plan: Plan) -> list[str]:
+    """What the intervals of a sequential design are."""
+    looks = ", ".join(str(seeds) for seeds in plan.looks)
+    test = "paired t" if plan.paired else "Welch t"
+    return [
+        f"Seeds until it is decided: looks at {looks} seeds, declared in advance. The intervals of all looks and all differences hold "
+        f"together at 95 % (repeated {test} intervals, error spent in proportion to the seeds). A closed difference keeps the interval "
+        "and the word of its last look, even where an arm got more seeds for another. The intervals of scores do not allow for looks."
+    ]
+
+
+def _meanings(plan: Plan) -> list[str]:
     higher = "Higher, lower: the printed interval lies above or below zero"
     if plan.margin is None:
-        return [*notes, f"{higher}. Not resolved: it contains zero, which is no sign that nothing is there."]
+        return [f"{higher}. Not resolved: it contains zero, which is no sign that nothing is there."]
     size = f"{plan.margin:g}"
     return [
-        *notes,
         f"{higher} (by less than {size}: and all of it within ±{size} {plan.unit}, the declared margin). Equivalent within {size}: it "
         f"contains zero and all of it is within ±{size} {plan.unit}. Not resolved: it contains zero and reaches beyond the margin, "
         "which is no sign that nothing is there.",
@@ -95,6 +109,8 @@ def word_notes(plan: Plan, columns: Iterable[Iterable[Estimate]], test: str) -> 
 
 def power_notes(differences: Iterable[Estimate], plan: Plan) -> list[str]:
     """The difference that the seeds of this column find at its level, and the seeds that half of it needs."""
+    if plan.looks:  # the seeds of a difference are part of its outcome
+        return []
     paired = plan.paired
     known = [e for e in differences if e.seeds > 1 and not math.isnan(e.standard_error)]
     if not known:

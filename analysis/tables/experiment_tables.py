@@ -23,10 +23,10 @@ from analysis.tables.differences import (
     differences_to_base,
     differences_to_reference,
     power_notes,
-    reference_arm,
     word_notes,
 )
 from analysis.tables.engaged import with_engaged
+from analysis.tables.looks import look_states, looks_table
 from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
 from analysis.tables.published import published_table
@@ -38,7 +38,12 @@ def all_tables(results: Results) -> list[Table]:
     tables = [main_table(results), answers_table(results), behaviour_table(results)]
     tables += [second_reading_table(results), checkpoints_table(results)]
     tables += attribution_tables(results, metric_name(results))
-    others = (grid_table(results, metric_name(results)), null_table(results), published_table(results))
+    others = (
+        looks_table(results),
+        grid_table(results, metric_name(results)),
+        null_table(results),
+        published_table(results),
+    )
     return [*tables, *(table for table in others if table), cost_table(results)]
 
 
@@ -46,22 +51,23 @@ def main_table(results: Results) -> Table:
     """Score per arm with its interval, differences with simultaneous intervals and words, published value and source."""
     plan = results.experiment.plan
     below = differences_to_reference(results)
-    with_base = plan.design in ("cumulative", "leave_one_out") and len(plan.arms) > 2
-    to_base = differences_to_base(results) if with_base else {}
+    to_base = differences_to_base(results)
     shared = _shared_source(plan)
     rows: list[Mapping[str, Cell]] = []
     before = _before_row(results, {"score": "avg"})
     if before:
         rows.append(before)
     odd = odd_arms(results.experiment)
+    decided = look_states(results)
     for arm in plan.arms:
         rows.append(
             {
                 "arm": marked(arm, odd),
-                "reference": arm_label(reference_arm(plan, arm)),
+                "reference": arm_label(plan.reference_of(arm)),
                 "score": results.mean(arm, "avg"),
                 "delta": below.get(arm.name),
                 "delta_base": to_base.get(arm.name),
+                "look": decided.get(arm.name),
                 "seeds": _seeds(results, arm),
                 **_published(arm, shared),
             }
@@ -72,10 +78,12 @@ def main_table(results: Results) -> Table:
         _score_column(plan, "score", f"{metric_name(results)}{plan.percent} (95 % interval)"),
         difference_column(plan, "delta", f"Δ to {reference}", below.values()),
     ]
-    if with_base:
+    if to_base:
         columns.append(difference_column(plan, "delta_base", "Δ to base", to_base.values()))
     if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
         columns.insert(2, Column("reference", "reference"))
+    if plan.looks:
+        columns.append(Column("look", "decided"))
     columns.append(Column("seeds", "seeds"))
     if shared:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
@@ -195,7 +203,7 @@ def second_reading_table(results: Results) -> Table:
     rows: list[Mapping[str, Cell]] = []
     for arm in plan.arms:
         scores = list(results.scores(arm, "avg").values())
-        reference = reference_arm(plan, arm)
+        reference = plan.reference_of(arm)
         other = [] if reference is None else list(results.scores(reference, "avg").values())
         solved = [performance_profile(values, [0.5])[0] for values in results.problem_scores(arm).values()]
         rows.append(
@@ -277,7 +285,7 @@ def _main_notes(
         *word_notes(plan, (below.values(), to_base.values()), "paired t" if plan.paired else "Welch's t"),
     ]
     last = plan.arms[-1]
-    if plan.design == "cumulative" and last.name != plan.base.name:
+    if plan.design == "cumulative" and not plan.looks and last.name != plan.base.name:
         wider = results.population_difference(last, plan.base)
         if not math.isnan(wider.low):
             shown = cell_text(wider, difference_column(plan, "", "", [wider]))

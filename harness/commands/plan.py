@@ -10,12 +10,13 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Column, Table
 
 from harness.configuration.identity import difference
+from harness.execution.looks import expected_runs
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
@@ -61,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
     for line in (
         *refusal_lines(refused),
         *_totals(plan, statuses, costs, refused),
+        *look_lines(plan, store),
         *estimate_lines(estimates),
         *power_lines(plan, store),
     ):
@@ -73,6 +75,25 @@ def run(options: argparse.Namespace) -> int:
         )
     report_checks(plan, plan.arms[0].config.runtime.checks)
     return 0
+
+
+def look_lines(plan: Plan, store: ResultStore) -> list[str]:
+    """Of a sequential design: its looks, and how many runs it takes at most and on average."""
+    looks = plan.experiment.looks
+    if not looks:
+        return []
+    *real, (_, none) = expected_runs(plan, store).items()
+    sizes, means = (
+        " or ".join(", ".join(words).rsplit(", ", 1)) for words in zip(*_rounded(real), strict=True)
+    )
+    return [
+        f"seeds until it is decided: looks at {', '.join(map(str, looks))} seeds, {len(plan.specs)} runs at most; on average {means} if "
+        f"every difference is {sizes} times the standard deviation of one seed's difference, {none:.0f} if nothing differs"
+    ]
+
+
+def _rounded(expected: Iterable[tuple[str, float]]) -> list[tuple[str, str]]:
+    return [(size, f"{runs:.0f}") for size, runs in expected]
 
 
 def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:

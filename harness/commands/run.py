@@ -2,6 +2,7 @@
 
 harness run experiment=dapo_ladder
 harness run experiment=dapo_ladder 'experiment.seeds=[0,1]' training.steps=20
+harness run experiment=dapo_ladder 'experiment.seeds={start: 5, step: 3, most: 20}'
 harness run -m 'rung=glob(dapo_*)' seed=0,1,2
 harness run algorithm=dapo seed=3
 harness run experiment=dapo_ladder match=tokens
@@ -18,7 +19,9 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.execution.answer import answer_stands, write_answer
 from harness.execution.dispatch import dispatch
+from harness.execution.looks import Decisions, until_decided
 from harness.execution.progress import progress_on
+from harness.execution.provisional import provisional
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
 from harness.experiment.planning import Plan, make_plan, with_runs
@@ -47,16 +50,15 @@ def run(options: argparse.Namespace) -> int:
     checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
     report_data(config)
     again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
-    summary = _bring_to_end(plan, store, again, checks)
+    part, summary = _bring_to_end(plan, store, again, checks)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
-        plan = refuse(with_runs(plan))
-        summary = _bring_to_end(plan, store, again, checks)
+        part, summary = _bring_to_end(refuse(with_runs(plan)), store, again, checks)
     if summary.submitted:
         return exit_code(summary)
     if not options.no_answer:
         # Tables that stand already are shown, in a second instead of twenty.
         name = plan.experiment.name
-        stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in plan.specs])
+        stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in part.specs])
         write_answer(store, name, *(("--only", "table") if stands else ()))
         send_results(store, plan.experiment.name, config.runtime.trackers)
     return exit_code(summary)
@@ -78,15 +80,32 @@ def _refuse_imported(store: ResultStore, name: str) -> None:
         )
 
 
-def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str]) -> Summary:
-    store.write_plan(plan.experiment.name, {**plan.record(), "checks": checks})
-    summary = dispatch(plan, store, progress_on(sys.stderr))
-    print(describe(plan.experiment.name, len(plan.specs), summary, again))
+def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str]) -> tuple[Plan, Summary]:
+    """Run what is wanted of the plan; returns that part, which in a sequential design is less than the whole at most times."""
+    name = plan.experiment.name
+
+    def record(part: Plan, decisions: Decisions | None = None) -> None:
+        closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}
+        store.write_plan(name, {**part.record(), **closed, "checks": checks})
+
+    def bring(part: Plan) -> Summary:
+        return dispatch(part, store, provisional(progress_on(sys.stderr), part, store))
+
+    def show(decisions: Decisions) -> None:
+        print(f"{name}: {decisions.headline()}, the next look needs more seeds")
+        write_answer(store, name, "--only", "table", "--provisional")
+
+    if plan.experiment.looks:
+        part, summary = until_decided(plan, store, record=record, bring=bring, show=show)
+    else:
+        record(plan)
+        part, summary = plan, bring(plan)
+    print(describe(name, len(part.specs), summary, again))
     refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}
     if refused:
         print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
         print("\n".join(f"  {line}" for line in refusal_lines(refused)))
-    return summary
+    return part, summary
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:

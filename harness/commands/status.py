@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
-from harness.commands._select import HELP, select
+from harness.commands._select import HELP, Selection, select
 from harness.execution.progress import status_table
 
 
@@ -24,17 +25,28 @@ def run(options: argparse.Namespace) -> int:
     selection = select(options.overrides)
     if not options.watch:
         console = Console()
-        console.print(status_table(selection.store, selection.run_ids, finished=options.runs))
+        console.print(_shown(selection, options.runs))
         for problem in selection.store.problems():
             console.print(f"skipped: {problem}", style="yellow", markup=False)
         return 0
-    with Live(
-        status_table(selection.store, selection.run_ids, finished=options.runs), refresh_per_second=2
-    ) as live:
+    with Live(_shown(selection, options.runs), refresh_per_second=2) as live:
         try:
             while True:
                 time.sleep(1.0)
-                ids = select(options.overrides).run_ids
-                live.update(status_table(selection.store, ids, finished=options.runs))
+                live.update(_shown(select(options.overrides), options.runs))
         except KeyboardInterrupt:
             return 0
+
+
+def decision_lines(selection: Selection) -> list[str]:
+    """Of the named experiments that look at comparisons while seeds come in: what the last look decided and what is open."""
+    lines = []
+    for name in selection.experiments:
+        for one in selection.store.plan(name).get("decisions") or ():
+            lines.append(f"{one['arm']} against {one['reference']}: {one['state']}; {one['text']}")
+    return lines
+
+
+def _shown(selection: Selection, finished: bool) -> RenderableType:
+    table = status_table(selection.store, selection.run_ids, finished=finished)
+    return Group(table, *map(Text, decision_lines(selection)))

@@ -11,19 +11,20 @@ from harness.execution.launch._supervise import Work, supervise_here
 from harness.execution.progress import Progress
 from harness.execution.provenance import data_hashes, provenance
 from harness.execution.supervise import Feed, Runnable, Summary
+from harness.experiment.order import longest_first
 from harness.experiment.planning import Plan
 from harness.store import ResultStore
 
 
 def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
-    """Run what is not finished of a plan; see `harness.execution.supervise.run_all`.
+    """Run what is not finished of a plan, the longest runs first; see `harness.execution.supervise.run_all`.
 
     Raises:
         ConfigError: the launcher needs something that is absent.
         StoreError: nothing can be recorded.
     """
     return dispatch_runs(
-        plan.specs,
+        longest_first(plan, store),
         store,
         plan.arms[0].config.runtime,
         progress,

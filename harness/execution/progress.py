@@ -116,6 +116,9 @@ class Progress:
     def update(self, snapshot: Snapshot) -> None:
         """Called often, with the state of the sweep."""
 
+    def show(self, text: str) -> None:
+        """Lines for whoever watches, such as the table so far."""
+
     def close(self) -> None:
         """The sweep is over."""
 
@@ -145,6 +148,10 @@ class PlainProgress(Progress):
             runs = "; ".join(f"{run.name} step {_fraction(run.step, run.total)}" for run in snapshot.running)
             self._line(snapshot.headline() + (f": {runs}" if runs else ""))
 
+    def show(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
     def _line(self, text: str) -> None:
         stamp = datetime.now(UTC).strftime("%H:%M:%S")
         self._stream.write(f"[{stamp}] {text}\n")
@@ -172,6 +179,9 @@ class LiveProgress(Progress):
             self._live.update(
                 Group(_running_table(snapshot.running), Text(snapshot.headline())), refresh=True
             )
+
+    def show(self, text: str) -> None:
+        self._live.console.print(Text(text))
 
     def close(self) -> None:
         self._live.stop()

@@ -15,6 +15,7 @@ from harness.configuration.identity import difference
 from harness.configuration.registry import nearest
 from harness.experiment.designs import DESIGNS, Arm, design_arms
 from harness.experiment.equal_budget import MATCHES
+from harness.experiment.looks import check_design
 from harness.store import layout
 
 _CHECKPOINT_RULE = re.compile(r"last|best_on_dev|mean_last_(?:k|[1-9][0-9]*)")
@@ -30,7 +31,9 @@ class Experiment:
         question: one sentence.
         design: arms (listed), cumulative (listed arms form a ladder, or expanded from patches), leave_one_out, one_factor, factorial,
             shapley.
-        seeds: training seeds, the unit of replication.
+        seeds: training seeds, the unit of replication; or `{start: 5, step: 3, most: 20}` (or `{looks: [5, 10, 20]}`): seeds until it is
+            decided, of the arms whose comparisons are still open after each look (docs/statistics.md).
+        looks: filled from that: the numbers of seeds at which comparisons are looked at; none: once, when all seeds have run.
         base: overrides of the base arm (designs from patches).
         patches: patch names (designs from patches).
         orders: random orders for shapley.
@@ -76,6 +79,7 @@ class Experiment:
     paired: bool = True
     reference: str | None = None
     notes: list[str] = field(default_factory=list)
+    looks: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         require("experiment.design", self.design, DESIGNS)
@@ -104,6 +108,15 @@ class Experiment:
             )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"experiment.seeds={self.seeds} must be distinct and at least one")
+        if self.looks:
+            conflicts = {
+                "a grid, whose best cell is asked for": bool(self.grid),
+                "a search": self.search is not None,
+                "arms that have seeds of their own": any(
+                    isinstance(a, dict) and a.get("seeds") for a in self.arms
+                ),
+            }
+            check_design(self.looks, self.seeds, self.design, conflicts)
 
     def declared_arms(self) -> list[Arm]:
         """The arms, listed, or expanded from a grid or from patches."""

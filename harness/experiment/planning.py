@@ -21,6 +21,7 @@ from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
 from harness.experiment.engagement import against, measures
 from harness.experiment.equal_budget import spent, with_budget
+from harness.experiment.looks import replacing, with_looks
 from harness.store import ResultStore
 from harness.store.measures import Measure
 
@@ -85,10 +86,19 @@ class Plan:
 
     @property
     def seeds(self) -> list[int]:
-        """The experiment's seeds, then those that single arms have of their own."""
-        return list(
-            dict.fromkeys([*self.experiment.seeds, *(s for planned in self.arms for s in planned.runs)])
-        )
+        """The experiment's seeds (in a sequential design those asked for so far), then those that single arms have of their own."""
+        used = {seed: None for planned in self.arms for seed in planned.runs}
+        declared = [seed for seed in self.experiment.seeds if seed in used or not self.experiment.looks]
+        return list(dict.fromkeys([*declared, *used]))
+
+    def first_seeds(self, wanted: Mapping[str, int]) -> Plan:
+        """The plan with as many of the first seeds of each arm as `wanted` says by the arm's name."""
+        arms = []
+        for planned in self.arms:
+            first = self.experiment.seeds[: wanted[planned.arm.name]]
+            runs = {seed: planned.runs[seed] for seed in first if seed in planned.runs}
+            arms.append(dataclasses.replace(planned, runs=runs))
+        return dataclasses.replace(self, arms=arms)
 
     @property
     def specs(self) -> list[RunSpec]:
@@ -206,10 +216,9 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
-    spelled = [_spelled_out(item) for item in overrides]
+    spelled = [plain for item in overrides for plain in replacing(_spelled_out(item))]
     declared = compose_values([item for item in spelled if item.lstrip("+~").startswith("experiment")])
-    declared = declared["experiment"]
-    return load_dataclass(Experiment, declared, "experiment")
+    return load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
 
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
@@ -277,7 +286,9 @@ def _match_budgets(experiment: Experiment, arms: Sequence[PlannedArm]) -> tuple[
     require("experiment.match_reference", name, names)
     reference = planned(arms[names.index(name)])
     store = ResultStore(reference.config.runtime.results)
-    budget = spent(store, [spec.run_id for spec in reference.runs.values()], match)
+    # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
+    first = experiment.seeds[: experiment.looks[0]] if experiment.looks else list(reference.runs)
+    budget = spent(store, [reference.runs[seed].run_id for seed in first], match)
     others = [one if one.arm.name == name or budget is None else planned(one, budget) for one in arms]
     return [reference if one.arm.name == name else one for one in others], name if budget is None else None
 

@@ -13,7 +13,6 @@ import pytest
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from analysis.experiment.stored_plan import parse_plan
-from analysis.tables.differences import reference_arm
 from harness.cli import main
 from harness.commands.plan import power_lines
 from harness.configuration.compose import compose_run
@@ -91,7 +90,7 @@ def test_power_counts_the_comparisons_of_the_answers_table(name, comparisons, st
     planned = plan_experiment([f"experiment={name}", f"runtime.results={store.root}"])
     assert planned_comparisons(planned) == comparisons
     stored = parse_plan(planned.record())
-    assert sum(reference_arm(stored, arm) is not None for arm in stored.arms) == comparisons
+    assert sum(stored.reference_of(arm) is not None for arm in stored.arms) == comparisons
 
 
 # ---- match -------------------------------------------------------------------------------------------------------------

@@ -173,3 +173,29 @@ def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Pa
     )
     assert table.returncode == 0, table.stderr
     assert "1/2" in table.stdout
+
+
+def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(tmp_path: Path) -> None:
+    """Three arms, looks at 2 and 3 seeds; the second store is killed once and the same command repeated."""
+    looks = ["experiment=dapo_equal_tokens", "match=steps", "experiment.seeds={looks: [2, 3]}"]
+    looks += ["training.steps=2", *SMALL]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    done = harness(whole, "run", *looks)
+    assert "of 2 comparisons are closed, the next look needs more seeds" in done.stdout
+    assert "provisional, 6 runs so far" in done.stdout
+    process = subprocess.Popen(
+        command(killed, "run", *looks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not list((killed / "runs").glob("*/checkpoints/step-*")):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    harness(killed, "run", *looks)
+    assert answer(killed, "dapo_equal_tokens") == answer(whole, "dapo_equal_tokens")
+    plans = [
+        (root / "experiments" / "dapo_equal_tokens" / "plan.json").read_bytes() for root in (whole, killed)
+    ]
+    assert plans[0] == plans[1]
+    status = harness(killed, "status", "experiment=dapo_equal_tokens")
+    assert "dapo against naive_grpo" in status.stdout.replace("\n", " ")

@@ -1,0 +1,155 @@
+"""Looking at a comparison while its seeds come in: how wide the interval of each look has to be.
+
+The looks are declared in advance, as numbers of seeds. At each of them a comparison gets Student's t interval at a
+nominal level below that of a single look, so that *all* its intervals cover the true difference together with the
+declared probability (repeated confidence intervals: Jennison & Turnbull 1989, JRSS B 51, 305). The error is spent in
+proportion to the seeds, ``alpha n / n_most`` up to look n (Lan & DeMets 1983, Biometrika 70, 659; power family of Kim
+& DeMets 1987, Biometrika 74, 149, with exponent 1), and turned into levels exactly for t statistics (Jennison &
+Turnbull 1991, Biometrika 78, 133), not by the normal approximation, which is liberal at the numbers of seeds that an
+experiment has (Shao & Feng 2007, Clinical Trials 4, 605).
+
+How it is exact. With no true difference, the t statistic of the first n of n' seeds, given that of all n', does not
+depend on the unknown spread: the centred seeds are a uniform point on a sphere. So the probability of having been
+inside every earlier boundary is a function of the newest t alone, and passes from look to look by an integral over
+that sphere (`_one_seed_later`), done by fixed rules: no random numbers, the same levels everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from analysis.statistics.verdicts import comparison_level
+
+Floats = NDArray[np.float64]
+
+# t statistics are stored as the normal quantile of the same two-sided p: one grid for all degrees of freedom.
+_NORMAL = np.linspace(0.0, 8.0, 321)
+_FINE = np.linspace(0.0, 8.0, 32_001)
+_NODES, _MIDPOINTS = 64, 1000
+
+
+class LooksError(ValueError):
+    """Looks that cannot be: the message says which and why."""
+
+
+def check_looks(looks: Sequence[int]) -> None:
+    """Raises `LooksError` unless the numbers of seeds are at least 2 and increase."""
+    if not looks or looks[0] < 2:
+        raise LooksError(f"looks {list(looks)}: the first needs at least 2 seeds, one has no spread")
+    if any(later <= earlier for earlier, later in pairwise(looks)):
+        raise LooksError(f"looks {list(looks)}: the numbers of seeds must increase")
+
+
+def spending(looks: Sequence[int], alpha: float) -> Floats:
+    """Error spent up to each look, in proportion to the seeds: float64[looks], the last is ``alpha``."""
+    return alpha * np.asarray(looks, dtype=np.float64) / looks[-1]
+
+
+def design_levels(looks: Sequence[int], comparisons: int) -> tuple[float, ...]:
+    """Nominal alpha of each look for each of ``comparisons``: all words at all looks are true together with 95 %.
+
+    The family is all declared comparisons, open or closed; among them the error is divided by Sidak's rule, as in a
+    fixed design.
+    """
+    return nominal_levels(looks, 1 - comparison_level(comparisons))
+
+
+def nominal_levels(looks: Sequence[int], alpha: float) -> tuple[float, ...]:
+    """Two-sided nominal alpha of each look, so that one comparison is wrong at any of them with probability ``alpha``.
+
+    Args:
+        looks: seeds at each look, increasing, at least 2.
+        alpha: probability that some interval of the comparison misses its true difference.
+
+    Raises:
+        LooksError: see `check_looks`.
+    """
+    check_looks(looks)
+    return _nominal_levels(tuple(looks), alpha)
+
+
+@lru_cache(maxsize=64)
+def _nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
+    spent = spending(looks, alpha)
+    levels: list[float] = []
+    inside = np.ones_like(_NORMAL)
+    boundary = np.inf
+    for index, seeds in enumerate(looks):
+        if index:
+            inside = _carried(looks[index - 1], seeds, inside, boundary)
+        outside = _first_crossing(inside)
+        wanted = spent[index] - (spent[index - 1] if index else 0.0)
+        boundary = float(np.interp(-wanted, -outside, _FINE))
+        levels.append(float(2 * stats.norm.sf(boundary)))
+    return tuple(levels)
+
+
+def crossing_probabilities(looks: Sequence[int], levels: Sequence[float]) -> Floats:
+    """Probability, without a true difference, that look k is the first whose t test at ``levels[k]`` rejects: float64[looks]."""
+    check_looks(looks)
+    found, inside, boundary = [], np.ones_like(_NORMAL), np.inf
+    for index, (seeds, level) in enumerate(zip(looks, levels, strict=True)):
+        if index:
+            inside = _carried(looks[index - 1], seeds, inside, boundary)
+        boundary = float(stats.norm.isf(level / 2))
+        found.append(float(np.interp(boundary, _FINE, _first_crossing(inside))))
+    return np.array(found)
+
+
+def _first_crossing(inside: Floats) -> Floats:
+    """P(|statistic| beyond each point of `_FINE`, and inside every earlier boundary)."""
+    mass = np.interp(_FINE, _NORMAL, inside) * 2 * stats.norm.pdf(_FINE)
+    pieces = (mass[1:] + mass[:-1]) / 2 * np.diff(_FINE)
+    tail = float(inside[-1] * 2 * stats.norm.sf(_FINE[-1]))
+    return np.append(np.cumsum(pieces[::-1])[::-1], 0.0) + tail
+
+
+def _carried(seeds: int, later_seeds: int, inside: Floats, boundary: float) -> Floats:
+    """The probability of having been inside every boundary up to ``seeds``, as a function of the statistic at ``later_seeds``."""
+    value, cut = inside, boundary
+    for total in range(seeds + 1, later_seeds + 1):
+        value = _one_seed_later(total, value, cut)
+        cut = np.inf
+    return value
+
+
+def _one_seed_later(total: int, value: Floats, cut: float) -> Floats:
+    """Mean of ``value`` of the statistic of the first ``total - 1`` seeds, given that of all ``total``.
+
+    ``value`` is given on the grid, and is zero beyond ``cut``. Given their sum S and sum of squares 1, the centred
+    seeds lie uniformly on a sphere of radius R in ``total - 1`` dimensions, and R r, with r the first coordinate of a
+    point on the unit sphere, is the contrast of the newest seed against the others. (1 + r) / 2 has a symmetric Beta
+    distribution.
+    """
+    first = total - 1
+    t_Z = _t_of_normal(total)
+    sum_Z = t_Z * np.sqrt(total / (total - 1 + t_Z**2))
+    radius_Z = np.sqrt(np.maximum(1 - sum_Z**2 / total, 0.0))
+    r_C, weight_C = _contrasts(total, smooth=np.isinf(cut))
+    mean_ZC = sum_Z[:, None] / total + radius_Z[:, None] * r_C / np.sqrt(first * total)
+    squares_ZC = radius_Z[:, None] ** 2 * (1 - r_C**2)
+    error_ZC = np.sqrt(np.maximum(squares_ZC, 1e-300) / ((first - 1) * first))
+    normal_ZC = np.interp(np.abs(mean_ZC) / error_ZC, _t_of_normal(first), _NORMAL)
+    kept = np.where(normal_ZC < cut, np.interp(normal_ZC, _NORMAL, value), 0.0)
+    return np.asarray(kept @ weight_C)
+
+
+def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:
+    """Nodes and weights for r: Gauss-Jacobi for a smooth value, midpoints of equal probability for one with a cut."""
+    if smooth:
+        nodes, weights = special.roots_jacobi(_NODES, (total - 4) / 2, (total - 4) / 2)
+        return np.asarray(nodes), np.asarray(weights / weights.sum())
+    share = (np.arange(_MIDPOINTS) + 0.5) / _MIDPOINTS
+    r = 2 * stats.beta.ppf(share, (total - 2) / 2, (total - 2) / 2) - 1
+    return np.asarray(r), np.full(_MIDPOINTS, 1 / _MIDPOINTS)
+
+
+def _t_of_normal(seeds: int) -> Floats:
+    """|t| with ``seeds - 1`` degrees of freedom at the two-sided p of each normal quantile of the grid."""
+    return np.asarray(stats.t.isf(stats.norm.sf(_NORMAL), seeds - 1), dtype=np.float64)

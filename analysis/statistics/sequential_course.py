@@ -1,0 +1,100 @@
+"""What a sequential design does with many simulated experiments at once: words, seeds at closing, runs it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from analysis.statistics.sequential import design_levels
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Pair = tuple[int, int]  # an arm and the arm it is compared with, as indices
+
+OPEN, HIGHER, LOWER, EQUIVALENT = 0, 1, 2, 3
+_SIMULATIONS = 2_000
+
+
+@dataclass(frozen=True)
+class Course:
+    """How the comparisons ended: ``word_NC`` codes, ``seeds_NC`` at which each was closed, ``runs_N`` over all arms."""
+
+    word_NC: Codes
+    seeds_NC: Codes
+    runs_N: Codes
+
+    def any_of(self, *codes: int) -> float:
+        """Share of experiments in which at least one comparison ends with one of these words."""
+        return float(np.isin(self.word_NC, codes).any(axis=1).mean())
+
+
+def run_course(
+    scores_NAS: Floats,
+    pairs: Sequence[Pair],
+    looks: Sequence[int],
+    *,
+    paired: bool = True,
+    margin: float | None = None,
+) -> Course:
+    """Look at every experiment as the design says. Arms get seeds while a comparison of them is open, the first look's at least."""
+    count, arms, _ = scores_NAS.shape
+    word = np.full((count, len(pairs)), OPEN)
+    closed_at = np.full(word.shape, looks[-1])
+    for seeds, level in zip(looks, design_levels(looks, len(pairs)), strict=True):
+        value, half = _interval(scores_NAS[:, :, :seeds], pairs, level, paired)
+        new = np.where(value - half > 0, HIGHER, np.where(value + half < 0, LOWER, OPEN))
+        if margin is not None:
+            inside = (value - half > -margin) & (value + half < margin)
+            new = np.where((new == OPEN) & inside, EQUIVALENT, new)
+        closes = (word == OPEN) & (new != OPEN)
+        word[closes], closed_at[closes] = new[closes], seeds
+    needed = np.full((count, arms), looks[0])
+    for index, pair in enumerate(pairs):
+        for arm in pair:
+            needed[:, arm] = np.maximum(needed[:, arm], closed_at[:, index])
+    return Course(word, closed_at, needed.sum(axis=1))
+
+
+def expected_runs(
+    arms: int, pairs: Sequence[Pair], looks: Sequence[int], effect: float, *, paired: bool = True
+) -> float:
+    """Mean number of runs where every comparison has the true difference ``effect``, in sd of one seed's difference.
+
+    From a fixed-seed simulation of normal scores; a pair's second arm comes before what is compared with it, or
+    stands alone.
+    """
+    rng = np.random.default_rng([len(looks), looks[-1], arms])
+    scores = rng.normal(0, np.sqrt(0.5), (_SIMULATIONS, arms, looks[-1]))
+    return float(
+        run_course(scores + effect * heights(arms, pairs)[:, None], pairs, looks, paired=paired).runs_N.mean()
+    )
+
+
+def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
+    """Means of arms such that every comparison has the difference 1: float64[arms]."""
+    reference = dict(pairs)
+    means = np.zeros(arms)
+    for arm in range(arms):
+        above = arm
+        while above in reference:
+            means[arm] += 1
+            above = reference[above]
+    return means
+
+
+def _interval(scores_NAS: Floats, pairs: Sequence[Pair], level: float, paired: bool) -> tuple[Floats, Floats]:
+    """Value and half width of each comparison, paired t or Welch's t at two-sided nominal alpha ``level``."""
+    seeds = scores_NAS.shape[2]
+    ours, theirs = (list(arms) for arms in zip(*pairs, strict=True))
+    if paired:
+        difference = scores_NAS[:, ours] - scores_NAS[:, theirs]
+        error = difference.std(axis=2, ddof=1) / np.sqrt(seeds)
+        return difference.mean(axis=2), error * stats.t.isf(level / 2, seeds - 1)
+    mean, part = scores_NAS.mean(axis=2), scores_NAS.var(axis=2, ddof=1) / seeds
+    total = part[:, ours] + part[:, theirs]
+    degrees = total**2 / ((part[:, ours] ** 2 + part[:, theirs] ** 2) / (seeds - 1))
+    return mean[:, ours] - mean[:, theirs], np.sqrt(total) * stats.t.isf(level / 2, degrees)

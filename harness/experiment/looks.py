@@ -1,0 +1,101 @@
+"""Seeds until it is decided: the declaration of a design that looks at its comparisons while seeds come in.
+
+How wide intervals have to be then is the analysis's business (`analysis/statistics/sequential.py`); here it is only numbers of seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from harness.configuration.error import ConfigError
+from harness.configuration.loader import load_dataclass
+
+# What these designs ask is no comparison of two arms, so there is nothing to decide at a look.
+_WITHOUT_COMPARISONS = ("shapley", "factorial")
+
+
+@dataclass
+class Looks:
+    """`experiment.seeds` as a mapping.
+
+    Attributes:
+        start: seeds before the first look.
+        step: seeds between looks.
+        most: seeds at the last look, the budget of an arm.
+        looks: the numbers of seeds themselves instead.
+    """
+
+    start: int = 4
+    step: int = 2
+    most: int = 20
+    looks: list[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.step < 1:
+            raise ConfigError(f"experiment.seeds.step={self.step} must be at least 1")
+        if self.looks is None and self.most < self.start:
+            raise ConfigError(
+                f"experiment.seeds.most={self.most} is below experiment.seeds.start={self.start}: no look would take place"
+            )
+
+    def numbers(self) -> list[int]:
+        """Seeds at each look; the budget is always the last."""
+        if self.looks is not None:
+            return self.looks
+        return sorted({*range(self.start, self.most, self.step), self.most})
+
+
+def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The declaration with a mapping under `seeds` spelled out: seeds 0, 1, ... up to the last look, and the looks.
+
+    Raises:
+        ConfigError: an unknown key or a wrong type, numbers that make no looks, or looks given twice.
+    """
+    values = dict(declared)
+    if not isinstance(values.get("seeds"), Mapping):
+        return values
+    given = values["seeds"]
+    if given.get("looks") is not None and given.keys() & {"start", "step", "most"}:
+        raise ConfigError("experiment.seeds: give either looks, or start, step and most")
+    looks = load_dataclass(Looks, dict(given), "experiment.seeds").numbers()
+    check_numbers(looks)
+    return {**values, "seeds": list(range(looks[-1])), "looks": looks}
+
+
+def replacing(override: str) -> list[str]:
+    """A mapping for `experiment.seeds` takes the place of what the file has; Hydra would not merge it into a list."""
+    key, _, value = override.partition("=")
+    if key.lstrip("+") == "experiment.seeds" and value.lstrip().startswith("{"):
+        return ["++experiment.seeds=null", override]
+    return [override]
+
+
+def check_numbers(looks: Sequence[int]) -> None:
+    """Raises `ConfigError` unless the first look has at least two seeds and each has more than the one before."""
+    if not looks or looks[0] < 2:
+        first = looks[0] if looks else 0
+        raise ConfigError(
+            f"experiment.seeds: the first look is at {first} seeds; it needs at least 2 (start), one seed has no spread"
+        )
+    for before, after in pairwise(looks):
+        if after <= before:
+            raise ConfigError(f"experiment.seeds: looks must increase, but {after} seeds follow {before}")
+
+
+def check_design(looks: Sequence[int], seeds: Sequence[int], design: str, others: Mapping[str, bool]) -> None:
+    """Raises `ConfigError` for looks that do not fit the rest of the declaration; `others`: conflicts by name, true where met."""
+    check_numbers(looks)
+    if looks[-1] != len(seeds):
+        raise ConfigError(
+            f"experiment.looks={list(looks)} ends at {looks[-1]} seeds, but experiment.seeds has {len(seeds)}; they must agree"
+        )
+    if design in _WITHOUT_COMPARISONS:
+        raise ConfigError(
+            f"experiment.seeds in looks does not go with design={design}, which compares no two arms; list the seeds"
+        )
+    for what, met in others.items():
+        if met:
+            raise ConfigError(f"experiment.seeds in looks does not go with {what}; list the seeds")

@@ -1,0 +1,141 @@
+"""A sequential experiment out of its store: what each look says, which seeds are wanted, and that nothing else matters."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from synthetic_store import build_store
+
+from analysis.experiment.load import load_experiment
+from analysis.experiment.looks import followed, wanted_seeds
+from analysis.experiment.results import results_of
+from analysis.looks import main
+from analysis.statistics.sequential import design_levels
+from analysis.tables.differences import differences_to_base, differences_to_reference
+from analysis.tables.experiment_tables import all_tables, main_table
+
+LOOKS = (3, 5, 8)
+# Neighbours differ by 0, by 40 points, and by 0: the middle comparison is closed at the first look that can.
+RUNGS = [
+    (name, name, accuracy, 1.0) for name, accuracy in (("a", 0.3), ("b", 0.301), ("c", 0.7), ("d", 0.701))
+]
+
+
+def build(root, seeds, missing=()):
+    store = build_store(
+        root,
+        rungs=RUNGS,
+        seeds=tuple(range(seeds)),
+        missing=missing,
+        problems=40,
+        steps=2,
+        evaluate=(0, 2),
+        caps=(32,),
+    )
+    store.write_plan("ladder", {**store.plan("ladder"), "looks": list(LOOKS)})
+    return results_of(load_experiment(root, "ladder"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("whole"), 8)
+
+
+def test_a_look_is_the_t_interval_of_its_first_seeds_at_its_level(whole):
+    lower, middle, _ = followed(whole)
+    levels = design_levels(LOOKS, 3)
+    a, b = (whole.scores(arm, "avg") for arm in (lower.arm, lower.reference))
+    assert [estimate.seeds for estimate in lower.looks] == list(LOOKS)
+    for estimate, level in zip(lower.looks, levels, strict=True):
+        difference = np.array([a[seed] - b[seed] for seed in range(estimate.seeds)])
+        interval = stats.ttest_1samp(difference, 0.0).confidence_interval(1 - level)
+        assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high))
+    assert lower.state == "open at the budget"
+    assert (middle.state, middle.newest.verdict, middle.newest.seeds) == ("decided", "higher", 3)
+
+
+def test_arms_get_the_seeds_of_the_longest_of_their_comparisons(whole, tmp_path):
+    plan = whole.experiment.plan
+    assert wanted_seeds(plan, followed(whole)) == {"a": 8, "b": 8, "c": 8, "d": 8}
+    first = build(tmp_path, 3)
+    assert [one.next_look for one in followed(first)] == [5, None, 5]
+    assert wanted_seeds(plan, followed(first)) == {"a": 5, "b": 5, "c": 5, "d": 5}
+
+
+def test_an_arm_stops_with_the_last_of_its_comparisons(tmp_path):
+    rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0), ("c", "c", 0.801, 1.0)]
+    store = build_store(
+        tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,)
+    )
+    store.write_plan("ladder", {**store.plan("ladder"), "looks": list(LOOKS)})
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    assert wanted_seeds(results.experiment.plan, followed(results)) == {"a": 3, "b": 5, "c": 5}
+
+
+@pytest.mark.parametrize("status", ["failed", "not started", "running"])
+def test_half_a_look_decides_nothing(tmp_path, status):
+    """Seed 2 of c is missing: both its comparisons wait for the first look, whatever the other seeds say."""
+    results = build(tmp_path, 5, missing=[((2, 2), status)])
+    lower, middle, upper = followed(results)
+    assert (middle.looks, middle.next_look, upper.looks, upper.next_look) == ((), 3, (), 3)
+    assert (len(lower.looks), lower.next_look) == (2, 8)
+    assert differences_to_reference(results)["c"].seeds == 0
+
+
+def test_seeds_beyond_the_look_do_not_matter(whole, tmp_path):
+    """The middle comparison was closed at 3 seeds; that its arms have 8 by now changes nothing in it."""
+    early, late = followed(build(tmp_path, 3))[1], followed(whole)[1]
+    assert early.newest == late.newest
+
+
+def test_tables_show_the_path_and_keep_to_the_declared_comparisons(whole):
+    table = main_table(whole)
+    assert [row["look"] for row in table.rows[2:]] == [
+        "open at the budget, 8 seeds",
+        "at 3 seeds",
+        "open at the budget, 8 seeds",
+    ]
+    assert differences_to_base(whole) == {}
+    assert "delta_base" not in [column.key for column in table.columns]
+    notes = " ".join(table.notes)
+    assert "looks at 3, 5, 8 seeds, declared in advance" in notes
+    assert "keeps the interval and the word of its last look" in notes
+    assert "80 % power" not in notes
+    (looks,) = [found for found in all_tables(whole) if found.name == "ladder-looks"]
+    text = looks.text()
+    assert [len([cell for cell in row[2:-1] if cell != "–"]) for row in text] == [3, 1, 3]
+    assert "higher" in text[1][2]
+
+
+def test_the_process_answers_by_the_plan_on_its_input(whole, tmp_path, monkeypatch, capsys):
+    build(tmp_path, 3)
+    root, plan = tmp_path, (tmp_path / "experiments" / "ladder" / "plan.json").read_text()
+    monkeypatch.setattr("sys.stdin", io.StringIO(plan))
+    assert main([str(root)]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["wanted"] == {"a": 5, "b": 5, "c": 5, "d": 5}
+    middle = said["comparisons"][1]
+    assert (middle["arm"], middle["reference"], middle["state"]) == ("c", "b", "decided")
+    assert middle["text"].endswith("3 seeds), higher")
+    assert said["comparisons"][0]["text"].endswith("not resolved; next look at 5 seeds")
+    monkeypatch.setattr("sys.stdin", io.StringIO(plan))
+    assert main([str(root), "--expected"]) == 0
+    runs = json.loads(capsys.readouterr().out)
+    assert list(runs) == ["3", "2", "1", "0"]
+    assert 4 * 3 <= runs["3"] < runs["0"] <= 4 * 8
+
+
+def test_looks_that_cannot_be_are_one_line(whole, tmp_path, monkeypatch, capsys):
+    store_plan = {**json.loads(_plan_of(tmp_path)), "looks": [5, 3]}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(store_plan)))
+    assert main([str(tmp_path)]) == 2
+    assert "must increase" in capsys.readouterr().err
+
+
+def _plan_of(root):
+    build_store(root, rungs=RUNGS, seeds=(0,), problems=2, n=2, steps=1, evaluate=(0, 1), caps=(32,))
+    return (root / "experiments" / "ladder" / "plan.json").read_text()

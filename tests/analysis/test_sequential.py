@@ -1,0 +1,144 @@
+"""Boundaries of the sequential design: against published constants, geometry, simulation and the words of the verdict core."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.simulated_looks import COMPARISONS, LADDER, fixed_seeds, power_at_least, simulate_ladders
+from analysis.statistics.estimate import Verdict
+from analysis.statistics.sequential import (
+    LooksError,
+    crossing_probabilities,
+    design_levels,
+    nominal_levels,
+    spending,
+)
+from analysis.statistics.sequential_course import (
+    EQUIVALENT,
+    HIGHER,
+    LOWER,
+    OPEN,
+    expected_runs,
+    heights,
+    run_course,
+)
+from analysis.statistics.verdicts import Independent, Paired, judge_one
+
+LOOKS = (5, 8, 11, 14, 17, 20)
+DEFAULT = tuple(range(4, 21, 2))  # of `experiment.seeds` as a mapping
+
+
+@pytest.mark.parametrize(("count", "constant"), [(2, 2.178), (3, 2.289), (5, 2.413), (10, 2.555)])
+def test_pococks_constants_spend_five_percent_at_many_seeds(count, constant):
+    """Jennison & Turnbull (2000), Table 2.1, as nominal levels of t tests with 30 seeds more at each look."""
+    looks = [30 * (index + 1) for index in range(count)]
+    levels = [2 * stats.norm.sf(constant)] * count
+    assert crossing_probabilities(looks, levels).sum() == pytest.approx(0.05, abs=0.001)
+
+
+@pytest.mark.parametrize(("count", "constant"), [(2, 1.977), (3, 2.004), (5, 2.040)])
+def test_o_brien_and_flemings_constants_spend_five_percent_at_many_seeds(count, constant):
+    """Jennison & Turnbull (2000), Table 2.3."""
+    looks = [30 * (index + 1) for index in range(count)]
+    levels = [2 * stats.norm.sf(constant * np.sqrt(count / (index + 1))) for index in range(count)]
+    assert crossing_probabilities(looks, levels).sum() == pytest.approx(0.05, abs=0.001)
+
+
+def test_two_and_three_seeds_by_the_area_of_the_sphere():
+    """Three normal seeds point in a uniform direction: the probabilities are areas of the unit sphere."""
+    levels = (0.08, 0.06)
+    height, angle = np.meshgrid(np.linspace(-1, 1, 2001)[1::2], np.linspace(0, 2 * np.pi, 8001)[1::2])
+    ring = np.sqrt(1 - height**2)
+    x = np.stack([ring * np.cos(angle), ring * np.sin(angle), height])
+    t2 = np.abs(x[0] + x[1]) / np.abs(x[0] - x[1])
+    t3 = np.abs(x.mean(axis=0)) / x.std(axis=0, ddof=1) * np.sqrt(3)
+    first = t2 > stats.t.isf(levels[0] / 2, 1)
+    second = ~first & (t3 > stats.t.isf(levels[1] / 2, 2))
+    assert crossing_probabilities([2, 3], levels) == pytest.approx([first.mean(), second.mean()], abs=3e-4)
+
+
+@pytest.mark.parametrize("looks", [LOOKS, tuple(range(3, 13)), (2, 3, 20)])
+def test_every_look_spends_its_share_and_no_more(looks):
+    levels = nominal_levels(looks, 0.05)
+    spent = crossing_probabilities(looks, levels)
+    assert np.cumsum(spent) == pytest.approx(spending(looks, 0.05), rel=1e-3)
+    x = np.random.default_rng(1).normal(size=(200_000, looks[-1]))
+    alive = np.ones(len(x), dtype=bool)
+    for seeds, level in zip(looks, levels, strict=True):
+        t = x[:, :seeds].mean(axis=1) / x[:, :seeds].std(axis=1, ddof=1) * np.sqrt(seeds)
+        alive &= np.abs(t) < stats.t.isf(level / 2, seeds - 1)
+    assert 1 - alive.mean() == pytest.approx(0.05, abs=0.0015)  # three standard errors
+
+
+def test_one_look_is_the_fixed_design():
+    assert nominal_levels([20], 0.05) == pytest.approx([0.05], rel=1e-4)
+    assert design_levels([20], 5) == pytest.approx([1 - 0.95**0.2], rel=1e-4)
+
+
+@pytest.mark.parametrize("looks", [[], [1, 3], [3, 3], [5, 4]])
+def test_looks_that_cannot_be_are_refused(looks):
+    with pytest.raises(LooksError, match="looks"):
+        nominal_levels(looks, 0.05)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_ladder_without_differences_gets_a_false_word_five_percent_of_the_time(paired):
+    rate = simulate_ladders(LOOKS, 0.0, 6_000, paired=paired).any_of(HIGHER, LOWER)
+    assert rate == pytest.approx(0.05, abs=0.015)
+
+
+@pytest.mark.parametrize("edge", [1.0, 3.0])
+def test_equivalent_is_false_at_the_edge_of_the_margin_in_at_most_five_percent(edge):
+    rate = simulate_ladders(LOOKS, edge, 6_000, margin=edge).any_of(EQUIVALENT)
+    assert 0.0 < rate <= 0.05
+
+
+def test_a_difference_of_three_standard_deviations_takes_thirty_percent_fewer_seeds():
+    found = simulate_ladders(DEFAULT, 3.0, 20_000)
+    hits = int((found.word_NC == HIGHER).sum())
+    fixed = fixed_seeds(power_at_least(hits, found.word_NC.size), 3.0)
+    assert found.seeds_NC.mean() <= 0.7 * fixed
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_course_has_the_words_of_the_verdict_core(paired):
+    rng = np.random.default_rng(3)
+    scores = rng.normal(0, np.sqrt(0.5), (40, COMPARISONS + 1, LOOKS[-1]))
+    scores += rng.choice([0.0, 0.7, 3.0], (40, COMPARISONS + 1, 1))
+    course = run_course(scores, LADDER, LOOKS, paired=paired, margin=1.3)
+    names = {HIGHER: "higher", LOWER: "lower", EQUIVALENT: "equivalent", OPEN: "not resolved"}
+    seen = set()
+    for arms, words, closed in zip(scores, course.word_NC, course.seeds_NC, strict=True):
+        for (ours, theirs), code, seeds_at_end in zip(LADDER, words, closed, strict=True):
+            word, seeds = _one_by_one(arms[ours], arms[theirs], paired)
+            assert (str(word).split(",")[0].split(" within")[0], seeds) == (names[code], seeds_at_end)
+            seen.add(names[code])
+    assert seen == set(names.values())
+
+
+def _one_by_one(ours, theirs, paired):
+    for seeds, level in zip(LOOKS, design_levels(LOOKS, COMPARISONS), strict=True):
+        a, b = ours[:seeds], theirs[:seeds]
+        estimate = judge_one(Paired(a - b) if paired else Independent(a, b), margin=1.3, level=1 - level)
+        if estimate.verdict != Verdict.NOT_RESOLVED:
+            break
+    return estimate.verdict, seeds
+
+
+def test_arms_get_seeds_while_one_of_their_comparisons_is_open():
+    """The lower comparison is seen at once, the upper never: the arm they share goes on, the lowest stops."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=20)
+    arms = np.stack([noise, noise + 100 + 0.01 * rng.normal(size=20), noise + 100 + 5 * rng.normal(size=20)])
+    course = run_course(arms[None], [(1, 0), (2, 1)], LOOKS)
+    assert course.word_NC.tolist() == [[HIGHER, OPEN]]
+    assert course.seeds_NC.tolist() == [[5, 20]]
+    assert course.runs_N.tolist() == [5 + 20 + 20]
+
+
+def test_expected_runs_lie_between_the_first_look_and_the_budget_and_fall_with_the_difference():
+    runs = [expected_runs(6, LADDER, LOOKS, effect) for effect in (0.0, 1.0, 2.0, 3.0)]
+    assert 6 * 5 < runs[3] < runs[2] < runs[1] < runs[0] < 6 * 20
+    assert heights(4, [(1, 0), (2, 1), (3, 0)]).tolist() == [0, 1, 2, 1]

@@ -1,0 +1,187 @@
+"""A sequential experiment look by look, with workers that only write scores: the decisions are those of the real analysis."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.commands._select import select
+from harness.commands.plan import look_lines
+from harness.commands.status import decision_lines
+from harness.execution.looks import until_decided
+from harness.execution.progress import Progress, Snapshot
+from harness.execution.provisional import _Tables
+from harness.execution.supervise import Summary
+from harness.experiment.planning import plan_experiment
+from harness.store import ResultStore
+
+NAME = "dapo_equal_tokens"
+# The second arm is far above the base, the third is not; their seeds differ by a few points.
+LEVELS = {"naive_grpo": 0.30, "dynamic_sampling_alone": 0.70, "dapo": 0.31}
+
+
+def make_plan(root):
+    return plan_experiment(
+        [
+            f"experiment={NAME}",
+            "match=steps",
+            "experiment.seeds={start: 3, step: 2, most: 7}",
+            f"runtime.results={root}",
+        ]
+    )
+
+
+def finish(store, spec):
+    """A finished run whose score depends on its arm and seed alone."""
+    noise = 0.04 * np.random.default_rng([spec.seed, len(spec.labels["arm"])]).normal()
+    right = np.arange(200) < round(200 * (LEVELS[spec.labels["arm"]] + noise))
+    run = store.run(spec.run_id)
+    run.create(
+        spec.config_yaml,
+        {
+            "arm_id": spec.arm_id,
+            "seed": spec.seed,
+            "status": "finished",
+            "labels": dict(spec.labels),
+            "attempts": [],
+            "provenance": {"git_commit": "abc"},
+            "error": None,
+        },
+    )
+    run.append_step({"step": 1, "generated_tokens_total": 10})
+    run.write_samples("arithmetic_heldout", 1, 1, samples(right))
+
+
+def samples(right):
+    return pd.DataFrame(
+        {
+            "problem_id": [f"p{index:03d}" for index in range(len(right))],
+            "sample_index": 0,
+            "sampling_seed": 1,
+            "max_response_tokens": 32,
+            "response_tokens": 5,
+            "finish_reason": "stop",
+            "answer": "1",
+            "correct": right,
+            "verdict": np.where(right, "right", "wrong"),
+            "method": "integer",
+            "entropy_sum_nats": 1.5,
+            "log_prob_sum": -2.5,
+            "response": "r",
+        }
+    )
+
+
+class Invocation:
+    """One `harness run`: it is interrupted after `patience` runs."""
+
+    def __init__(self, root, patience=1000):
+        self.store, self.left, self.swept, self.shown = ResultStore(root), patience, [], []
+        self.part, self.summary = until_decided(
+            make_plan(root), self.store, record=self.record, bring=self.bring, show=self.shown.append
+        )
+
+    def record(self, part, decisions):
+        self.store.write_plan(NAME, {**part.record(), "decisions": list(decisions.comparisons)})
+
+    def bring(self, part):
+        summary = Summary()
+        for spec in part.specs:
+            if self.store.run(spec.run_id).status == "finished":
+                summary.skipped.append(spec.run_id)
+            elif self.left:
+                self.left -= 1
+                finish(self.store, spec)
+                summary.finished.append(spec.run_id)
+            else:
+                summary.interrupted.append(spec.run_id)
+        self.swept.append(len(part.specs))
+        return summary
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    root = tmp_path_factory.mktemp("undisturbed")
+    return root, Invocation(root)
+
+
+def plan_text(root):
+    return (root / "experiments" / NAME / "plan.json").read_text().replace(str(root), "")
+
+
+def test_only_arms_of_open_comparisons_get_more_seeds(undisturbed):
+    root, whole = undisturbed
+    assert whole.swept == [9, 13, 17]  # two arms go on at the second and third look
+    assert (len(whole.summary.finished), whole.summary.skipped, whole.summary.complete) == (17, [], True)
+    runs = {arm["name"]: len(arm["runs"]) for arm in json.loads(plan_text(root))["arms"]}
+    assert runs == {"naive_grpo": 7, "dynamic_sampling_alone": 3, "dapo": 7}
+    assert [decisions.headline() for decisions in whole.shown] == ["1 of 2 comparisons are closed"] * 2
+
+
+def test_interrupted_at_any_run_and_repeated_it_ends_with_the_same_bytes(undisturbed, tmp_path):
+    root, whole = undisturbed
+    for patience in (2, 9, 3):  # within the first look, one run into the second, within the third
+        stopped = Invocation(tmp_path, patience)
+        assert not stopped.summary.complete
+    resumed = Invocation(tmp_path)
+    assert resumed.summary.complete
+    assert plan_text(tmp_path) == plan_text(root)
+    assert resumed.store.run_ids() == whole.store.run_ids()
+    again = Invocation(tmp_path)
+    assert (again.summary.finished, len(again.summary.skipped), again.shown) == ([], 17, [])
+
+
+def test_status_tells_what_is_decided_and_what_is_open(undisturbed):
+    root, _ = undisturbed
+    decided, open_ = decision_lines(select([f"experiment={NAME}", f"runtime.results={root}"]))
+    assert decided.startswith("dynamic_sampling_alone against naive_grpo: decided; +")
+    assert decided.endswith("3 seeds), higher")
+    assert open_.startswith("dapo against naive_grpo: open at the budget; ")
+    assert open_.endswith("7 seeds), not resolved")
+
+
+def test_plan_tells_the_expected_and_the_largest_number_of_runs(tmp_path):
+    (line,) = look_lines(make_plan(tmp_path), ResultStore(tmp_path))
+    assert "looks at 3, 5, 7 seeds, 21 runs at most; on average " in line
+    assert "if every difference is 3, 2 or 1 times the standard deviation" in line
+
+
+# ---- the table so far ----------------------------------------------------------------------------------------------------
+
+
+class Shown(Progress):
+    def __init__(self):
+        self.texts = []
+
+    def show(self, text):
+        self.texts.append(text)
+
+
+def test_the_table_so_far_is_shown_after_every_seed_of_all_arms(tmp_path):
+    plan, store, shown = make_plan(tmp_path), ResultStore(tmp_path), Shown()
+    part = plan.first_seeds({planned.arm.name: 2 for planned in plan.arms})
+    store.write_plan(NAME, part.record())
+    tables = _Tables(shown, part, store, seconds_between=0.0)
+    tables.begin(len(part.specs), 0)
+    for spec in part.specs:
+        finish(store, spec)
+        tables.ended("", spec.run_id, "finished", "")
+        expected = 1 if spec.seed or spec is part.specs[2] else 0
+        wait_for(tables, shown, expected)
+    tables.close()
+    (text,) = shown.texts  # seed 0; what follows the last run is the answer itself
+    assert "provisional, 3 runs so far" in text
+    assert "1/2" in text
+
+
+def wait_for(tables, shown, count):
+    deadline = time.monotonic() + 120
+    tables.update(Snapshot(6, 0, 0, 0, None))
+    while len(shown.texts) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
+        tables.update(Snapshot(6, 0, 0, 0, None))
+    assert len(shown.texts) == count
