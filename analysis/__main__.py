@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.answer import answer_sentences
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import Results, results_of
-from analysis.experiment.stored_plan import PlanError
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
+from analysis.evidence.stored_plan import PlanError
 from analysis.tables.experiment_tables import main_table, summary_table
 from analysis.tables.table import to_terminal
 from harness.store import StoreError

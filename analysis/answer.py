@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from analysis.experiment.engagement import engagements, sentence_end
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm, Plan
+from analysis.evidence.engagement import engagements, sentence_end
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.numbers import bounds_text, number_text

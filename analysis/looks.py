@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.answer import describe
-from analysis.experiment.load import load_plan
-from analysis.experiment.looks import Comparison, comparisons, followed, wanted_seeds
-from analysis.experiment.results import results_of
-from analysis.experiment.stored_plan import Plan, PlanError, parse_plan
+from analysis.evidence.load import load_plan
+from analysis.evidence.looks import Comparison, comparisons, followed, wanted_seeds
+from analysis.evidence.results import results_of
+from analysis.evidence.stored_plan import Plan, PlanError, parse_plan
 from analysis.statistics.sequential import LooksError
 from analysis.statistics.sequential_course import expected_runs
 from harness.store import ResultStore, StoreError

@@ -10,8 +10,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import Results, results_of
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import (
     accuracy_figure,

@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from analysis.experiment.grid import grid_axes, grid_value, near_best
-from analysis.experiment.load import Experiment
-from analysis.experiment.results import Results, tokens_at
-from analysis.experiment.stored_plan import Plan
+from analysis.evidence.grid import grid_axes, grid_value, near_best
+from analysis.evidence.load import Experiment
+from analysis.evidence.results import Results, tokens_at
+from analysis.evidence.stored_plan import Plan
 from analysis.figures.series import Series, combine, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series

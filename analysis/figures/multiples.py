@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.experiment.load import Experiment
+from analysis.evidence.load import Experiment
 from analysis.figures.evaluation import accuracy_series
 from analysis.figures.style import SEED_ALPHA, looks, new_figure
 

@@ -14,8 +14,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm
 from analysis.figures.evaluation import accuracy_series, k_figure, score_label
 from analysis.figures.series import AXES, Series
 from analysis.figures.style import legend_below, looks, new_figure, save, styled

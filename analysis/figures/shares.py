@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.experiment.gradient_share import Floats, NotCovered, Responses, run_shares
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.gradient_share import Floats, NotCovered, Responses, run_shares
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm
 from analysis.figures.series import Series, mean_band
 from analysis.figures.style import looks, new_figure
 from analysis.figures.training import arm_legend, draw_series

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
-from analysis.experiment.load import Experiment
+from analysis.evidence.load import Experiment
 from analysis.figures.series import AXES, Series, training_series
 from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, Look, legend_below, looks, new_figure
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.experiment.results import Results
+from analysis.evidence.results import Results
 from analysis.figures.evaluation import accuracy_series, k_curves, score_label
 from analysis.figures.series import AXES, Series
 from analysis.figures.style import looks

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.answer import answer_sentences
-from analysis.experiment.results import Results
+from analysis.evidence.results import Results
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import waterfall_figure
 from analysis.figures.style import styled, svg_bytes

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm
 from harness.store import ResultStore
 
 SAMPLES_PER_PROBLEM = 2

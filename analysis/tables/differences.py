@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from analysis.experiment.looks import followed
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm, Plan
+from analysis.evidence.looks import followed
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.estimate import Estimate
 from analysis.tables.table import Column
 from harness.evaluation.power import minimum_detectable_difference, seeds_needed

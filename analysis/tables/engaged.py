@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from analysis.experiment.engagement import NOTE, engaged_cell, engagements, known
-from analysis.experiment.load import Experiment
+from analysis.evidence.engagement import NOTE, engaged_cell, engagements, known
+from analysis.evidence.load import Experiment
 from analysis.tables.table import Column, Table
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from analysis.experiment.cells import table_ks
-from analysis.experiment.logged import TRAINING
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm, Plan
+from analysis.evidence.cells import table_ks
+from analysis.evidence.logged import TRAINING
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.bootstrap import seed_bootstrap
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from analysis.experiment.looks import Comparison, followed
-from analysis.experiment.results import Results
+from analysis.evidence.looks import Comparison, followed
+from analysis.evidence.results import Results
 from analysis.tables.table import Cell, Column, Table
 
 

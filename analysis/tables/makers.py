@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from analysis.experiment.load import Experiment
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.load import Experiment
+from analysis.evidence.stored_plan import Arm
 
 MARK = " †"
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from analysis.experiment.grid import grid_axes, grid_value, near_best
-from analysis.experiment.results import Results
+from analysis.evidence.grid import grid_axes, grid_value, near_best
+from analysis.evidence.results import Results
 from analysis.statistics.attribution import (
     Attribution,
     IncompleteDesign,

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm, Plan
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm, Plan
 from analysis.tables.table import Cell, Column, Table
 
 REPOSITORY = Path(__file__).parents[2]

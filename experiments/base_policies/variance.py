@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import Results, results_of
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
+from analysis.evidence.stored_plan import Arm
 from analysis.statistics.variance_components import Components, sampling_variance, variance_components
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.experiment.stored_plan import parse_plan
+from analysis.evidence.stored_plan import parse_plan
 from harness.experiment.checks import check_plan
 from harness.experiment.planning import plan_experiment
 

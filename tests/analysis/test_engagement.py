@@ -11,9 +11,9 @@ import pytest
 from synthetic_store import RUNGS, build_store
 
 from analysis.answer import answer_sentences
-from analysis.experiment.engagement import engagement, sentence_end
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import Results, results_of
+from analysis.evidence.engagement import engagement, sentence_end
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
 from analysis.tables.experiment_tables import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.store import ResultStore

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import results_of
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
 from analysis.figures.paper import FIGURES as PAPER

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from synthetic_store import build_store
 
-from analysis.experiment.load import load_experiment
-from analysis.experiment.looks import followed, wanted_seeds
-from analysis.experiment.results import results_of
+from analysis.evidence.load import load_experiment
+from analysis.evidence.looks import followed, wanted_seeds
+from analysis.evidence.results import results_of
 from analysis.looks import main
 from analysis.statistics.sequential import design_levels
 from analysis.tables.differences import differences_to_base, differences_to_reference

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.experiment.gradient_share import NotCovered, shares
+from analysis.evidence.gradient_share import NotCovered, shares
 from analysis.figures.shares import by_length, by_success
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import dump

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 from synthetic_store import build_store
 
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import results_of
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of
 from analysis.html import page
 from analysis.html.samples import browser_data
 

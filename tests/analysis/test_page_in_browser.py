@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from synthetic_store import build_store
 
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import results_of
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of
 from analysis.html.page import write_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")

@@ -14,12 +14,12 @@ from scipy import stats
 from synthetic_store import build_store, make_samples
 
 from analysis.answer import answer_sentences
-from analysis.experiment.cells import run_cells
-from analysis.experiment.checkpoint_rule import chosen_steps, parse_rule
-from analysis.experiment.grid import near_best
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import results_of, tokens_to_target
-from analysis.experiment.stored_plan import PlanError, parse_plan
+from analysis.evidence.cells import run_cells
+from analysis.evidence.checkpoint_rule import chosen_steps, parse_rule
+from analysis.evidence.grid import near_best
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of, tokens_to_target
+from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.statistics.estimate import Estimate
 from analysis.tables.experiment_tables import (
     all_tables,

@@ -8,9 +8,9 @@ import pytest
 from synthetic_store import build_store
 
 from analysis.answer import answer_sentences
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import Results, results_of
-from analysis.experiment.stored_plan import PlanError, parse_plan
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
+from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.figures.differences import MARKS, differences_figure
 from analysis.figures.style import styled
 from analysis.html.page import render_page

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_verl import interpreter
 
-from analysis.experiment.load import load_experiment
+from analysis.evidence.load import load_experiment
 from harness.cli import main
 from harness.configuration.error import ConfigError
 from harness.experiment.planning import Plan, plan_experiment, plan_multirun

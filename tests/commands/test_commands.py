@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
-from analysis.experiment.stored_plan import parse_plan
+from analysis.evidence.stored_plan import parse_plan
 from harness.cli import main
 from harness.commands.plan import power_lines
 from harness.configuration.compose import compose_run

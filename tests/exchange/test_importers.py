@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from analysis.answer import answer_sentences
-from analysis.experiment.load import load_experiment
-from analysis.experiment.results import results_of
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of
 from analysis.html.page import render_page
 from analysis.report import write_answer
 from analysis.tables.experiment_tables import all_tables, main_table, summary_table

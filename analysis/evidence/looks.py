@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm, Plan
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.estimate import MISSING, Estimate, Verdict
 from analysis.statistics.sequential import design_levels
 from analysis.statistics.verdicts import Difference, Independent, Paired, judge_one

@@ -17,8 +17,8 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm
 from harness.store import ResultStore
 
 Floats = NDArray[np.float64]

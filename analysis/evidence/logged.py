@@ -10,8 +10,8 @@ import re
 
 import pandas as pd
 
-from analysis.experiment.cells import RunCells
-from analysis.experiment.stored_plan import Plan
+from analysis.evidence.cells import RunCells
+from analysis.evidence.stored_plan import Plan
 
 PREFIX = "evaluation"
 TRAINING = "training"  # the benchmark of a plan whose score is a training metric

@@ -6,8 +6,8 @@ import math
 import re
 from typing import Any
 
-from analysis.experiment.results import Results
-from analysis.experiment.stored_plan import Arm, Plan
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm, Plan
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 

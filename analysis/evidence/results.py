@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.experiment.checkpoint_rule import chosen_steps, rule_scores
-from analysis.experiment.load import Experiment, Floats, records
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.checkpoint_rule import chosen_steps, rule_scores
+from analysis.evidence.load import Experiment, Floats, records
+from analysis.evidence.stored_plan import Arm
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval, two_way_difference
 from analysis.statistics.verdicts import Difference, Independent, Paired, judge

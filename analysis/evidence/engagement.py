@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.experiment.load import Experiment
-from analysis.experiment.stored_plan import Arm
+from analysis.evidence.load import Experiment
+from analysis.evidence.stored_plan import Arm
 from harness.store.measures import HARDLY, Measure
 
 NOTE = (

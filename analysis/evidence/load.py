@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.experiment.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells, table_ks
-from analysis.experiment.checkpoint_rule import CheckpointRule, parse_rule
-from analysis.experiment.logged import logged_cells
-from analysis.experiment.stored_plan import Arm, Plan, parse_plan
+from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells, table_ks
+from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
+from analysis.evidence.logged import logged_cells
+from analysis.evidence.stored_plan import Arm, Plan, parse_plan
 from harness.store import ResultStore, StoreError
 from harness.verify import MathVerifier
 
