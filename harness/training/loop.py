@@ -251,6 +251,7 @@ class Trainer:
             path = self.ranks.from_first(
                 save_fault(self.run, step, fault.batch) if self.ranks.first else None
             )
+            self.checkpoints.finish()  # one that is still being written is of a policy that was sound
             raise NumericalFault(
                 f"step {step}, {fault}. The batch is kept in {path.name} under faults/", {}
             ) from fault
