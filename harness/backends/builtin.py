@@ -31,6 +31,11 @@ def check(config: RunConfig) -> list[str]:
             f"runtime.runs_per_gpu={runtime.runs_per_gpu} with engine=vllm: vLLM sizes its cache by what is free on the whole GPU and "
             "checks that figure at start and at sleep, while other runs take and give memory; set runtime.runs_per_gpu=1 or engine=native"
         )
+    if engine == "vllm" and runtime.deterministic:
+        refused.append(
+            "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples; use "
+            "engine=native or transformers"
+        )
     return refused
 
 

@@ -40,6 +40,16 @@ _TAKES_CPU_INDICES = {
     aten.index_put_.default,
     aten._index_put_impl_.default,
 }
+# Operators that torch has in no deterministic form on a GPU, for floats (documentation of `torch.use_deterministic_algorithms`).
+_CHANGES_BITS = {
+    aten.cumsum.default,
+    aten.histc.default,
+    aten.kthvalue.default,
+    aten.median.dim,
+    aten.put_.default,
+    aten.scatter_reduce.two,
+    aten.scatter_reduce_.two,
+}
 _READS = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)
 _capturing: list[PretendGraph] = []
 
@@ -82,6 +92,12 @@ class Pretend(torch.Tensor):
             raise DeviceMix(
                 f"{func} was given tensors of cuda:0 and of the cpu: {[list(x.shape) for x in plain]}"
             )
+        if (
+            torch.are_deterministic_algorithms_enabled()
+            and func in _CHANGES_BITS
+            and tensors[0].is_floating_point()
+        ):
+            raise RuntimeError(f"{func} does not have a deterministic implementation")
         if _capturing:
             _refuse_in_capture(str(func), func in _WAITS or bool(plain) or _counts_values(func, args, kwargs))
         with no_dispatch():

@@ -26,12 +26,14 @@ from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore, RunDir
+from harness.training.determinism import deterministic
 from harness.training.loop import Trainer
 
 PROMPTS = [[3, 4, 5, 6], [7, 8, 9], [3, 3, 3, 3, 3, 5, 6], [4]]
 SEEDS = sample_seeds(key("rehearsal"), np.arange(len(PROMPTS), dtype=np.uint64), 4)
 GREEDY = SamplingParams(12, 0.0, stop_token_ids=(1,))
 SAMPLED = SamplingParams(12, 1.0, stop_token_ids=(1,))
+FILTERED = SamplingParams(12, 1.2, 0.8, 20, stop_token_ids=(1,))
 TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512}
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
 
@@ -91,6 +93,15 @@ def test_a_graph_computes_on_the_memory_it_was_captured_with() -> None:
     assert count.tolist() == [10.0, 10.0]
 
 
+def test_it_knows_what_changes_its_bits() -> None:
+    floats, integers = torch.ones(3, device="cuda"), torch.ones(3, dtype=torch.long, device="cuda")
+    with deterministic(True):
+        with pytest.raises(RuntimeError, match="deterministic"):
+            floats.cumsum(0)
+        assert integers.cumsum(0).tolist() == [1, 2, 3]
+    assert floats.cumsum(0).tolist() == [1.0, 2.0, 3.0]
+
+
 # ---- engines ----------------------------------------------------------------------------------------------------------
 
 
@@ -98,12 +109,14 @@ def test_a_graph_computes_on_the_memory_it_was_captured_with() -> None:
 def test_captured_steps_sample_what_the_cpu_samples(base_policy: Path, dtype: torch.dtype) -> None:
     decoder, reference = (load_decoder(base_policy, "torch", dtype).requires_grad_(False) for _ in range(2))
     engine, expected = NativeEngine(decoder.cuda(), rows=16), NativeEngine(reference, rows=16)
-    for prompts, params in ((PROMPTS, SAMPLED), (PROMPTS, GREEDY), ([*PROMPTS[:3], [5] * 30], SAMPLED)):
+    requests = (PROMPTS, SAMPLED), (PROMPTS, GREEDY), (PROMPTS, FILTERED), ([*PROMPTS[:3], [5] * 30], SAMPLED)
+    for prompts, params in requests:
         for scale in (1.0, 0.9):  # weights that change between requests
             weights = [(name, tensor * scale) for name, tensor in reference.named().items()]
             engine.load_weights(weights)
             reference.load_named(weights)
-            ours = engine.generate(prompts, SEEDS, params)
+            with deterministic(True):
+                ours = engine.generate(prompts, SEEDS, params)
             session = expected.session(params, max(map(len, prompts)))
             theirs = [session.submit(prompt, seeds) for prompt, seeds in zip(prompts, SEEDS, strict=True)]
             done: dict[int, Any] = {}
@@ -150,7 +163,8 @@ def test_the_testbed_trains(
         algorithm__dead_groups__policy="refill",
     )
     config.algorithm.dead_groups.max_rounds = 10
-    trainer = trained(config, base_policy, ResultStore(tmp_path).run("a" * 16))
+    with deterministic(True):  # no operator lacks such a form
+        trainer = trained(config, base_policy, ResultStore(tmp_path).run("a" * 16))
     steps = trainer.run.steps()
     assert np.isfinite(steps["loss"]).all()
     assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-4
@@ -194,7 +208,7 @@ def test_a_model_of_transformers_trains_stops_and_resumes(
 
         config.engine = transformers.Config()
     run = ResultStore(tmp_path).run("a" * 16)
-    with unsharded():
+    with unsharded(), deterministic(True):
         trained(config, folder, run, stop=lambda: True)
         assert run.steps()["step"].tolist() == [1]
         trainer = trained(config, folder, run)
