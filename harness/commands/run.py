@@ -21,6 +21,7 @@ from harness.execution.dispatch import dispatch
 from harness.execution.progress import progress_on
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
+from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.planning import Plan, make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
@@ -80,6 +81,9 @@ def _refuse_imported(store: ResultStore, name: str) -> None:
 
 def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str]) -> Summary:
     store.write_plan(plan.experiment.name, {**plan.record(), "checks": checks})
+    elsewhere = found_elsewhere(store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime)
+    if elsewhere:
+        print(elsewhere, file=sys.stderr)
     summary = dispatch(plan, store, progress_on(sys.stderr))
     print(describe(plan.experiment.name, len(plan.specs), summary, again))
     refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}

@@ -52,7 +52,17 @@ def base_evaluations(
     # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
     testbed = config.model.kind == "testbed"
     model = [] if testbed else [content_fingerprint(initial), config.model.precision]
-    depends = [initial.name, *model, linear_kernel, versions, protocol, grader.verifier.fingerprint()]
+    # Another device rounds otherwise, and some responses go on otherwise.
+    device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
+    depends = [
+        initial.name,
+        *model,
+        linear_kernel,
+        versions,
+        protocol,
+        grader.verifier.fingerprint(),
+        *device,
+    ]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
 

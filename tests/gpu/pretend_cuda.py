@@ -301,6 +301,7 @@ def pretend_cuda() -> Iterator[None]:
             synchronize=lambda *_: _refuse_in_capture("torch.cuda.synchronize"),
             empty_cache=lambda: None,
             get_device_capability=lambda *_: (9, 0),
+            get_device_name=lambda *_: "pretend",
         ),
         mock.patch.object(torch.nn.Module, "_apply", _apply),
         _Factories(),
