@@ -135,3 +135,12 @@ def test_files_and_functions_stay_small() -> None:
 
 def test_there_is_no_room_for_everything() -> None:
     assert not [path for path in SOURCES if path.stem in ("utils", "util", "helpers", "misc", "common")]
+
+
+def test_paths_of_the_project_are_its_root() -> None:
+    """Workers and verl import `harness` from here, whatever directory they run in."""
+    from harness.backends.verl import overrides
+    from harness.execution.supervise import process
+
+    assert (overrides._ROOT / "harness" / "__init__.py").exists()
+    assert (process._PROJECT / "harness" / "__init__.py").exists()

@@ -28,7 +28,7 @@ class Experiment:
     ``states`` has one row per planned run (arm, seed, run_id, status, error); ``steps`` the training metrics
     and ``cells`` the evaluation metrics of every run that has any, with columns arm and seed first;
     ``problem_avg`` avg@n per problem of (run_id, step, cap). ``notes`` are lines about what is missing or
-    refused; ``makers`` says which code and packages made each run.
+    refused; ``makers`` says which code, packages and device made each run.
     """
 
     plan: Plan
@@ -38,7 +38,9 @@ class Experiment:
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    makers: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages"]))
+    makers: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"])
+    )
 
     @property
     def rule(self) -> CheckpointRule:

@@ -1,4 +1,4 @@
-"""Rows whose runs were made by other code or other packages than the rest of the table."""
+"""Rows whose runs were made by other code, other packages or another device than the rest of the table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def odd_arms(experiment: Experiment) -> Mapping[str, list[int]]:
     Runs whose manifest does not say (foreign ones, for example) are left out of the comparison.
     """
     made = {
-        str(row["run_id"]): (str(row["code"]), str(row["packages"]))
+        str(row["run_id"]): (str(row["code"]), str(row["packages"]), str(row["device"]))
         for row in experiment.makers.to_dict("records")
-        if row["code"] or row["packages"]
+        if row["code"] or row["packages"] or row["device"]
     }
     runs = [
         (arm, seed, made[arm.runs[seed]])
@@ -50,6 +50,6 @@ def maker_notes(experiment: Experiment) -> list[str]:
         return []
     listed = "; ".join(f"{name}, seeds {', '.join(map(str, seeds))}" for name, seeds in odd.items())
     return [
-        f"{MARK.strip()} made by other code or packages than the other runs of this table: {listed}. "
+        f"{MARK.strip()} made by other code, packages or another device than the other runs of this table: {listed}. "
         "`harness diff RUN RUN` says what differs."
     ]

@@ -31,11 +31,10 @@ def _write(shape: dict[str, Any], seed: int, folder: Path) -> None:
 
     tokenizer = testbed_tokenizer()
     values = dict(shape)
-    theta = values.pop("rope_theta", 10000.0)
+    # `rope_theta`, not `rope_parameters`: before transformers 5.19 those with two kinds of layers (Olmo 3) take those for each kind.
     config = AutoConfig.for_model(
         values.pop("model_type"),
-        **values,
-        rope_parameters={"rope_type": "default", "rope_theta": theta},
+        **{"rope_theta": 10000.0, **values},
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,

@@ -22,6 +22,7 @@ from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.words import Estimate, estimate_of
 from harness.experiment.estimate.words import lines as estimate_in_words
+from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.past_engagement import past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.refusals import refusal_lines, refusals
@@ -65,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
         *look_lines(plan, store),
         *estimate_lines(estimates),
         *power_lines(plan, store),
+        *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime)]),
     ):
         console.print(line, highlight=False, markup=False)
     if plan.waits_for:

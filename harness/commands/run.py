@@ -24,6 +24,7 @@ from harness.execution.progress import progress_on
 from harness.execution.provisional import provisional
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
+from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.planning import Plan, make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
@@ -95,6 +96,9 @@ def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str])
         print(f"{name}: {decisions.headline()}, the next look needs more seeds")
         write_answer(store, name, "--only", "table", "--provisional")
 
+    elsewhere = found_elsewhere(store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime)
+    if elsewhere:
+        print(elsewhere, file=sys.stderr)
     if plan.experiment.looks:
         part, summary = until_decided(plan, store, record=record, bring=bring, show=show)
     else:

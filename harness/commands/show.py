@@ -18,6 +18,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
 from harness.store import ResultStore, RunDir
+from harness.store.device import devices_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,9 +56,10 @@ def pairs_table(title: str, rows: dict[str, str]) -> Table:
 
 
 def provenance_of(run: RunDir) -> dict[str, str]:
-    """Code, packages, machine, data and command of a run's newest attempt, flat."""
+    """Device, code, packages, machine, data and command of a run, flat; of several attempts the newest's, and all devices."""
     manifest = run.manifest() or {}
-    return {key: str(value) for key, value in flatten(manifest.get("provenance", {})).items()}
+    found = {key: str(value) for key, value in flatten(manifest.get("provenance", {})).items()}
+    return {"device": " and ".join(devices_of(manifest))} | found
 
 
 def results_of(store: ResultStore, run_id: str) -> dict[str, str]:
@@ -94,9 +96,11 @@ def _changes(run: RunDir) -> dict[str, str]:
 
 
 def _attempts(run: RunDir) -> Table:
-    table = Table("attempt", "started", "ended", "outcome", "code", "host", "pid", box=None, pad_edge=False)
+    table = Table(
+        "attempt", "started", "ended", "outcome", "code", "host", "device", "pid", box=None, pad_edge=False
+    )
     for item in (run.manifest() or {}).get("attempts", []):
-        keys = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "pid")
+        keys = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "device", "pid")
         table.add_row(*("" if item.get(key) is None else str(item[key]) for key in keys))
     return table
 

@@ -31,6 +31,8 @@ class RuntimeConfig:
         ranks: processes that train one run together on each node (FSDP2 under torchrun); 0: one a GPU of the run, one on a CPU.
         nodes: nodes that train one run together (launcher=slurm).
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
+        deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, and an error at an operator that has none;
+            not with engine=vllm, whose batching decides the bits of its samples.
         record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory, which
             engine=replay serves again.
         launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.
@@ -55,6 +57,7 @@ class RuntimeConfig:
     ranks: int = 0
     nodes: int = 1
     gradient_checkpointing: bool = False
+    deterministic: bool = False
     record_rollouts: bool = False
     launcher: Any = family(LAUNCH, "local")
     trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -16,6 +17,7 @@ from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.model.processor import processor
 from harness.problems.problem import load_benchmark
+from harness.store.device import CPU
 
 _PACKAGES = (
     "torch",
@@ -104,6 +106,18 @@ def _version(name: str) -> str | None:
         return None
 
 
+def device_name(visible: str) -> str:
+    """The name of the first GPU among `visible` (a value of CUDA_VISIBLE_DEVICES), `cpu` where that is empty."""
+    if not visible:
+        return CPU
+    names, first = [line.split(",")[0] for line in _gpus()], visible.split(",")[0]
+    place = (
+        int(first) if first.isdigit() and int(first) < len(names) else 0
+    )  # a UUID: a machine's GPUs are alike
+    return names[place] if names else "gpu"
+
+
+@functools.cache
 def _gpus() -> list[str]:
     """Name and driver of each GPU, without importing torch."""
     if shutil.which(_GPU_QUERY[0]) is None:

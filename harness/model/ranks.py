@@ -81,6 +81,13 @@ def open_group() -> None:
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
 
 
+def close_groups() -> None:
+    """End the process group and all made from it, joining their threads; collective. Nothing that was sharded works after it."""
+    cpu_group.cache_clear()
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 @functools.cache
 def cpu_group(purpose: str) -> Any:
     """A group of all ranks on the CPU for one purpose; collective at its first use. A thread's messages must not mix with the loop's."""

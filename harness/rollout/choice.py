@@ -1,10 +1,17 @@
-"""Choosing one token a row from logits and one uniform number a row."""
+"""Choosing one token a row from logits and one uniform number a row.
+
+A GPU adds floats in an order that may change from call to call, integers in any order to the same sum. So there probabilities are added up
+as whole multiples of 2⁻⁴⁰: the same logits and number give the same token, always. What is lost is less than 2⁻⁴⁰ a token, and a token
+below that (27.7 nats) is never chosen.
+"""
 
 from __future__ import annotations
 
 import torch
 
 from harness.rollout.types import SamplingParams
+
+_UNIT = 2.0**40  # scaling a float by a power of two is exact
 
 
 def choose(
@@ -31,12 +38,29 @@ def choose(
     if params.temperature == 0:
         chosen = log_probs.argmax(-1)
     else:
-        # The draw is scaled by the last cumulative value, so that rounding can never pick a token of probability zero.
-        cumulative = probs.double().cumsum(-1) if logits.shape[-1] > 4096 else probs.cumsum(-1)
-        draw = uniform_R.to(cumulative.dtype) * cumulative[:, -1]
-        chosen = torch.searchsorted(cumulative, draw[:, None])[:, 0]
+        chosen = draw_by_integers(probs, uniform_R) if logits.is_cuda else draw(probs, uniform_R)
     entropy = -(probs * (log_probs.masked_fill(probs == 0, 0.0) if cut else log_probs)).sum(-1)
     return chosen, log_probs.gather(-1, chosen[:, None])[:, 0], entropy
+
+
+def draw(probs_RV: torch.Tensor, uniform_R: torch.Tensor) -> torch.Tensor:
+    """The first token at which the summed probability reaches the uniform number, [R]."""
+    cumulative = probs_RV.double().cumsum(-1) if probs_RV.shape[-1] > 4096 else probs_RV.cumsum(-1)
+    # The draw is scaled by the last cumulative value, so that rounding can never pick a token of probability zero.
+    drawn = uniform_R.to(cumulative.dtype) * cumulative[:, -1]
+    return torch.searchsorted(cumulative, drawn[:, None])[:, 0]
+
+
+def draw_by_integers(probs_RV: torch.Tensor, uniform_R: torch.Tensor) -> torch.Tensor:
+    """`draw` with sums that no order of addition changes; see the module."""
+    cumulative = _units(probs_RV).cumsum(-1)
+    # At least 1: a token without a unit is never reached.
+    drawn = (uniform_R.double() * cumulative[:, -1]).ceil().long().clamp(min=1)
+    return torch.searchsorted(cumulative, drawn[:, None])[:, 0]
+
+
+def _units(probs: torch.Tensor) -> torch.Tensor:
+    return (probs * _UNIT).long()
 
 
 def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
@@ -49,8 +73,10 @@ def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
         logits_RV = logits_RV.masked_fill(logits_RV < threshold, float("-inf"))
     if top_p < 1:
         ordered, index = logits_RV.sort(dim=-1, descending=True, stable=True)
-        mass_before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
-        drop = mass_before >= top_p
+        mass, enough = ordered.softmax(-1), top_p
+        if mass.is_cuda:
+            mass, enough = _units(mass), top_p * _UNIT
+        drop = mass.cumsum(-1) - mass >= enough
         drop[:, 0] = False
         logits_RV = logits_RV.masked_fill(torch.zeros_like(drop).scatter(-1, index, drop), float("-inf"))
     return logits_RV

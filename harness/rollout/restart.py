@@ -64,8 +64,15 @@ class RestartingEngine(Engine):
         self._restart(reason)
 
     def sleep(self) -> None:
-        """See `RolloutEngine`."""
-        self.engine.sleep()
+        """See `RolloutEngine`. One that dies of it is closed, for the trainer needs its memory; the next weights build it again."""
+        try:
+            self.engine.sleep()
+            return
+        except EngineDied as death:
+            reason = str(death)
+        self.engine.close()
+        self.engine = _Gone(reason)
+        _free_memory()
 
     def wake(self) -> None:
         """See `RolloutEngine`."""

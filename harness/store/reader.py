@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from harness.store import atomic, layout, samples
+from harness.store.device import devices_of
 from harness.store.errors import StoreError, TornFile, write_errors
 from harness.store.run import RunDir
 from harness.store.schema import PLAN_VERSION, SAMPLES, check_version
@@ -59,7 +60,7 @@ class ResultStore:
         return frame.reindex(columns=[*columns, *(name for name in frame.columns if name not in columns)])
 
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
-        """What made each run: columns run_id, code (hash of the sources, else commit and diff) and packages (hash of all versions).
+        """What made each run: columns run_id, code (hash of the sources, else commit and diff), packages (hash of all versions), device.
 
         Rows of a table whose values differ were not made by the same program. Empty strings where the manifest does not say.
         """
@@ -67,13 +68,14 @@ class ResultStore:
 
         rows = []
         for run_id in run_ids:
-            provenance = (self.run(run_id).manifest() or {}).get("provenance", {})
+            manifest = self.run(run_id).manifest() or {}
+            provenance, device = manifest.get("provenance", {}), " and ".join(devices_of(manifest))
             commit = [provenance.get("git_commit"), provenance.get("git_dirty_hash")]
             code = provenance.get("code_hash") or "+".join(str(part) for part in commit if part)
             packages = json.dumps(provenance.get("packages", {}), sort_keys=True)
             digest = hashlib.sha256(packages.encode()).hexdigest()[:16] if packages != "{}" else ""
-            rows.append({"run_id": run_id, "code": code, "packages": digest})
-        return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages"])
+            rows.append({"run_id": run_id, "code": code, "packages": digest, "device": device})
+        return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages", "device"])
 
     def steps(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """The metrics of several runs with `run_id` as first column; runs without steps have no rows."""

@@ -52,7 +52,17 @@ def base_evaluations(
     # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
     testbed = config.model.kind == "testbed"
     model = [] if testbed else [content_fingerprint(initial), config.model.precision]
-    depends = [initial.name, *model, linear_kernel, versions, protocol, grader.verifier.fingerprint()]
+    # Another device rounds otherwise, and some responses go on otherwise.
+    device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
+    depends = [
+        initial.name,
+        *model,
+        linear_kernel,
+        versions,
+        protocol,
+        grader.verifier.fingerprint(),
+        *device,
+    ]
     return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
 
 
@@ -265,6 +275,7 @@ class Trainer:
             path = self.ranks.from_first(
                 save_fault(self.run, step, fault.batch) if self.ranks.first else None
             )
+            self.checkpoints.finish()  # one that is still being written is of a policy that was sound
             raise NumericalFault(
                 f"step {step}, {fault}. The batch is kept in {path.name} under faults/", {}
             ) from fault

@@ -11,14 +11,20 @@ from pathlib import Path
 import yaml
 
 from harness.configuration.schema import load
+from harness.model.ranks import Ranks, close_groups
 from harness.store import RunDir
+from harness.store.atomic import write_file
 from harness.training.parent_death import die_with
 from harness.training.run import train_run
 from harness.training.torchrun import ERROR, RESULT, STOP
 
 
 def main(run_path: Path, attempt: int) -> int:
-    """Train as this rank; rank 0 leaves the result, the first rank that fails its error."""
+    """Train as this rank; rank 0 leaves the result once all are through, the first rank that fails its error.
+
+    Ranks end together: none leaves its groups before the result is written. One that fails leaves at once, since the others may
+    wait for it in an operation that it will not join.
+    """
     die_with(
         os.getppid()
     )  # torchrun gives ranks a session of their own, where the supervisor's signals do not reach
@@ -26,6 +32,12 @@ def main(run_path: Path, attempt: int) -> int:
     folder = run.path / "attempts" / f"{attempt:03d}"
     try:
         complete = train_run(load(yaml.safe_load(run.config())), run, (folder / STOP).exists, attempt)
+        ranks = Ranks.join()
+        ranks.gather(None)  # all are through
+        if ranks.first:
+            write_file(folder / RESULT, json.dumps({"complete": complete}).encode())
+        ranks.from_first(None)  # it is written
+        close_groups()
     except Exception as error:
         traceback.print_exc()
         if not (folder / ERROR).exists():
@@ -33,10 +45,12 @@ def main(run_path: Path, attempt: int) -> int:
                 f"rank {os.environ.get('RANK', '0')}: {type(error).__name__}: {error}"
             )
         return 1
-    if os.environ.get("RANK", "0") == "0":
-        (folder / RESULT).write_text(json.dumps({"complete": complete}))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))
+    code = main(Path(sys.argv[1]), int(sys.argv[2]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Threads of torch's libraries can live on; destroying them with the interpreter aborts the process now and then.
+    os._exit(code)

@@ -14,12 +14,18 @@ from harness.model.ranks import Ranks
 from harness.reward.grading import Grader
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
+from harness.training.determinism import deterministic
 from harness.training.loop import Trainer
 from harness.training.numerics import settle_kernel
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """Prepare the initial policy, train, evaluate; see `harness.backends`."""
+    with deterministic(config.runtime.deterministic):
+        return _train_run(config, run, stop, attempt)
+
+
+def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     torch.set_num_threads(config.runtime.threads)
     ranks = Ranks.join()
     cache = run.path.parent.parent / "cache"

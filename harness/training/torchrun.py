@@ -57,20 +57,19 @@ def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool]
         if process.poll() is None:
             process.terminate()
             process.wait()
-    if process.returncode:
-        error = folder / ERROR
-        said = (
-            error.read_text().strip() if error.exists() else f"torchrun ended with code {process.returncode}"
-        )
-        raise RankFailed(said)
-    return bool(json.loads((folder / RESULT).read_text())["complete"])
+    if (folder / RESULT).exists():  # all ranks were through: a process that dies after that undoes nothing
+        return bool(json.loads((folder / RESULT).read_text())["complete"])
+    error = folder / ERROR
+    said = error.read_text().strip() if error.exists() else f"torchrun ended with code {process.returncode}"
+    raise RankFailed(said)
 
 
 def torchrun_command(
     runtime: RuntimeConfig, run: Path, attempt: int, environment: Mapping[str, str]
 ) -> list[str]:
     """The command line that starts all ranks of a run."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={wanted_ranks(runtime)}"]
+    launcher = [sys.executable, "-m", "harness.training.agent", str(run), str(attempt)]
+    launcher.append(f"--nproc-per-node={wanted_ranks(runtime)}")
     entry = ["-m", "harness.training.rank", str(run), str(attempt)]
     if runtime.nodes == 1:
         return [*launcher, "--standalone", *entry]
@@ -89,6 +88,4 @@ def torchrun_command(
     tasks = [f"--nodes={runtime.nodes}", f"--ntasks={runtime.nodes}", "--ntasks-per-node=1"]
     if "SLURM_CPUS_PER_TASK" in environment:  # a step does not inherit it
         tasks.append(f"--cpus-per-task={environment['SLURM_CPUS_PER_TASK']}")
-    # Slurm's warning of the time limit reaches every step; torchrun would die of it, while the ranks stop by the file.
-    deaf = ["sh", "-c", "trap '' USR1 USR2; exec \"$@\"", "ranks"]
-    return ["srun", *tasks, "--overlap", "--kill-on-bad-exit=1", *deaf, *launcher, *meeting, *entry]
+    return ["srun", *tasks, "--overlap", "--kill-on-bad-exit=1", *launcher, *meeting, *entry]

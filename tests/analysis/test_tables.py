@@ -376,3 +376,19 @@ def test_rows_made_by_other_code_or_packages_are_marked_and_named(tmp_path):
     marked = [row["arm"] for row in table.rows if "†" in str(row["arm"])]
     assert marked == [f"{arm['label']} †"]
     assert any(f"{arm['name']}, seeds 2" in note for note in table.notes)
+
+
+def test_rows_of_another_device_are_marked(tmp_path):
+    store = build_store(tmp_path)
+    plan = store.plan("ladder")
+    arm = plan["arms"][1]
+    run_ids = [run_id for item in plan["arms"] for run_id in item["runs"].values()]
+    for run_id in run_ids:
+        device = "NVIDIA H100" if run_id in arm["runs"].values() else "cpu"
+        manifest = store.run(run_id).manifest()
+        assert manifest is not None
+        store.run(run_id).write_manifest({**manifest, "attempts": [{"device": device}]})
+    assert set(store.made_by(run_ids)["device"]) == {"cpu", "NVIDIA H100"}
+    table = main_table(results_of(load_experiment(tmp_path, "ladder")))
+    assert [row["arm"] for row in table.rows if "†" in str(row["arm"])] == [f"{arm['label']} †"]
+    assert "another device" in to_markdown(table)

@@ -57,7 +57,7 @@ def test_recomputation_is_named_where_it_is_what_lacks():
     )
     (reason,) = misfits(config)
     assert (
-        "It would fit with runtime.gradient_checkpointing=true, or runtime.micro_batch_tokens=2304" in reason
+        "It would fit with runtime.gradient_checkpointing=true, or runtime.micro_batch_tokens=8192" in reason
     )
     config.runtime.gradient_checkpointing = True
     assert misfits(config) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +12,7 @@ from harness.base_policy import pretrained
 from harness.configuration.gpus import GIB
 from harness.configuration.schema import RunConfig
 from harness.experiment.estimate.memory import (
+    SCORES_CHUNK,
     activation_bytes,
     logit_bytes,
     plant_of,
@@ -16,6 +20,7 @@ from harness.experiment.estimate.memory import (
     rollout_memory,
     update_memory,
 )
+from harness.model import token_scores
 from harness.model.shapes import SHAPES, Shape, from_config
 from harness.rollout.engine import native
 
@@ -44,7 +49,7 @@ def test_an_update_by_hand():
         "moments": 8 * 388 / 2,
         "gathered": 2 * (84 + 2 * 152) + 6 * 2 * 152,
         "activations": 16 * 2 * layer,
-        "logits": 10 * 160 + 2 * 160,
+        "logits": 12 * 160 + 2 * 160,
     }
     assert resident(config(), parts) == 16 * 388 / 2
 
@@ -52,7 +57,7 @@ def test_an_update_by_hand():
 def test_recomputation_keeps_one_hidden_state_a_layer_and_one_layer():
     parts = update_memory(config(gradient_checkpointing=True), TINY, ranks=2)
     assert parts["activations"] == 16 * (2 * 2 * 4 + 152)
-    assert parts["logits"] == 10 * 160 + 2 * 40
+    assert parts["logits"] == 14 * 160 + 4 * 40
 
 
 def test_the_longest_response_sets_the_micro_batch_where_the_budget_is_smaller():
@@ -173,7 +178,47 @@ def _kept_bytes_per_token(values: dict[str, object], dtype: torch.dtype, tokens:
 
 
 def test_logits_of_a_real_vocabulary_come_in_chunks():
-    shape = from_config(SHAPES["qwen2.5-7b"])
-    whole = logit_bytes(shape, 16384, 2, recompute=False)
-    assert whole == 10 * 2**23 + 2 * 16384 * 152064
-    assert logit_bytes(shape, 16384, 2, recompute=True) == 10 * 2**23 + 2 * 152064 * 3584
+    shape, head = from_config(SHAPES["qwen2.5-7b"]), 152064 * 3584
+    whole = logit_bytes(shape, 16384, 2, recompute=False, chunk=2**27)
+    assert whole == 12 * 2**27 + 2 * 16384 * 152064
+    assert logit_bytes(shape, 16384, 2, recompute=True, chunk=2**27) == 6 * 2**27 + 6 * head
+    assert logit_bytes(shape, 16384, 2, recompute=True, chunk=2**27, trains_head=False) == 14 * 2**27
+    run = config(gradient_checkpointing=True, device="cuda", micro_batch_tokens=16384)
+    assert update_memory(run, shape, 8)["logits"] == 6 * 2**27 + 6 * head
+    run.runtime.device = "cpu"
+    assert update_memory(run, shape, 8)["logits"] == 6 * 2**23 + 6 * head
+
+
+def test_chunks_are_as_large_as_the_scores_are_computed():
+    assert {"cpu": token_scores.CHUNK_ELEMENTS, "cuda": token_scores.CHUNK_ELEMENTS_GPU} == SCORES_CHUNK
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("trains_head", [True, False])
+def test_scores_take_what_the_allocator_sees(dtype, recompute, temperature, trains_head):
+    tokens, rows = 1024, 128
+    shape = dataclasses.replace(TINY, hidden=32, vocabulary=2000)
+    hidden = torch.randn(tokens, 32, dtype=dtype, requires_grad=True)
+    head = torch.randn(2000, 32, dtype=dtype, requires_grad=trains_head)
+    chosen = torch.randint(0, 2000, (tokens,))
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as seen:
+        log_probs, entropy = token_scores.token_scores(
+            hidden, head, chosen, temperature, with_entropy=True, recompute=recompute, chunk_rows=rows
+        )
+        (log_probs.sum() + entropy.sum()).backward()
+    events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
+    held = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())])
+    expected = logit_bytes(
+        shape,
+        tokens,
+        dtype.itemsize,
+        recompute,
+        chunk=rows * 2000,
+        tempered=temperature != 1.0,
+        trains_head=trains_head,
+    )
+    assert held.max() == pytest.approx(expected, rel=0.05)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from harness.base_policy import pretrained, random_init
+from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.model.shapes import SHAPES, Shape, from_config, shape_of
 
 # The number of parameters that the model's page on the Hub shows.
@@ -94,3 +96,16 @@ def test_adapters_count_as_peft_counts_them():
     model = adapted(on_meta(values), pretrained.Lora(rank=8))
     counted = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     assert from_config(values).adapter_parameters(8) == counted
+
+
+def test_random_models_of_every_shape_know_their_rotary_base(tmp_path: Path) -> None:
+    """Olmo 3 has two kinds of layers, and each needs it."""
+    for name, shape in SHAPES.items():
+        small = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "vocab_size": 512}
+        small |= {"num_attention_heads": 4, "num_key_value_heads": 2} | (
+            {"head_dim": 16} if "head_dim" in shape else {}
+        )
+        folder = random_checkpoint({**shape, **small}, 0, tmp_path)
+        rope = json.loads((folder / "config.json").read_text())["rope_parameters"]
+        kinds = [rope] if "rope_theta" in rope else [rope["sliding_attention"], rope["full_attention"]]
+        assert {kind["rope_theta"] for kind in kinds} == {shape["rope_theta"]}, name

@@ -10,7 +10,7 @@ import torch
 
 from harness.model.policy import NativePolicy
 from harness.problems.benchmarks import arithmetic
-from harness.rollout.choice import filtered
+from harness.rollout.choice import draw, draw_by_integers, filtered
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.noise import key, sample_seeds, uniforms
 from harness.rollout.types import Completions, SamplingParams, ragged_index
@@ -100,6 +100,27 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass() -> None:
     torch.testing.assert_close(kept, torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
     kept = filtered(probs.log(), top_k=3, top_p=1.0).softmax(-1)
     torch.testing.assert_close(kept, torch.tensor([[5 / 9, 2.5 / 9, 1.5 / 9, 0.0]]))
+
+
+def test_integers_draw_what_floats_draw() -> None:
+    probs = torch.tensor([[0.5, 0.0, 0.25, 0.25, 0.0]] * 6)
+    numbers = torch.tensor([2.0**-53, 0.5, 0.5 + 2.0**-30, 0.75, 0.75 + 2.0**-30, 1.0], dtype=torch.float64)
+    assert draw_by_integers(probs, numbers).tolist() == [0, 0, 2, 2, 3, 3]
+    generator = torch.Generator().manual_seed(0)
+    many = (torch.randn(4000, 64, generator=generator) * 3).softmax(-1)
+    uniform = torch.rand(4000, generator=generator, dtype=torch.float64)
+    assert (
+        draw_by_integers(many, uniform) != draw(many, uniform)
+    ).sum() <= 1  # a number within rounding of a boundary
+    assert torch.equal(
+        draw_by_integers(many.flip(0), uniform.flip(0)).flip(0), draw_by_integers(many, uniform)
+    )
+
+
+def test_a_token_below_the_unit_is_never_drawn() -> None:
+    tiny = 2.0**-42
+    probs = torch.tensor([[tiny, 1.0 - 2 * tiny, tiny]], dtype=torch.float64).float().repeat(2, 1)
+    assert draw_by_integers(probs, torch.tensor([2.0**-53, 1.0], dtype=torch.float64)).tolist() == [1, 1]
 
 
 def test_uniforms_are_uniform_and_belong_to_seed_and_position() -> None:

@@ -98,6 +98,36 @@ def test_slots_answer_like_the_batched_engine(base_policy: Path) -> None:
         torch.testing.assert_close(got.entropy_N, expected.entropy_N, atol=1e-4, rtol=0)
 
 
+def test_slots_that_are_done_are_not_computed(base_policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last responses move to the front; more requests fill the rest again, and every response is the same."""
+    prompts = [[3 + i % 5, 4, 5, 6][: 1 + i % 4] for i in range(24)]
+    seeds = sample_seeds(key("stragglers"), np.arange(len(prompts), dtype=np.uint64), 4)
+    params = SamplingParams(60, 1.0, stop_token_ids=(1,))
+    expected = NativeEngine(load_decoder(base_policy)).generate(prompts, seeds, params)
+    computed: list[int] = []
+    step = SlotSession._step
+
+    def watched(session: SlotSession, rows: int, attended: int) -> None:
+        live = session.live.nonzero()[:, 0].tolist()
+        assert max(live, default=0) < rows
+        computed.append(rows)
+        step(session, rows, attended)
+
+    monkeypatch.setattr(SlotSession, "_step", watched)
+    session = SlotSession(load_decoder(base_policy), params, 7, rows=64)
+    tickets, parts = {}, {}
+    waiting = list(enumerate(prompts))
+    while len(parts) < len(prompts):
+        if waiting and (not tickets or len(parts) >= 12):  # a second half when the first is through
+            half, waiting = waiting[:12], waiting[12:]
+            tickets |= {session.submit(prompt, seeds[i]): i for i, prompt in half}
+        parts |= {tickets[ticket]: part for ticket, part in session.poll()}
+    got = Completions.concatenate([parts[i] for i in range(len(prompts))])
+    assert torch.equal(got.tokens_N, expected.tokens_N)
+    torch.testing.assert_close(got.log_probs_N, expected.log_probs_N, atol=1e-4, rtol=0)
+    assert {8, 64} <= set(computed) <= {8, 16, 32, 64}
+
+
 def test_a_session_refuses_what_does_not_fit(base_policy: Path) -> None:
     session = SlotSession(load_decoder(base_policy), PARAMS, 5, rows=4)
     with pytest.raises(ValueError, match="rollout_rows"):

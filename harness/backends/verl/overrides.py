@@ -30,7 +30,7 @@ ADDED = (
 # Prompts are written out with their template (see `data`): verl's tokenizer has only to read them.
 WRITTEN_PROMPT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 _INSIDE = Path(__file__).with_name("inside.py")
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _EPOCHS = 1_000_000  # never the end: trainer.total_training_steps is
 
 

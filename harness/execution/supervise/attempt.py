@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.execution.provenance import device_name
 from harness.execution.supervise.outcome import classify, describe_failure
 from harness.store import Lease, RunDir, layout
 from harness.store.atomic import write_file
@@ -130,6 +131,7 @@ def _new_record(index: int, environment: Mapping[str, str]) -> dict[str, Any]:
         "host": socket.gethostname(),
         "pid": None,
         "gpus": len(devices.split(",")) if devices else 0,
+        "device": device_name(devices),
         "job": os.environ.get("SLURM_JOB_ID"),
     }
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _GPUS_PER_NODE = 8
 _MOST_NODES = 64
 _ADAPTER_RANK = 32
+_LARGEST_MICRO_BATCH = 17  # a power of two: above 131,072 tokens nothing gets faster
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,9 @@ def _fixes(config: RunConfig, memory: float | None) -> Iterator[str]:
             yield " with ".join(part for part in (setting, " and ".join(beside)) if part)
 
     yield from works("", lambda trial: None)
-    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
-    if config.runtime.micro_batch_tokens > longest and _beside(config, memory, _shortest) == []:
-        yield f"runtime.micro_batch_tokens={longest}"
+    size = fitting_micro_batch(config, memory)
+    if size is not None and size < config.runtime.micro_batch_tokens:
+        yield f"runtime.micro_batch_tokens={size}"
     if not config.model.lora.rank:
         yield from works(f"model.lora.rank={_ADAPTER_RANK}", _adapted)
     more = (size for size in _sizes() if size > config.runtime.gpus_per_run * config.runtime.nodes)
@@ -169,8 +170,16 @@ def _beside(config: RunConfig, memory: float | None, change: Callable[[RunConfig
     return None
 
 
-def _shortest(trial: RunConfig) -> None:
-    trial.runtime.micro_batch_tokens = 1
+def fitting_micro_batch(config: RunConfig, memory_gib: float | None = None) -> int | None:
+    """The largest power of two of `runtime.micro_batch_tokens` with which the run fits, or one longest sequence; None: nothing fits."""
+    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
+    for size in (*(2**power for power in range(_LARGEST_MICRO_BATCH, 0, -1) if 2**power > longest), longest):
+        trial = copy.deepcopy(config)
+        trial.runtime.micro_batch_tokens = size
+        fit = fit_of(trial, memory_gib)
+        if fit is not None and fit.fits:
+            return size
+    return None
 
 
 def _share(config: RunConfig, memory: float | None) -> float:

@@ -20,7 +20,8 @@ from harness.model.shapes import Shape
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
 
-_SCORES_CHUNK = 2**23  # logits that `harness.model.token_scores` computes at once
+# Logits that `harness.model.token_scores` computes at once (the same numbers there, where torch is).
+SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
 _NO_WEIGHTS = ("openai", "replay")  # engines that hold none on the trainer's GPUs
 
 
@@ -106,7 +107,15 @@ def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, floa
         "gathered": width * (shape.ends + 2 * shape.layer_parameters)
         + (0 if rank else (width + 4) * largest),  # and the gradients that wait for their reduction
         "activations": activation_bytes(shape, tokens, width, config.runtime.gradient_checkpointing),
-        "logits": logit_bytes(shape, tokens, width, config.runtime.gradient_checkpointing),
+        "logits": logit_bytes(
+            shape,
+            tokens,
+            width,
+            config.runtime.gradient_checkpointing,
+            chunk=SCORES_CHUNK["cuda" if config.runtime.device == "cuda" else "cpu"],
+            tempered=config.sampling.temperature != 1.0,
+            trains_head=not rank,
+        ),
     }
     if config.algorithm.kl.coefficient:
         parts["reference"] = width * size / ranks
@@ -131,10 +140,35 @@ def activation_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> 
     return float(tokens * shape.layers * layer)
 
 
-def logit_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> float:
-    """The scores' largest tensors: chunks in float32, and all logits once, or where they are recomputed the projection's gradient."""
-    chunks = (2 * 4 + width) * min(_SCORES_CHUNK, tokens * shape.vocabulary)
-    return chunks + width * (shape.embedding if recompute else tokens * shape.vocabulary)
+def logit_bytes(
+    shape: Shape,
+    tokens: int,
+    width: int,
+    recompute: bool,
+    *,
+    chunk: int,
+    tempered: bool = False,
+    trains_head: bool = True,
+) -> float:
+    """The scores' peak in backward: a chunk's copies in float32, and all logits, or where they are recomputed the projection's gradient.
+
+    Args:
+        shape: the model's.
+        tokens: of the micro-batch.
+        width: bytes of an element of the products.
+        recompute: no logits are kept from the forward.
+        chunk: logits that are computed at once.
+        tempered: the temperature is not 1, so logits and tempered logits are two tensors.
+        trains_head: the projection has a gradient, which is added up over chunks in float32.
+    """
+    chunk = min(chunk, tokens * shape.vocabulary)
+    copies = (
+        3 if tempered or width < 4 else 2
+    )  # logits, those over the temperature or their log-probabilities, probabilities
+    if not recompute:
+        return float(4 * copies * chunk + width * tokens * shape.vocabulary)
+    scoring, head = (4 * copies + width) * chunk, shape.embedding * trains_head
+    return float(max(scoring + 4 * head, (4 + width) * chunk + (4 + width) * head))
 
 
 def resident(config: RunConfig, parts: Mapping[str, float]) -> float:

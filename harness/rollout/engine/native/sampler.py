@@ -18,7 +18,7 @@ import torch.nn.functional as functional
 from harness.model.decoder import Decoder, Layer
 from harness.rollout.choice import choose
 from harness.rollout.engine.native.attention import attend
-from harness.rollout.engine.native.slots import SlotSession, answer
+from harness.rollout.engine.native.slots import BUCKET, SlotSession, answer
 from harness.rollout.noise import uniforms
 from harness.rollout.request import check_request
 from harness.rollout.types import Completions, Engine, SamplingParams
@@ -74,10 +74,15 @@ class NativeEngine(Engine):
             del self._sessions[next(iter(self._sessions))]
 
     def session(self, params: SamplingParams, longest_prompt: int) -> SlotSession:
-        """See `StreamingEngine`. Sessions are kept for requests of the same kind: a captured graph reads the weights where they lie."""
+        """See `StreamingEngine`. Sessions are kept for requests of the same kind: a captured graph reads the weights where they lie.
+
+        Room for prompts comes in steps of `BUCKET`, so that one that is a little longer than those before costs no new cache and graphs.
+        """
         self.require_alive()
         longest = [[0] * longest_prompt]
         check_request(longest, np.zeros((1, 1), np.uint64), params, self.decoder.shape.max_positions)
+        room = self.decoder.shape.max_positions - params.max_response_tokens
+        longest_prompt = min(-(-longest_prompt // BUCKET) * BUCKET, room)
         kept = self._sessions.pop(params, None)
         if kept is None or kept.longest < longest_prompt or not kept.idle:
             kept = None  # its cache is freed before a larger one is made

@@ -1,7 +1,8 @@
 """Continuous batching in the native engine: a fixed number of slots, each at a position of its own, refilled as responses end.
 
-Every decode step has the same shapes whatever is in the slots, so on a GPU it is captured once per length bucket as a CUDA graph and
-replayed. Responses are those of the batched engine: the noise belongs to (sample, position); logits agree within rounding.
+Every decode step has one of few shapes whatever is in the slots, so on a GPU it is captured once per number of rows and length bucket as a
+CUDA graph and replayed. When nothing waits and most slots are done, the rest moves to the front and only a half, a quarter, ... of the
+slots is computed. Responses are those of the batched engine: the noise belongs to (sample, position); logits agree within rounding.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from harness.rollout.request import check_request
 from harness.rollout.types import Completions, SamplingParams
 
 STEPS_A_POLL = 16  # decode steps between two looks at what has ended: each look waits for the device
-_BUCKET = 128  # attended positions are rounded up to a multiple of this: few graphs, little waste
+_FEWEST_ROWS = 8  # see `harness.rollout.engine.native.sampler`
+BUCKET = 128  # attended positions are rounded up to a multiple of this: few graphs, little waste
 
 
 @dataclass
@@ -69,7 +71,8 @@ class SlotSession:
         self._queue: deque[_Group] = deque()
         self._running: dict[int, _Group] = {}
         self._free = list(range(rows))
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._sizes = _halvings(rows)
+        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
         # One pool for all graphs: they are replayed one after the other, and what they give is in the buffers above.
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
 
@@ -93,6 +96,7 @@ class SlotSession:
     def poll(self) -> list[tuple[int, Completions]]:
         """See `Session`: admits what fits, and decodes `STEPS_A_POLL` tokens for every slot in use."""
         admitted = []
+        self._free.sort(reverse=True)  # the first slots are taken first: the fewer rows are computed
         while self._queue and len(self._queue[0].seeds_G) <= len(self._free):
             group = self._queue.popleft()
             group.slots = [self._free.pop() for _ in group.seeds_G]
@@ -102,12 +106,32 @@ class SlotSession:
             self._prefill(admitted)
         if not self._running:
             return []
-        reach = int(self.place[self.live].max()) if bool(self.live.any()) else 0
+        places = torch.where(self.live, self.place, -1).tolist()
+        rows = self._fewest_rows([slot for slot, place in enumerate(places) if place >= 0])
         for step in range(STEPS_A_POLL):
-            self._step(min(self.span, -(-(reach + step + 1) // _BUCKET) * _BUCKET))
+            self._step(rows, min(self.span, -(-(max(*places, 0) + step + 1) // BUCKET) * BUCKET))
         live = self.live.tolist()
         done = [group for group in self._running.values() if not any(live[slot] for slot in group.slots)]
         return [(group.ticket, self._take(group)) for group in done]
+
+    def _fewest_rows(self, live: list[int]) -> int:
+        """How many rows have to be computed; live slots move to the front where that halves the number and no group waits for slots."""
+        enough = next(size for size in self._sizes if size >= len(live))
+        if self._queue or enough > max(live, default=0):
+            return next(size for size in self._sizes if size > max(live, default=0))
+        order = live + sorted(set(range(self.rows)) - set(live))
+        index = torch.tensor(order, device=self.token.device)
+        for cache in (self.keys, self.values):
+            for layer in cache:  # what is done is never attended to again
+                layer[: len(live)] = layer[index[: len(live)]]
+        state = (self.uniform, self.token, self.place, self.made, self.live, self.finished)
+        for buffer in (*state, self.tokens, self.log_probs, self.entropy):
+            buffer.copy_(buffer[index])  # in place: graphs read these tensors
+        new = {old: place for place, old in enumerate(order)}
+        for group in self._running.values():
+            group.slots = [new[slot] for slot in group.slots]
+        self._free = [new[slot] for slot in self._free]
+        return enough
 
     def _take(self, group: _Group) -> Completions:
         """A complete group's responses; its slots are free again."""
@@ -162,36 +186,36 @@ class SlotSession:
         self.finished[rows] = torch.where(live, ended, self.finished[rows])
         self.live[rows] = live & ~ended & (made + 1 < self.tokens.shape[1])
 
-    def _step(self, attended: int) -> None:
-        """One token for every live slot; keys up to position `attended` are looked at."""
+    def _step(self, rows: int, attended: int) -> None:
+        """One token for every live slot, all of which are among the first `rows`; keys up to position `attended` are looked at."""
         if self.token.device.type != "cuda":
-            self._decode(attended)
+            self._decode(rows, attended)
             return
-        graph = self._graphs.get(attended)
+        graph = self._graphs.get((rows, attended))
         if graph is not None:
             graph.replay()
             return
-        # The first step of a bucket runs eagerly and warms the kernels up; the graph is captured for the next ones. Capturing does not
+        # The first step of a shape runs eagerly and warms the kernels up; the graph is captured for the next ones. Capturing does not
         # execute, so the state is not stepped twice.
-        self._decode(attended)
+        self._decode(rows, attended)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         # Other threads (a checkpoint's) may use the device meanwhile.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            self._decode(attended)
-        self._graphs[attended] = graph
+            self._decode(rows, attended)
+        self._graphs[rows, attended] = graph
 
-    def _decode(self, attended: int) -> None:
+    def _decode(self, count: int, attended: int) -> None:
         decoder, shape = self.decoder, self.decoder.shape
-        rows, place = self.all_rows, self.place.clamp(max=self.span - 1)
+        rows, place = self.all_rows[:count], self.place[:count].clamp(max=self.span - 1)
         cos, sin = self.cos[place][:, None], self.sin[place][:, None]
         hidden = (torch.arange(attended, device=place.device)[None] > place[:, None])[:, None, None]
-        grouped = (self.rows, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
+        grouped = (count, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
         scale = shape.head_size**-0.5
         bias = None  # in float32 the scores may be held as they are
         if self.keys.dtype != torch.float32:
             bias = torch.zeros_like(hidden, dtype=self.keys.dtype).masked_fill(hidden, float("-inf"))
-        x = functional.embedding(self.token, decoder.embed)
+        x = functional.embedding(self.token[:count], decoder.embed)
         rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
         for index, layer in enumerate(decoder.layers):
             assert isinstance(layer, Layer)
@@ -200,7 +224,7 @@ class SlotSession:
             qk = qk * cos + qk.roll(half, -1) * sin
             self.keys[index, rows, :, place] = qk[:, shape.heads :]
             self.values[index, rows, :, place] = heads[:, rotated:]
-            keys, values = self.keys[index, :, :, :attended], self.values[index, :, :, :attended]
+            keys, values = (cache[index, :count, :, :attended] for cache in (self.keys, self.values))
             # The query heads of one key/value head are rows of one small product: nothing is expanded.
             if bias is None:
                 query = (qk[:, : shape.heads] * scale).reshape(grouped)
@@ -208,10 +232,18 @@ class SlotSession:
                 out = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ values
             else:
                 out = attend(qk[:, : shape.heads].reshape(grouped), keys, values, bias)
-            x = x + decoder.linear(out.reshape(self.rows, -1), layer.out)
+            x = x + decoder.linear(out.reshape(count, -1), layer.out)
             x = decoder.mlp(layer, x)
         last = functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)
         self._choose(decoder.logits(last), rows)
+
+
+def _halvings(rows: int) -> list[int]:
+    """Numbers of rows that are computed, smallest first: all of them, half, a quarter, ... and no fewer than `_FEWEST_ROWS`."""
+    sizes = [rows]
+    while sizes[0] // 2 >= _FEWEST_ROWS:
+        sizes.insert(0, sizes[0] // 2)
+    return sizes
 
 
 def answer(session: SlotSession, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray) -> Completions:

@@ -23,8 +23,8 @@ class Config:
         tensor_parallel: GPUs that one engine is sharded over, with processes of its own.
         enforce_eager: no compilation and no CUDA graphs: slower, starts in seconds; null: on a CPU, where they gain nothing.
         prefix_caching: keep the keys and values of prompts that begin alike (emptied after every weight update).
-        sleep_level: what a GPU gets back while the trainer works: 0 nothing, 1 cache and weights (kept in host memory), 2 cache and weights
-            (dropped, since the next update brings them). A CPU engine never sleeps.
+        sleep_level: what a GPU gets back while the trainer works: 0 nothing, 1 cache and weights (kept in pinned host memory), 2 cache
+            and weights (dropped, since the next update brings them). A CPU engine never sleeps.
     """
 
     kind: str = "vllm"
@@ -34,7 +34,7 @@ class Config:
     tensor_parallel: int = 1
     enforce_eager: bool | None = None
     prefix_caching: bool = True
-    sleep_level: int = 1
+    sleep_level: int = 2
 
     def __post_init__(self) -> None:
         require_range("engine.gpu_memory_utilization", self.gpu_memory_utilization, 0.01, 1.0)

@@ -6,6 +6,9 @@ another order or batch, up to the rounding of batched kernels. vLLM tells no ent
 After an update three things would go on with the old weights in silence, and are seen to here: the packed output projection of tied
 embeddings on a CPU (`vllm_worker`), cached keys and values of prompts (`reset_prefix_cache`), and an engine in which an update failed half
 way (it refuses every further request).
+
+On a GPU it sleeps while the trainer works and wakes in stages: first the memory of the weights, then the weights themselves with the next
+`load_weights`, then the cache; so nothing that is about to be replaced is kept, and the cache is not there while weights travel.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from harness.rollout.types import Completions, Engine, SamplingParams
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
 _TIED_HEAD = "lm_head.weight"
+_WEIGHTS, _CACHE = "weights", "kv_cache"  # vLLM's names of what sleeps
 _STEPS_A_POLL = 16  # tokens of every response between two looks at other work
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -55,6 +59,7 @@ class VllmEngine(Engine):
     ) -> None:
         self.llm, self._names, self._wider = llm, names, wider
         self._sleep_level, self._owns_group = sleep_level, owns_group
+        self._asleep: list[str] = []
         self._workers = llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size
 
     @classmethod
@@ -175,18 +180,19 @@ class VllmEngine(Engine):
         return [name.partition("-")[0] for name in names]  # what follows is vLLM's own
 
     @contextmanager
-    def working(self) -> Iterator[None]:
+    def working(self, at: str = "sampling") -> Iterator[None]:
         """Around calls of vLLM: a failure in there is the engine's death, since unfinished requests would answer the next call."""
         try:
             yield
         except BaseException as error:
             self.dead = f"{type(error).__name__}: {error}"
             if isinstance(error, Exception):
-                raise EngineDied(f"vLLM failed while sampling: {self.dead}") from error
+                raise EngineDied(f"vLLM failed while {at}: {self.dead}") from error
             raise
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `RolloutEngine`."""
+        """See `RolloutEngine`. Raises EngineDied if the memory cannot be taken again, or old keys and values would stay."""
+        self._wake(_WEIGHTS)
         with self.updating():
             checked = _complete(weights, self._names)
             if self._wider is not None:
@@ -195,7 +201,10 @@ class VllmEngine(Engine):
                 self.llm.collective_rpc("take_policy_weights", args=(checked, None))
             else:
                 self._load_through_file(checked)
-            self.llm.reset_prefix_cache()
+        self._wake(_CACHE)
+        if not self.llm.reset_prefix_cache():
+            self.dead = "vLLM kept keys and values that older weights made: some request is unfinished"
+            self.require_alive()
 
     def _load_through_file(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
         """Workers of their own cannot be handed tensors: they read them from a file, in memory where the machine has such files."""
@@ -208,14 +217,23 @@ class VllmEngine(Engine):
             self.llm.collective_rpc("take_policy_weights", args=(None, str(path)))
 
     def sleep(self) -> None:
-        """See `RolloutEngine`; does nothing on a CPU."""
-        if self._sleep_level and self.llm is not None:
-            self.llm.sleep(level=self._sleep_level)
+        """See `RolloutEngine`; does nothing on a CPU. Raises EngineDied."""
+        if self._sleep_level and self.llm is not None and not self._asleep:
+            with self.working("going to sleep"):
+                self.llm.sleep(level=self._sleep_level)
+            self._asleep = [_WEIGHTS, _CACHE]
 
     def wake(self) -> None:
-        """See `RolloutEngine`; does nothing on a CPU."""
-        if self._sleep_level and self.llm is not None:
-            self.llm.wake_up()
+        """See `RolloutEngine`; takes the weights' memory alone, the cache comes back with them. Raises EngineDied."""
+        self._wake(_WEIGHTS)
+
+    def _wake(self, part: str) -> None:
+        if part not in self._asleep:
+            return
+        torch.cuda.empty_cache()  # vLLM's allocator sees none of what torch keeps for the trainer
+        with self.working("waking"):
+            self.llm.wake_up(tags=[part])
+        self._asleep.remove(part)
 
     def close(self) -> None:
         """See `RolloutEngine`. A process group that was there before the engine is left as it is."""

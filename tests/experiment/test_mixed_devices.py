@@ -1,0 +1,65 @@
+"""A run's device: what the store says of it, and what is said when finished runs are of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.configuration.runtime import RuntimeConfig
+from harness.execution import provenance
+from harness.experiment.mixed_devices import found_elsewhere
+from harness.store import ResultStore
+from harness.store.device import devices_of
+
+
+def manifest(*attempts: dict[str, Any], status: str = "finished", **more: Any) -> dict[str, Any]:
+    return {"arm_id": "a", "seed": 0, "status": status, "labels": {}, "attempts": list(attempts), **more}
+
+
+@pytest.mark.parametrize(
+    ("found", "devices"),
+    [
+        (manifest({"device": "cpu", "gpus": 0}), ("cpu",)),
+        (
+            manifest({"device": "NVIDIA H100", "gpus": 1}, {"device": "cpu", "gpus": 0}),
+            ("NVIDIA H100", "cpu"),
+        ),
+        (manifest({"gpus": 0}), ("cpu",)),  # as attempts were recorded before
+        (manifest({"gpus": 2}, provenance={"hardware": {"gpus": ["NVIDIA L40S, 550.1"]}}), ("NVIDIA L40S",)),
+        (manifest({"gpus": 1}), ("gpu",)),
+        (manifest({"index": 0}), ()),
+        (None, ()),
+    ],
+)
+def test_a_manifest_says_its_devices(found: dict[str, Any] | None, devices: tuple[str, ...]) -> None:
+    assert devices_of(found) == devices
+
+
+def test_the_leased_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provenance, "_gpus", lambda: ["NVIDIA H100, 550.1", "NVIDIA A100, 550.1"])
+    assert [provenance.device_name(visible) for visible in ("", "1", "0,1", "GPU-3f9a")] == [
+        "cpu",
+        "NVIDIA A100",
+        "NVIDIA H100",
+        "NVIDIA H100",
+    ]
+    monkeypatch.setattr(provenance, "_gpus", list)
+    assert provenance.device_name("0") == "gpu"
+
+
+def test_finished_runs_of_another_device_are_named_with_the_flag_for_a_fresh_comparison(
+    tmp_path: Path,
+) -> None:
+    store = ResultStore(tmp_path / "results")
+    for number, device in enumerate(["cpu", "cpu", "NVIDIA H100"]):
+        store.run(f"{number}" * 16).create("", manifest({"device": device}))
+    store.run("3" * 16).create("", manifest({"device": "cpu"}, status="interrupted"))
+    runs = [f"{number}" * 16 for number in range(5)]
+    said = found_elsewhere(store, runs, RuntimeConfig(device="cuda"))
+    assert "not made on a GPU: 2 on cpu" in said
+    assert f"runtime.results={tmp_path}/results-gpu" in said
+    assert "1 on NVIDIA H100" in found_elsewhere(store, runs, RuntimeConfig())
+    assert found_elsewhere(store, runs[:2], RuntimeConfig()) == ""
+    assert found_elsewhere(store, runs[2:3], RuntimeConfig(device="cuda")) == ""

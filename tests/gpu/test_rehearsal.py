@@ -1,0 +1,235 @@
+"""What a GPU would run, on a pretend one: no operator mixes devices, no capture waits for the device, graphs keep their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pretend_cuda import DeviceMix, NotCapturable, Pretend, pretend_cuda
+from unsharded import unsharded
+
+from harness.base_policy._random_checkpoint import random_checkpoint
+from harness.base_policy.pretrained import Config as Pretrained
+from harness.base_policy.pretrained import Lora
+from harness.base_policy.random_init import SHAPES
+from harness.configuration.schema import RunConfig, RuntimeConfig
+from harness.model.checkpoint import load_decoder
+from harness.model.transformers_policy import TransformersPolicy
+from harness.reward.grading import Grader
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.engine.transformers.batches import TransformersEngine
+from harness.rollout.noise import key, sample_seeds
+from harness.rollout.types import SamplingParams
+from harness.store import ResultStore, RunDir
+from harness.training.determinism import deterministic
+from harness.training.loop import Trainer
+
+PROMPTS = [[3, 4, 5, 6], [7, 8, 9], [3, 3, 3, 3, 3, 5, 6], [4]]
+SEEDS = sample_seeds(key("rehearsal"), np.arange(len(PROMPTS), dtype=np.uint64), 4)
+GREEDY = SamplingParams(12, 0.0, stop_token_ids=(1,))
+SAMPLED = SamplingParams(12, 1.0, stop_token_ids=(1,))
+FILTERED = SamplingParams(12, 1.2, 0.8, 20, stop_token_ids=(1,))
+TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512}
+TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+
+
+@pytest.fixture(autouse=True)
+def device() -> Iterator[None]:
+    with pretend_cuda():
+        yield
+
+
+# ---- the pretend device itself ----------------------------------------------------------------------------------------
+
+
+def test_it_refuses_what_a_gpu_refuses() -> None:
+    there, here = torch.ones(3, device="cuda"), torch.ones(3)
+    with pytest.raises(DeviceMix):
+        there + here
+    with pytest.raises(TypeError, match="numpy"):
+        there.numpy()
+    graph = torch.cuda.CUDAGraph()
+    for waits in (
+        lambda: there.sum().item(),
+        lambda: there[there > 0],
+        lambda: there.cpu(),
+        lambda: here.to("cuda"),
+        lambda: torch.tensor([1.0], device="cuda"),
+        lambda: torch.cuda.synchronize(),
+        lambda: bool(there.any()),
+    ):
+        with pytest.raises(NotCapturable), torch.cuda.graph(graph):
+            waits()
+
+
+def test_gradients_go_back_over_the_devices_that_values_came_over() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    loss = (weight.cuda() * torch.arange(3.0, device="cuda")).cpu().sum()
+    loss.backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [0.0, 1.0, 2.0]
+    assert not isinstance(weight.grad, Pretend)
+
+
+def test_a_graph_computes_on_the_memory_it_was_captured_with() -> None:
+    count, out = torch.zeros(2, device="cuda"), torch.zeros(2, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        count[:1] += 0  # a view is no memory of the graph's own
+        count += 1
+        out.copy_(count * 2)
+    assert count.tolist() == out.tolist() == [0.0, 0.0]
+    graph.replay()
+    kept = count
+    count = torch.full((2,), 10.0, device="cuda")
+    graph.replay()  # does not know the new tensor
+    assert kept.tolist() == [2.0, 2.0]
+    assert out.tolist() == [4.0, 4.0]
+    assert count.tolist() == [10.0, 10.0]
+
+
+def test_it_knows_what_changes_its_bits() -> None:
+    floats, integers = torch.ones(3, device="cuda"), torch.ones(3, dtype=torch.long, device="cuda")
+    with deterministic(True):
+        with pytest.raises(RuntimeError, match="deterministic"):
+            floats.cumsum(0)
+        assert integers.cumsum(0).tolist() == [1, 2, 3]
+    assert floats.cumsum(0).tolist() == [1.0, 2.0, 3.0]
+
+
+# ---- engines ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_captured_steps_sample_what_the_cpu_samples(base_policy: Path, dtype: torch.dtype) -> None:
+    decoder, reference = (load_decoder(base_policy, "torch", dtype).requires_grad_(False) for _ in range(2))
+    engine, expected = NativeEngine(decoder.cuda(), rows=16), NativeEngine(reference, rows=16)
+    requests = (PROMPTS, SAMPLED), (PROMPTS, GREEDY), (PROMPTS, FILTERED), ([*PROMPTS[:3], [5] * 30], SAMPLED)
+    for prompts, params in requests:
+        for scale in (1.0, 0.9):  # weights that change between requests
+            weights = [(name, tensor * scale) for name, tensor in reference.named().items()]
+            engine.load_weights(weights)
+            reference.load_named(weights)
+            with deterministic(True):
+                ours = engine.generate(prompts, SEEDS, params)
+            session = expected.session(params, max(map(len, prompts)))
+            theirs = [session.submit(prompt, seeds) for prompt, seeds in zip(prompts, SEEDS, strict=True)]
+            done: dict[int, Any] = {}
+            while len(done) < len(theirs):
+                done.update(session.poll())
+            assert ours.token_lists() == [row for ticket in theirs for row in done[ticket].token_lists()]
+            assert not isinstance(ours.tokens_N, Pretend)
+    assert any(session._graphs for session in engine._sessions.values())
+
+
+def test_the_transformers_engine_samples_what_it_samples_on_a_cpu(base_policy: Path) -> None:
+    expected = TransformersEngine.load(base_policy, 8, "cpu", torch.float32)
+    ours = TransformersEngine.load(base_policy, 8, "cuda", torch.float32)
+    ours.load_weights((name, tensor.cuda()) for name, tensor in expected.model.named_parameters())
+    made = ours.generate(PROMPTS, SEEDS, SAMPLED)
+    assert made.token_lists() == expected.generate(PROMPTS, SEEDS, SAMPLED).token_lists()
+
+
+# ---- training -----------------------------------------------------------------------------------------------------------
+
+
+def trained(
+    config: RunConfig, folder: Path, run: RunDir, stop: Callable[[], bool] = lambda: False
+) -> Trainer:
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, run, folder, "torch", grader)
+    try:
+        trainer.train(stop, attempt=0)
+    finally:
+        trainer.close()
+        grader.close()
+    return trainer
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_the_testbed_trains(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, streaming: bool
+) -> None:
+    config = make_config(
+        runtime__device="cuda",
+        runtime__rollout_rows=32,
+        training__steps=2,
+        sampling__streaming=streaming,
+        algorithm__dead_groups__policy="refill",
+    )
+    config.algorithm.dead_groups.max_rounds = 10
+    with deterministic(True):  # no operator lacks such a form
+        trainer = trained(config, base_policy, ResultStore(tmp_path).run("a" * 16))
+    steps = trainer.run.steps()
+    assert np.isfinite(steps["loss"]).all()
+    assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-4
+    assert all(isinstance(parameter, Pretend) for parameter in trainer.policy.parameters())
+
+
+def real(shape: str, **changes: Any) -> dict[str, Any]:
+    return {"shape": shape, **changes}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        real("qwen2.5-0.5b"),
+        real("qwen3-0.6b", precision="bfloat16", checkpointing=True, kl=True),
+        real("qwen2.5-0.5b", precision="bfloat16", lora=True, checkpointing=True),
+        real("qwen2.5-0.5b", engine="transformers", lora=True, kl=True),
+    ],
+    ids=lambda case: "-".join(f"{name}" for name in case if name != "shape") or "plain",
+)
+def test_a_model_of_transformers_trains_stops_and_resumes(
+    make_config: Callable[..., RunConfig], tmp_path: Path, case: dict[str, Any]
+) -> None:
+    shape = SHAPES[case["shape"]]
+    tiny = TINY if shape["model_type"] == "qwen3" else {k: v for k, v in TINY.items() if k != "head_dim"}
+    folder = random_checkpoint({**shape, **tiny}, 0, tmp_path)
+    model = Pretrained(path=str(folder), precision=case.get("precision", "float32"))
+    model.lora = Lora(rank=4) if case.get("lora") else model.lora
+    config = make_config(
+        model=model,
+        runtime__device="cuda",
+        runtime__rollout_rows=32,
+        runtime__gradient_checkpointing=bool(case.get("checkpointing")),
+        training__steps=2,
+        training__evaluate_every=2,
+        algorithm__entropy_coefficient=0.01,  # every response has a gradient, dead groups too
+        algorithm__kl__coefficient=0.1 if case.get("kl") else 0.0,
+    )
+    if case.get("engine"):
+        from harness.rollout.engine import transformers
+
+        config.engine = transformers.Config()
+    run = ResultStore(tmp_path).run("a" * 16)
+    with unsharded(), deterministic(True):
+        trained(config, folder, run, stop=lambda: True)
+        assert run.steps()["step"].tolist() == [1]
+        trainer = trained(config, folder, run)
+    assert run.steps()["step"].tolist() == [1, 2]
+    assert float(run.steps()["gradient_norm"].min()) > 0
+    assert all(isinstance(parameter, Pretend) for parameter in trainer.policy.parameters())
+
+
+def test_the_rehearsal_scores_what_the_cpu_scores(tmp_path: Path) -> None:
+    """What the pretend device computes is right, so what it refuses would be wrong."""
+    tiny = {k: v for k, v in TINY.items() if k != "head_dim"}
+    folder = random_checkpoint({**SHAPES["qwen2.5-0.5b"], **tiny}, 0, tmp_path)
+    lengths, gradients = torch.tensor([5, 1, 9, 3]), []
+    tokens = torch.arange(18) % 60 + 1
+    for device, stand_in in (("cuda", unsharded()), ("cpu", nullcontext())):
+        with stand_in:
+            runtime = RuntimeConfig(device=device, gradient_checkpointing=True)
+            policy = TransformersPolicy.load(folder, Pretrained(precision="bfloat16"), runtime)
+            scores, _ = policy.token_log_probs(PROMPTS, tokens, lengths)
+            scores.sum().backward()
+            gradients.append([parameter.grad for parameter in policy.parameters()])
+            gradients[-1] = [getattr(g, "full_tensor", lambda g=g: g)().cpu() for g in gradients[-1]]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=2e-3, rtol=0.05)

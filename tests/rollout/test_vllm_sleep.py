@@ -1,0 +1,117 @@
+"""How vLLM is put to sleep and woken, with a stand-in for `vllm.LLM` that says what it was asked: the order needs no GPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from harness.backends import builtin
+from harness.configuration.schema import RunConfig, RuntimeConfig
+from harness.rollout.engine import native, vllm
+from harness.rollout.engine.vllm.in_process import VllmEngine
+from harness.rollout.errors import EngineDied
+from harness.rollout.restart import RestartingEngine
+
+WEIGHTS = {"w": torch.zeros(1)}
+
+
+class FakeLlm:
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.fails: set[str] = set()
+        self.prefixes_go = True
+        parallel = SimpleNamespace(tensor_parallel_size=1)
+        core = SimpleNamespace(shutdown=lambda: self._note("shutdown"))
+        self.llm_engine = SimpleNamespace(
+            vllm_config=SimpleNamespace(parallel_config=parallel), engine_core=core
+        )
+
+    def _note(self, what: str, name: str = "") -> None:
+        if (name or what) in self.fails:
+            raise RuntimeError("CUDA out of memory")
+        self.asked.append(what)
+
+    def sleep(self, level: int) -> None:
+        self._note(f"sleep {level}", "sleep")
+
+    def wake_up(self, tags: list[str]) -> None:
+        self._note(f"wake {','.join(tags)}", "wake")
+
+    def collective_rpc(self, method: str, args: Any) -> None:
+        list(args[0])
+        self._note("weights")
+
+    def reset_prefix_cache(self) -> bool:
+        self._note("forget prefixes")
+        return self.prefixes_go
+
+
+def engine(level: int = 2) -> tuple[VllmEngine, FakeLlm]:
+    llm = FakeLlm()
+    return VllmEngine(llm, frozenset(WEIGHTS), None, level, owns_group=True), llm
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_it_wakes_in_stages_around_the_new_weights(level: int) -> None:
+    sampler, llm = engine(level)
+    for _ in range(2):
+        sampler.sleep()
+        sampler.wake()
+        sampler.load_weights(WEIGHTS.items())
+    sampler.load_weights(WEIGHTS.items())  # nothing sleeps any more
+    step = [f"sleep {level}", "wake weights", "weights", "wake kv_cache", "forget prefixes"]
+    assert llm.asked == [*step, *step, "weights", "forget prefixes"]
+
+
+def test_without_sleep_it_only_takes_weights() -> None:
+    sampler, llm = engine(0)
+    sampler.sleep()
+    sampler.wake()
+    sampler.load_weights(WEIGHTS.items())
+    assert llm.asked == ["weights", "forget prefixes"]
+
+
+def test_prefixes_that_stay_are_its_death() -> None:
+    sampler, llm = engine()
+    llm.prefixes_go = False
+    with pytest.raises(EngineDied, match="older weights"):
+        sampler.load_weights(WEIGHTS.items())
+    with pytest.raises(EngineDied, match="cannot be asked any more"):
+        sampler.require_alive()
+
+
+@pytest.mark.parametrize("at", ["sleep", "wake"])
+def test_a_failure_at_sleep_or_wake_is_its_death_and_it_is_built_again(at: str) -> None:
+    built: list[tuple[VllmEngine, FakeLlm]] = []
+
+    def build() -> VllmEngine:
+        built.append(engine())
+        return built[-1][0]
+
+    policy = SimpleNamespace(named_weights=WEIGHTS.items)
+    sampler = RestartingEngine(build, policy)  # type: ignore[arg-type]
+    built[0][1].fails = {at}
+    sampler.sleep()
+    if at == "sleep":
+        assert built[0][1].asked == ["shutdown"]  # its memory is the trainer's
+    sampler.wake()
+    sampler.load_weights(WEIGHTS.items())
+    assert len(built) == 2
+    assert sampler.restarts == 1
+    assert built[1][1].asked[:2] == ["weights", "forget prefixes"]
+    alone, llm = engine()
+    llm.fails = {at}
+    if at == "wake":
+        alone.sleep()
+    with pytest.raises(EngineDied, match="CUDA out of memory"):
+        getattr(alone, at)()
+
+
+def test_vllm_has_a_gpu_for_itself() -> None:
+    shared = RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device="cuda", runs_per_gpu=2))
+    assert any("runs_per_gpu=2 with engine=vllm" in reason for reason in builtin.check(shared))
+    shared.engine = native.Config()
+    assert builtin.check(shared) == []

@@ -1,0 +1,45 @@
+"""`runtime.deterministic`: what torch is told, and that it is told so around a whole run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness.backends import builtin
+from harness.configuration.identity import run_id
+from harness.configuration.schema import RunConfig, RuntimeConfig
+from harness.rollout.engine import vllm
+from harness.store import RunDir
+from harness.training import run as training
+from harness.training.determinism import deterministic
+
+
+def test_it_holds_inside_and_not_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    with deterministic(False):
+        assert not torch.are_deterministic_algorithms_enabled()
+        assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    with deterministic(True):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.is_deterministic_algorithms_warn_only_enabled()
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+        assert torch.empty(3).fill_(2.0).tolist() == [2.0] * 3
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_run_is_trained_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool) -> None:
+    monkeypatch.setattr(training, "_train_run", lambda *_: torch.are_deterministic_algorithms_enabled())
+    config = RunConfig(runtime=RuntimeConfig(deterministic=wanted))
+    assert training.train_run(config, RunDir(tmp_path), lambda: False, 0) is wanted
+
+
+def test_it_is_no_part_of_a_runs_identity_and_not_for_vllm() -> None:
+    config = RunConfig(runtime=RuntimeConfig(deterministic=True))
+    assert run_id(config) == run_id(RunConfig())
+    assert builtin.check(config) == []
+    config.engine = vllm.Config()
+    assert any("runtime.deterministic=true with engine=vllm" in reason for reason in builtin.check(config))
