@@ -51,12 +51,13 @@ def run(options: argparse.Namespace) -> int:
     checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
     report_data(config)
     again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
-    part, summary = _bring_to_end(plan, store, again, checks)
+    tables = not options.no_answer
+    part, summary = _bring_to_end(plan, store, again, checks, tables)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
-        part, summary = _bring_to_end(refuse(with_runs(plan)), store, again, checks)
+        part, summary = _bring_to_end(refuse(with_runs(plan)), store, again, checks, tables)
     if summary.submitted:
         return exit_code(summary)
-    if not options.no_answer:
+    if tables:
         # Tables that stand already are shown, in a second instead of twenty.
         name = plan.experiment.name
         stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in part.specs])
@@ -81,8 +82,13 @@ def _refuse_imported(store: ResultStore, name: str) -> None:
         )
 
 
-def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str]) -> tuple[Plan, Summary]:
-    """Run what is wanted of the plan; returns that part, which in a sequential design is less than the whole at most times."""
+def _bring_to_end(
+    plan: Plan, store: ResultStore, again: str, checks: list[str], tables: bool
+) -> tuple[Plan, Summary]:
+    """Run what is wanted of the plan; returns that part, which in a sequential design is less than the whole at most times.
+
+    `tables`: show them while runs go on.
+    """
     name = plan.experiment.name
 
     def record(part: Plan, decisions: Decisions | None = None) -> None:
@@ -90,21 +96,29 @@ def _bring_to_end(plan: Plan, store: ResultStore, again: str, checks: list[str])
         store.write_plan(name, {**part.record(), **closed, "checks": checks})
 
     def bring(part: Plan) -> Summary:
-        return dispatch(part, store, provisional(progress_on(sys.stderr), part, store))
+        progress = progress_on(sys.stderr)
+        return dispatch(part, store, provisional(progress, part, store) if tables else progress)
 
     def show(decisions: Decisions) -> None:
         print(f"{name}: {decisions.headline()}, the next look needs more seeds")
-        write_answer(store, name, "--only", "table", "--provisional")
+        if tables:
+            write_answer(store, name, "--only", "table", "--provisional")
 
     elsewhere = found_elsewhere(store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime)
     if elsewhere:
         print(elsewhere, file=sys.stderr)
     if plan.experiment.looks:
-        part, summary = until_decided(plan, store, record=record, bring=bring, show=show)
+        part, decisions, summary = until_decided(plan, store, record=record, bring=bring, show=show)
+        undecidable = decisions.open if summary.complete and not plan.waits_for else 0
     else:
         record(plan)
-        part, summary = plan, bring(plan)
+        part, summary, undecidable = plan, bring(plan), 0
     print(describe(name, len(part.specs), summary, again))
+    if undecidable:
+        print(
+            f"{name}: {undecidable} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
+            f"evaluation); `harness status experiment={name}` names them"
+        )
     refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}
     if refused:
         print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")

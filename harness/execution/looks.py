@@ -58,7 +58,7 @@ def until_decided(
     record: Callable[[Plan, Decisions], None],
     bring: Callable[[Plan], Summary],
     show: Callable[[Decisions], None],
-) -> tuple[Plan, Summary]:
+) -> tuple[Plan, Decisions, Summary]:
     """Bring look after look to its end, until no comparison waits for seeds, or runs are left over.
 
     Args:
@@ -69,7 +69,7 @@ def until_decided(
         show: tells what a look has decided, before the next begins.
 
     Returns:
-        The part of the plan that was asked for, and what became of its runs in this invocation.
+        The part of the plan that was asked for, what is decided, and what became of the runs in this invocation.
     """
     decisions, summary = ask(plan, store), Summary()
     while True:
@@ -77,11 +77,11 @@ def until_decided(
         record(part, decisions)
         summary = together(summary, bring(part))
         if not summary.complete or not decisions.open:
-            return part, summary
+            return part, decisions, summary
         newer = ask(plan, store)
         if newer.wanted == decisions.wanted:
             record(part, newer)
-            return part, summary
+            return part, newer, summary
         show(newer)
         decisions = newer
 

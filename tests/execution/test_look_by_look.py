@@ -81,7 +81,7 @@ class Invocation:
 
     def __init__(self, root, patience=1000):
         self.store, self.left, self.swept, self.shown = ResultStore(root), patience, [], []
-        self.part, self.summary = until_decided(
+        self.part, self.decisions, self.summary = until_decided(
             make_plan(root), self.store, record=self.record, bring=self.bring, show=self.shown.append
         )
 
@@ -119,6 +119,7 @@ def test_only_arms_of_open_comparisons_get_more_seeds(undisturbed):
     assert (len(whole.summary.finished), whole.summary.skipped, whole.summary.complete) == (17, [], True)
     runs = {arm["name"]: len(arm["runs"]) for arm in json.loads(plan_text(root))["arms"]}
     assert runs == {"naive_grpo": 7, "dynamic_sampling_alone": 3, "dapo": 7}
+    assert whole.decisions.open == 0
     assert [decisions.headline() for decisions in whole.shown] == ["1 of 2 comparisons are closed"] * 2
 
 
