@@ -41,9 +41,12 @@ def load() -> Iterator[None]:
 
 def sweep(results: Path) -> dict[str, bytes]:
     """Run it; every sample file and every table but the cost table, whose seconds are the machine's, by path."""
-    command = [sys.executable, "-m", "harness", "run", *SWEEP, f"runtime.results={results}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    training = ["harness", "run", "--no-answer", *SWEEP, f"runtime.results={results}"]
+    for command in (training, ["analysis", str(results), "base_variance", "--only", "tables"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=900
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     tables = (results / "experiments" / "base_variance" / "tables").iterdir()
     files = [path for path in tables if not path.name.startswith("cost")]
     samples = list((results / "runs").glob("*/samples/**/*.parquet"))
