@@ -31,7 +31,7 @@ def _write(shape: dict[str, Any], seed: int, folder: Path) -> None:
 
     tokenizer = testbed_tokenizer()
     values = dict(shape)
-    # `rope_theta`, not `rope_parameters`: before transformers 5.19 architectures with two kinds of layers (Olmo 3) take those for each kind.
+    # `rope_theta`, not `rope_parameters`: before transformers 5.19 architectures with two kinds of layers (Olmo 3) want those by kind.
     config = AutoConfig.for_model(
         values.pop("model_type"),
         **{"rope_theta": 10000.0, **values},
