@@ -27,7 +27,18 @@ def no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def composed(*more: str) -> RunConfig:
     """A 7B model with responses of 2048 tokens on one GPU."""
     base = ["model=qwen25_7b", "task=gsm8k_train", "runtime=one_gpu", "sampling.max_response_tokens=2048"]
-    return compose_run([*base, "runtime.micro_batch_tokens=4096", *more])
+    base += ["engine=vllm", "engine.gpu_memory_utilization=0.3", "runtime.micro_batch_tokens=4096"]
+    return compose_run([*base, *more])
+
+
+def test_the_native_engines_room_counts_and_fewer_rows_are_named():
+    overrides = ["model=qwen25_1_5b", "task=gsm8k_train", "runtime=one_gpu", "runtime.rollout_rows=2048"]
+    config = compose_run([*overrides, "sampling.max_response_tokens=2048"])
+    (reason,) = misfits(config)
+    assert "engine 1" in reason  # 120 GiB and more
+    assert "It would fit with runtime.rollout_rows=64" in reason
+    config.runtime.rollout_rows = 64
+    assert misfits(config) == []
 
 
 def test_a_model_larger_than_its_gpu_names_the_parts_and_the_fixes():
@@ -42,7 +53,7 @@ def test_a_model_larger_than_its_gpu_names_the_parts_and_the_fixes():
 @pytest.mark.parametrize(
     "fix",
     [
-        ["runtime.gpus_per_run=2"],
+        ["runtime.gpus_per_run=2", "engine.gpu_memory_utilization=0.2"],
         ["model.lora.rank=32"],
         ["runtime.assumed.gpu=h200", "runtime.gpus_per_run=2"],
     ],
@@ -64,11 +75,12 @@ def test_recomputation_is_named_where_it_is_what_lacks():
 
 
 def test_a_model_for_several_nodes_is_told_how_many():
-    (reason,) = misfits(composed("model=qwen25_32b", "runtime=eight_gpus"))
-    assert "64 GPUs (runtime.gpus_per_run=8 runtime.nodes=8)" in reason
-    assert (
-        misfits(composed("model=qwen25_32b", "runtime=eight_gpus", "runtime.nodes=8", "launcher=slurm")) == []
+    (reason,) = misfits(
+        composed("model=qwen25_32b", "runtime=eight_gpus", "engine.gpu_memory_utilization=0.9")
     )
+    assert "64 GPUs (runtime.gpus_per_run=8 runtime.nodes=8)" in reason
+    several = ["runtime.nodes=8", "launcher=slurm", "engine.gpu_memory_utilization=0.85"]
+    assert misfits(composed("model=qwen25_32b", "runtime=eight_gpus", *several)) == []
 
 
 def test_an_engine_that_asks_for_more_than_training_leaves_is_told_its_share():
@@ -118,7 +130,7 @@ def test_run_refuses_what_plan_shows():
     assert refusals(plan.arms[0].config)
     with pytest.raises(ConfigError, match=r"cannot be run: an update of Qwen/Qwen2\.5-7B"):
         refuse(plan)
-    refuse(plan_multirun([*overrides, "runtime.gpus_per_run=4"]))
+    refuse(plan_multirun([*overrides, "runtime.gpus_per_run=4", "runtime.rollout_rows=64"]))
 
 
 def test_the_driver_is_asked_for_the_smallest_visible_gpu(tmp_path: Path, monkeypatch):

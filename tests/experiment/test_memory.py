@@ -14,6 +14,7 @@ from harness.configuration.schema import RunConfig
 from harness.experiment.estimate.memory import (
     SCORES_CHUNK,
     activation_bytes,
+    awake_engine,
     logit_bytes,
     plant_of,
     resident,
@@ -95,6 +96,23 @@ def test_an_engine_of_its_own_leaves_the_rest_to_keys_and_values():
     assert rollout.cache == plant.usable - 1000 - 776
     assert rollout.responses == pytest.approx(rollout.cache / (16 * (1 + 2)))
     assert rollout.fits
+
+
+def test_engines_of_our_own_keep_their_weights_and_their_room_during_updates():
+    from harness.rollout.engine import transformers, vllm
+
+    run = config(rollout_rows=10)
+    plant = plant_of(run, memory_gib=1.0)
+    run.engine = native.Config()
+    assert (
+        awake_engine(run, TINY, plant) == 2 * 388 + 10 * (128 + 8) * 2 * 2 * 2 * 2
+    )  # keys and values, layers, heads, bytes
+    run.engine = transformers.Config()
+    assert awake_engine(run, TINY, plant) == 2 * 388
+    run.engine = vllm.Config()
+    assert awake_engine(run, TINY, plant) == 0
+    run.engine.sleep_level = 0
+    assert awake_engine(run, TINY, plant) == 0.5 * GIB
 
 
 def test_vllm_takes_its_share_and_must_find_it_free():
@@ -222,3 +240,10 @@ def test_scores_take_what_the_allocator_sees(dtype, recompute, temperature, trai
         trains_head=trains_head,
     )
     assert held.max() == pytest.approx(expected, rel=0.05)
+
+
+def test_the_native_engines_room_for_prompts_is_counted_as_it_is_made():
+    from harness.experiment.estimate import memory
+    from harness.rollout.engine.native.slots import BUCKET
+
+    assert memory._PROMPT_ROOM == BUCKET

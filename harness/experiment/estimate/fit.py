@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _GPUS_PER_NODE = 8
 _MOST_NODES = 64
 _ADAPTER_RANK = 32
+_FEW_ROWS = 64  # responses that the native engine decodes together; the default has room for many more
 _LARGEST_MICRO_BATCH = 17  # a power of two: above 131,072 tokens nothing gets faster
 
 
@@ -63,7 +64,7 @@ def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
         return None
     plant = plant_of(config, memory_gib)
     update = update_memory(config, shape, plant.ranks)
-    if engine := awake_engine(config, plant):
+    if engine := awake_engine(config, shape, plant):
         update["engine"] = engine
     return Fit(shape, plant, update, rollout_memory(config, shape, plant, resident(config, update)))
 
@@ -154,10 +155,13 @@ def _fixes(config: RunConfig, memory: float | None) -> Iterator[str]:
 
 
 def _beside(config: RunConfig, memory: float | None, change: Callable[[RunConfig], None]) -> list[str] | None:
-    """Settings that a change needs beside it to fit: none, recomputation, a smaller share for vLLM. None: it does not help."""
-    for recompute, smaller in itertools.product((False, True), repeat=2):
+    """Settings that a change needs beside it to fit: none, fewer rows, recomputation, a smaller share for vLLM. None: it does not help."""
+    for recompute, smaller, fewer in itertools.product((False, True), repeat=3):
         trial, settings = copy.deepcopy(config), []
         change(trial)
+        if fewer and config.engine.kind == "native" and config.runtime.rollout_rows > _FEW_ROWS:
+            trial.runtime.rollout_rows = _FEW_ROWS
+            settings.append(f"runtime.rollout_rows={_FEW_ROWS}")
         if recompute and not config.runtime.gradient_checkpointing:
             trial.runtime.gradient_checkpointing = True
             settings.append("runtime.gradient_checkpointing=true")
