@@ -79,7 +79,7 @@ def test_a_model_for_several_nodes_is_told_how_many():
         composed("model=qwen25_32b", "runtime=eight_gpus", "engine.gpu_memory_utilization=0.9")
     )
     assert "64 GPUs (runtime.gpus_per_run=8 runtime.nodes=8)" in reason
-    several = ["runtime.nodes=8", "launcher=slurm", "engine.gpu_memory_utilization=0.85"]
+    several = ["runtime.nodes=8", "launcher=slurm", "engine.gpu_memory_utilization=0.8"]
     assert misfits(composed("model=qwen25_32b", "runtime=eight_gpus", *several)) == []
 
 

@@ -21,7 +21,9 @@ import torch
 from harness.base_policy import random_init
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
+from harness.configuration.gpus import GIB, GPUS, Gpu, visible_memory_gib
 from harness.configuration.schema import RunConfig, load
+from harness.experiment.estimate.fit import fit_of, fitting_micro_batch, misfits
 from harness.experiment.estimate.work import forward_flop, update_passes
 from harness.model.shapes import Shape, from_config
 from harness.reward.grading import Grader, Grades
@@ -63,7 +65,7 @@ def configuration(options: argparse.Namespace) -> RunConfig:
             f"algorithm.responses_per_prompt={options.samples}",
             "algorithm.updates_per_step=1",
             f"runtime.device={options.device}",
-            f"runtime.micro_batch_tokens={options.micro_batch_tokens}",
+            f"runtime.micro_batch_tokens={options.micro_batch_tokens or 2048}",
             f"runtime.rollout_rows={options.prompts * options.samples}",
             f"runtime.gradient_checkpointing={str(options.checkpointing).lower()}",
             *options.override,
@@ -72,7 +74,20 @@ def configuration(options: argparse.Namespace) -> RunConfig:
     values.pop("experiment", None)
     if options.tiny:
         values["model"] |= {"overrides": TINY, "precision": "float32"}
-    return load(values)
+    config = load(values)
+    if not options.micro_batch_tokens:
+        config.runtime.micro_batch_tokens = fitting(config)
+    return config
+
+
+def fitting(config: RunConfig) -> int:
+    """The largest micro-batch that the estimate says to fit, at most 32,768 tokens; 2048 on a CPU."""
+    if config.runtime.device != "cuda":
+        return 2048
+    size = fitting_micro_batch(config, visible_memory_gib())
+    if size is None:
+        raise ConfigError(misfits(config)[0])
+    return min(size, 2**15)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -100,8 +115,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     shape = from_config({**random_init.SHAPES[options.shape], **config.model.overrides})
     assert shape is not None
     flop = tokens * forward_flop(shape, options.response) * update_passes(config)
+    fit = fit_of(config, visible_memory_gib()) if options.device == "cuda" else None
     return {
         "engine": options.engine,
+        "checkpointing": options.checkpointing,
+        "micro_batch_tokens": config.runtime.micro_batch_tokens,
+        "estimated_peak_gib": fit.update_bytes / GIB if fit else None,
+        "rollout_limit_tokens_per_second": sampling_limit(config, shape, options.response),
         "steps": options.steps,
         "response_tokens": options.response,
         "tokens_per_step": tokens,
@@ -118,6 +138,23 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "parameters": parameters(shape),
         "peak_memory_gib": torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_available() else None,
     }
+
+
+def sampling_limit(config: RunConfig, shape: Shape, response: int) -> float | None:
+    """Tokens a second at which the GPU's memory bandwidth is used up: a step reads the weights once and every row's keys and values."""
+    gpu = gpu_of(torch.cuda.get_device_name()) if config.runtime.device == "cuda" else None
+    if gpu is None:
+        return None
+    width = 2 if config.model.precision == "bfloat16" else 4
+    rows = config.runtime.rollout_rows
+    read = width * parameters(shape) + rows * shape.cache_bytes(response / 2) * width / 2
+    return rows * gpu.terabytes_per_second * 1e12 / read
+
+
+def gpu_of(name: str) -> Gpu | None:
+    """The row of the table of GPUs for a driver's name."""
+    flat = name.lower().replace(" ", "")
+    return next((gpu for key, gpu in GPUS.items() if key.split("_")[0] in flat), None)
 
 
 def parameters(shape: Shape) -> int:
@@ -142,7 +179,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--micro-batch-tokens", type=int, default=32768)
+    parser.add_argument("--micro-batch-tokens", type=int, default=0, help="0: what the estimate says to fit")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument(
         "--tiny", action="store_true", help="two narrow layers in float32: a rehearsal on a CPU"

@@ -1,32 +1,34 @@
-"""One table from what `check.sh` measured: printed, and written to results/gpu/ with date, hardware and versions."""
+"""One page in Markdown from what `parts.py` left in a folder: `python tests/gpu/table.py OUT > results/published/gpu/DATE-GPU.md`."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
-import platform
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
+from steps import gpu_of
 
-from harness.configuration.gpus import GPUS
-
-PACKAGES = ("torch", "transformers", "vllm", "trl")
+ORDER = ("contract", "native", "ladder", "resume", "transformers", "trl", "vllm")
 COLUMNS = (
     ("step, s", "step_seconds", "{:.2f}"),
     ("rollout, s", "rollout_seconds", "{:.2f}"),
     ("update, s", "update_seconds", "{:.2f}"),
     ("weights to the engine, s", "sync_seconds", "{:.2f}"),
-    ("verify, s", "verify_seconds", "{:.3f}"),
     ("rollout, tokens/s", "rollout_tokens_per_second", "{:,.0f}"),
+    ("its limit by bandwidth", "rollout_limit_tokens_per_second", "{:,.0f}"),
     ("update, tokens/s", "update_tokens_per_second", "{:,.0f}"),
     ("update, TFLOP/s", "update_tflops", "{:.1f}"),
     ("peak memory, GiB", "peak_memory_gib", "{:.1f}"),
+    ("estimated, GiB", "estimated_peak_gib", "{:.1f}"),
     ("log-prob gap, mean (max) nats", "gap", "{}"),
 )
+
+
+def load(folder: Path) -> dict[str, dict[str, Any]]:
+    """The parts that are there, in order."""
+    found = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    return {name: found[name] for name in ORDER if name in found}
 
 
 def cell(row: dict[str, Any], key: str, form: str) -> str:
@@ -35,77 +37,85 @@ def cell(row: dict[str, Any], key: str, form: str) -> str:
     return "–" if row.get(key) is None else form.format(row[key])
 
 
-def peak_of(name: str) -> float | None:
-    """The dense bfloat16 peak of the GPU in TFLOP/s, None for one that is not in the table."""
-    flat = name.lower().replace(" ", "")
-    return next((gpu.teraflops for key, gpu in GPUS.items() if key.split("_")[0] in flat), None)
+def named(row: dict[str, Any]) -> str:
+    """Engine and what sets this row apart."""
+    extras = ["checkpointing"] if row.get("checkpointing") else []
+    extras += [f"{row['response_tokens']} tokens"] if "response_tokens" in row else []
+    return ", ".join([row["engine"], *extras])
 
 
-def table(folder: Path, device: str) -> str:
-    """The page in Markdown."""
-    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU ({platform.machine()}), a rehearsal"
-    versions = [
-        f"{package} {importlib.metadata.version(package)}"
-        for package in PACKAGES
-        if any(d.metadata["Name"] == package for d in importlib.metadata.distributions())
-    ]
-    rows = [
-        json.loads(path.read_text())
-        for path in sorted(folder.glob("*.json"))
-        if path.stem not in ("ladder", "contract")
-    ]
+def step_lines(parts: dict[str, dict[str, Any]]) -> list[str]:
+    """The table of steps, and what follows from it."""
+    rows = [row for part in parts.values() for row in part["results"] if "engine" in row]
     lines = [
-        f"{datetime.now(UTC):%Y-%m-%d} · {name} · Python {platform.python_version()} · {', '.join(versions)}",
-        "",
-        "`bash tests/gpu/check.sh`: steps of a random model of real shape, medians over all steps but the first two.",
-        "",
         "| engine | " + " | ".join(title for title, _, _ in COLUMNS) + " |",
         "|---" * (len(COLUMNS) + 1) + "|",
     ]
+    notes = []
     for row in rows:
         if "failed" in row:
             why = " ".join(str(row["failed"]).replace("|", "/").split())[:300]
-            lines.append(f"| {row['engine']} | not run: {why} " + "| " * (len(COLUMNS) - 1) + "|")
-        else:
-            lines.append(f"| {row['engine']} | " + " | ".join(cell(row, k, f) for _, k, f in COLUMNS) + " |")
-    lines.append("")
-    peak, trl = peak_of(name), next((r for r in rows if "TRL" in r["engine"] and "failed" not in r), None)
+            lines.append(f"| {named(row)} | not run: {why} " + "| " * (len(COLUMNS) - 1) + "|")
+            continue
+        lines.append(
+            f"| {named(row)} | " + " | ".join(cell(row, key, form) for _, key, form in COLUMNS) + " |"
+        )
+    gpu = gpu_of(next(iter(parts.values()))["device"])
     for row in rows:
-        if peak and row.get("update_tflops"):
-            lines.append(
-                f"* {row['engine']}: the update runs at {row['update_tflops'] / peak:.0%} of the bfloat16 peak."
+        if gpu and row.get("update_tflops"):
+            notes.append(
+                f"* {named(row)}: the update runs at {row['update_tflops'] / gpu.teraflops:.0%} of the bfloat16 peak."
             )
-        if trl and row is not trl and row.get("step_seconds"):
+    compared = [row for row in parts.get("trl", {}).get("results", []) if "step_seconds" in row]
+    if len(compared) == 2:
+        theirs, ours = compared
+        notes.append(
+            f"* TRL / {named(ours)}: {theirs['step_seconds'] / ours['step_seconds']:.2f} in seconds a step."
+        )
+    return [*lines, "", *notes]
+
+
+def other_lines(parts: dict[str, dict[str, Any]]) -> list[str]:
+    """Tests, the killed run and the ladder."""
+    lines = []
+    if contract := parts.get("contract"):
+        said = next((line for line in reversed(contract["said"].splitlines()) if " in " in line), "")
+        lines.append(f"* Contract tests: {'passed' if contract['good'] else 'FAILED'} ({said.strip()}).")
+    if resume := parts.get("resume"):
+        lines.append(
+            f"* A run killed in training and run again: {'went on and ended' if resume['good'] else 'FAILED'}."
+        )
+    for row in parts.get("ladder", {}).get("results", []):
+        for sweep in row["rows"]:
             lines.append(
-                f"* TRL / {row['engine']}: {trl['step_seconds'] / row['step_seconds']:.2f} in seconds a step."
+                f"* The testbed's ladder, {sweep['runs']} runs, {sweep['at_once']} at once: {sweep['seconds']} s, code {sweep['exit']}."
             )
-    if (folder / "contract.json").exists():
-        code = json.loads((folder / "contract.json").read_text())["exit"]
-        lines.append(
-            f"* Contract tests on the GPU (`pytest -m gpu tests/gpu`): {'passed' if code == 0 else f'FAILED, exit code {code}'}."
-        )
-    if (folder / "ladder.json").exists():
-        ladder = json.loads((folder / "ladder.json").read_text())
-        lines.append(
-            f"* The testbed's ladder with {ladder['runs_per_gpu']} runs a GPU: {ladder['seconds']} s, exit code {ladder['exit']}."
-        )
+    return lines
+
+
+def page(folder: Path) -> str:
+    """The page. Raises SystemExit where there is no part."""
+    parts = load(folder)
+    if not parts:
+        raise SystemExit(f"{folder} holds no result of a part; run tests/gpu/parts.py first")
+    first = next(iter(parts.values()))
+    versions = ", ".join(f"{name} {version}" for name, version in first["packages"].items())
+    missing = [name for name in ORDER if name not in parts]
+    lines = [f"{first['device']} · Python {first['python']} · {versions}", ""]
+    lines += [
+        "Steps of a random model of real shape, medians over all steps but the first two (`tests/gpu/parts.py`).",
+        "",
+    ]
+    lines += [*step_lines(parts), *other_lines(parts)]
+    if missing:
+        lines.append(f"* Not run: {', '.join(missing)}.")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--device", default="cuda")
-    options = parser.parse_args()
-    page = table(options.folder, options.device)
-    print(page)
-    if options.device == "cuda":
-        target = (
-            Path("results/gpu")
-            / f"{datetime.now(UTC):%Y-%m-%d}-{torch.cuda.get_device_name().replace(' ', '-')}.md"
-        )
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page)
+    print(page(parser.parse_args().folder), end="")
 
 
 if __name__ == "__main__":

@@ -11,31 +11,26 @@ import numpy as np
 import pytest
 import torch
 from pretend_cuda import DeviceMix, NotCapturable, Pretend, pretend_cuda
+from training_cases import CASES, case_config, case_name, tiny, trained
 from unsharded import unsharded
 
 from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.base_policy.pretrained import Lora
-from harness.base_policy.random_init import SHAPES
 from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.transformers_policy import TransformersPolicy
-from harness.reward.grading import Grader
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
-from harness.store import ResultStore, RunDir
+from harness.store import ResultStore
 from harness.training.determinism import deterministic
-from harness.training.loop import Trainer
 
 PROMPTS = [[3, 4, 5, 6], [7, 8, 9], [3, 3, 3, 3, 3, 5, 6], [4]]
 SEEDS = sample_seeds(key("rehearsal"), np.arange(len(PROMPTS), dtype=np.uint64), 4)
 GREEDY = SamplingParams(12, 0.0, stop_token_ids=(1,))
 SAMPLED = SamplingParams(12, 1.0, stop_token_ids=(1,))
 FILTERED = SamplingParams(12, 1.2, 0.8, 20, stop_token_ids=(1,))
-TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512}
-TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
 
 
 @pytest.fixture(autouse=True)
@@ -138,19 +133,6 @@ def test_the_transformers_engine_samples_what_it_samples_on_a_cpu(base_policy: P
 # ---- training -----------------------------------------------------------------------------------------------------------
 
 
-def trained(
-    config: RunConfig, folder: Path, run: RunDir, stop: Callable[[], bool] = lambda: False
-) -> Trainer:
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, run, folder, "torch", grader)
-    try:
-        trainer.train(stop, attempt=0)
-    finally:
-        trainer.close()
-        grader.close()
-    return trainer
-
-
 @pytest.mark.parametrize("streaming", [False, True])
 def test_the_testbed_trains(
     make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, streaming: bool
@@ -171,42 +153,11 @@ def test_the_testbed_trains(
     assert all(isinstance(parameter, Pretend) for parameter in trainer.policy.parameters())
 
 
-def real(shape: str, **changes: Any) -> dict[str, Any]:
-    return {"shape": shape, **changes}
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        real("qwen2.5-0.5b"),
-        real("qwen3-0.6b", precision="bfloat16", checkpointing=True, kl=True),
-        real("qwen2.5-0.5b", precision="bfloat16", lora=True, checkpointing=True),
-        real("qwen2.5-0.5b", engine="transformers", lora=True, kl=True),
-    ],
-    ids=lambda case: "-".join(f"{name}" for name in case if name != "shape") or "plain",
-)
+@pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_a_model_of_transformers_trains_stops_and_resumes(
     make_config: Callable[..., RunConfig], tmp_path: Path, case: dict[str, Any]
 ) -> None:
-    shape = SHAPES[case["shape"]]
-    tiny = TINY if shape["model_type"] == "qwen3" else {k: v for k, v in TINY.items() if k != "head_dim"}
-    folder = random_checkpoint({**shape, **tiny}, 0, tmp_path)
-    model = Pretrained(path=str(folder), precision=case.get("precision", "float32"))
-    model.lora = Lora(rank=4) if case.get("lora") else model.lora
-    config = make_config(
-        model=model,
-        runtime__device="cuda",
-        runtime__rollout_rows=32,
-        runtime__gradient_checkpointing=bool(case.get("checkpointing")),
-        training__steps=2,
-        training__evaluate_every=2,
-        algorithm__entropy_coefficient=0.01,  # every response has a gradient, dead groups too
-        algorithm__kl__coefficient=0.1 if case.get("kl") else 0.0,
-    )
-    if case.get("engine"):
-        from harness.rollout.engine import transformers
-
-        config.engine = transformers.Config()
+    config, folder = case_config(make_config, tmp_path, case)
     run = ResultStore(tmp_path).run("a" * 16)
     with unsharded(), deterministic(True):
         trained(config, folder, run, stop=lambda: True)
@@ -219,8 +170,7 @@ def test_a_model_of_transformers_trains_stops_and_resumes(
 
 def test_the_rehearsal_scores_what_the_cpu_scores(tmp_path: Path) -> None:
     """What the pretend device computes is right, so what it refuses would be wrong."""
-    tiny = {k: v for k, v in TINY.items() if k != "head_dim"}
-    folder = random_checkpoint({**SHAPES["qwen2.5-0.5b"], **tiny}, 0, tmp_path)
+    folder = random_checkpoint(tiny("qwen2.5-0.5b"), 0, tmp_path)
     lengths, gradients = torch.tensor([5, 1, 9, 3]), []
     tokens = torch.arange(18) % 60 + 1
     for device, stand_in in (("cuda", unsharded()), ("cpu", nullcontext())):

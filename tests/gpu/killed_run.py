@@ -1,0 +1,102 @@
+"""A real `harness run` of random weights, killed in the middle of training and run again: it goes on at its checkpoint and ends.
+
+python tests/gpu/killed_run.py --out resume.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from steps import TINY
+
+from harness.store import ResultStore
+
+STEPS, EVERY, KILL_AFTER = 6, 2, 3
+
+
+def command(results: Path, device: str) -> list[str]:
+    """The run, with two hundredths of the quick start's work."""
+    keys = [
+        "model=random_init",
+        "sampling.max_response_tokens=256",
+        "evaluation.caps=[256]",
+        "evaluation.samples_per_problem=2",
+        "evaluation.benchmarks.arithmetic_heldout.problems=8",
+        "algorithm.prompts_per_step=8",
+        "algorithm.responses_per_prompt=8",
+        "algorithm.updates_per_step=2",
+        # Random weights are never right: without this term no group would have a gradient.
+        "algorithm.entropy_coefficient=0.001",
+        f"training.steps={STEPS}",
+        f"training.evaluate_every={STEPS}",
+        f"runtime.checkpoint_every={EVERY}",
+        "runtime.micro_batch_tokens=16384",
+        "runtime.gradient_checkpointing=true",
+        "runtime.rollout_rows=64",
+        f"runtime.device={device}",
+        f"runtime.results={results}",
+    ]
+    if device != "cuda":
+        keys += [f"+model.overrides.{name}={value}" for name, value in TINY.items()]
+        keys += ["model.precision=float32", "sampling.max_response_tokens=16", "evaluation.caps=[16]"]
+    return [sys.executable, "-m", "harness", "run", "-m", "--no-answer", "seed=0", *keys]
+
+
+def kill_in_the_middle(results: Path, device: str) -> list[int]:
+    """Start the run, and kill everything that belongs to it once step `KILL_AFTER` is written; the steps that stand then."""
+    process = subprocess.Popen(command(results, device), start_new_session=True)
+    try:
+        while process.poll() is None:
+            if (steps := steps_of(results)) and steps[-1] >= KILL_AFTER:
+                break
+            time.sleep(0.2)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the workers die with the one that forks them
+            process.wait()
+    return steps_of(results)
+
+
+def steps_of(results: Path) -> list[int]:
+    store = ResultStore(results)
+    return [step for run_id in store.run_ids() for step in store.run(run_id).steps()["step"].tolist()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        results, begin = Path(folder) / "results", time.monotonic()
+        killed = kill_in_the_middle(results, options.device)
+        code = subprocess.run(command(results, options.device), check=False).returncode
+        store = ResultStore(results)
+        manifests = [store.run(run_id).manifest() or {} for run_id in store.run_ids()]
+        row: dict[str, Any] = {
+            "steps_when_killed": killed,
+            "steps": steps_of(results),
+            "outcomes": [item["outcome"] for manifest in manifests for item in manifest["attempts"]],
+            "devices": [item["device"] for manifest in manifests for item in manifest["attempts"]],
+            "seconds": round(time.monotonic() - begin, 1),
+        }
+    expected = row["steps"] == list(range(1, STEPS + 1)) and row["outcomes"] == ["lost", "finished"]
+    if code or not expected:
+        row["failed"] = f"exit code {code}; wanted steps 1 to {STEPS} in two attempts, the first lost"
+    options.out.write_text(json.dumps(row, indent=1))
+    print(json.dumps(row))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Training on a GPU: what is saved is resumed, with every option that holds tensors of its own; memory that runs out is survived."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training_cases import CASES, case_config, case_name, trained
+
+from harness.cli import main
+from harness.configuration.schema import RunConfig
+from harness.reward.grading import Grader
+from harness.store import ResultStore
+from harness.training.determinism import deterministic
+from harness.training.loop import Trainer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(
+    make_config: Callable[..., RunConfig], tmp_path: Path, case: dict[str, Any]
+) -> None:
+    """To rounding: nothing asks for operators that repeat their bits here."""
+    config, folder = case_config(make_config, tmp_path, case)
+    straight, parted = (ResultStore(tmp_path / name).run("a" * 16) for name in ("straight", "parted"))
+    one = trained(config, folder, straight)
+    trained(config, folder, parted, stop=lambda: True)
+    other = trained(config, folder, parted)
+    assert parted.steps()["step"].tolist() == straight.steps()["step"].tolist() == [1, 2]
+    for a, b in zip(one.policy.named_weights(), other.policy.named_weights(), strict=True):
+        assert a[0] == b[0]
+        assert a[1].is_cuda
+        torch.testing.assert_close(a[1].float(), b[1].float(), atol=2e-3, rtol=0.02)
+    first = [float(run.steps()["loss"].iloc[0]) for run in (straight, parted)]
+    assert first[0] == pytest.approx(first[1], rel=0.02, abs=1e-3)
+
+
+def test_deterministic_runs_repeat_their_bits(make_config: Callable[..., RunConfig], tmp_path: Path) -> None:
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    config, folder = case_config(make_config, tmp_path, {"shape": "qwen2.5-0.5b", "precision": "bfloat16"})
+    with deterministic(True):
+        runs = [trained(config, folder, ResultStore(tmp_path / name).run("a" * 16)) for name in "ab"]
+    for a, b in zip(*(run.policy.named_weights() for run in runs), strict=True):
+        assert torch.equal(a[1], b[1]), a[0]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_the_testbed_streams(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, streaming: bool
+) -> None:
+    config = make_config(
+        runtime__device="cuda", sampling__streaming=streaming, algorithm__dead_groups__policy="refill"
+    )
+    config.algorithm.dead_groups.max_rounds = 10
+    steps = trained(config, base_policy, ResultStore(tmp_path).run("a" * 16)).run.steps()
+    assert np.isfinite(steps["loss"]).all()
+    assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-2
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_memory_that_runs_out_once_costs_half_the_micro_batch(
+    make_config: Callable[..., RunConfig], tmp_path: Path, where: str
+) -> None:
+    config, folder = case_config(make_config, tmp_path, {"shape": "qwen2.5-0.5b", "checkpointing": True})
+    grader = Grader(config.verifier, config.runtime)
+    trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), folder, "torch", grader)
+    plain, left = trainer.policy.token_log_probs, [1]
+
+    def exhaust(*_: Any) -> None:
+        if left and torch.is_grad_enabled() | (where == "backward"):
+            left.pop()
+            torch.empty(2**50, dtype=torch.uint8, device="cuda")  # more than any GPU has
+
+    def greedy(*arguments: Any) -> Any:
+        scores, entropy = plain(*arguments)
+        if scores.requires_grad:
+            exhaust() if where == "forward" else scores.register_hook(exhaust)
+        return scores, entropy
+
+    trainer.policy.token_log_probs = greedy  # type: ignore[method-assign]
+    try:
+        assert trainer.train(lambda: False, attempt=0)
+    finally:
+        trainer.close()
+        grader.close()
+    assert not left
+    assert trainer.updater.micro_batch_tokens == config.runtime.micro_batch_tokens // 2
+    assert np.isfinite(trainer.run.steps()["loss"]).all()
+
+
+def test_a_checkpoint_is_evaluated_by_the_transformers_engine(base_policy: Path, tmp_path: Path) -> None:
+    command = ["evaluate", f"model={base_policy}", "benchmark=arithmetic_heldout", "engine=transformers"]
+    command += [
+        "evaluation.samples_per_problem=2",
+        "evaluation.caps=[12]",
+        "runtime.device=cuda",
+        "figures=false",
+    ]
+    command += ["evaluation.benchmarks.arithmetic_heldout.problems=4", f"runtime.results={tmp_path}"]
+    assert main(command) == 0
