@@ -22,7 +22,7 @@ class FakeLlm:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.fails: set[str] = set()
-        self.prefixes_go = True
+        self.prefixes_go = self.wakes = True
         parallel = SimpleNamespace(tensor_parallel_size=1)
         core = SimpleNamespace(shutdown=lambda: self._note("shutdown"))
         self.llm_engine = SimpleNamespace(
@@ -37,8 +37,9 @@ class FakeLlm:
     def sleep(self, level: int) -> None:
         self._note(f"sleep {level}", "sleep")
 
-    def wake_up(self, tags: list[str]) -> None:
+    def wake_up(self, tags: list[str]) -> bool:
         self._note(f"wake {','.join(tags)}", "wake")
+        return tags == ["kv_cache"] and self.wakes
 
     def collective_rpc(self, method: str, args: Any) -> None:
         list(args[0])
@@ -81,6 +82,14 @@ def test_prefixes_that_stay_are_its_death() -> None:
         sampler.load_weights(WEIGHTS.items())
     with pytest.raises(EngineDied, match="cannot be asked any more"):
         sampler.require_alive()
+
+
+def test_an_engine_that_stays_asleep_is_dead() -> None:
+    sampler, llm = engine()
+    llm.wakes = False
+    sampler.sleep()
+    with pytest.raises(EngineDied, match="still sleeps"):
+        sampler.load_weights(WEIGHTS.items())
 
 
 @pytest.mark.parametrize("at", ["sleep", "wake"])

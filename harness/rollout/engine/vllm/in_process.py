@@ -232,8 +232,10 @@ class VllmEngine(Engine):
             return
         torch.cuda.empty_cache()  # vLLM's allocator sees none of what torch keeps for the trainer
         with self.working("waking"):
-            self.llm.wake_up(tags=[part])
-        self._asleep.remove(part)
+            awake = self.llm.wake_up(tags=[part])
+            self._asleep.remove(part)
+            if not self._asleep and not awake:  # it only logs a wake that it does not understand
+                raise RuntimeError("weights and cache were woken, and it says that it still sleeps")
 
     def close(self) -> None:
         """See `RolloutEngine`. A process group that was there before the engine is left as it is."""
