@@ -61,3 +61,19 @@ def test_a_busy_machine_gives_the_same_tables_and_samples(tmp_path: Path) -> Non
         busy = sweep(tmp_path / "busy")
     assert idle.keys() == busy.keys()
     assert [name for name in idle if idle[name] != busy[name]] == []
+    assert_the_spread_divides(tmp_path / "idle")
+
+
+def assert_the_spread_divides(results: Path) -> None:
+    """The decomposition's command reads the same store: seeds 0 and 8 share a base policy, seed 1 has another."""
+    script = Path(__file__).parents[2] / "experiments" / "base_policies" / "variance.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(results)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ")[:3] for line in done.stdout.splitlines()[2:]]
+    assert rows == [
+        ["| naive GRPO", "3", "2"],
+        ["| DAPO", "3", "2"],
+        ["| DAPO - naive GRPO", "3", "2"],
+    ]
