@@ -88,6 +88,15 @@ def _pairs(config: Sections) -> None:
         )
 
 
+def _covariance(config: Sections) -> None:
+    algorithm = config.algorithm
+    if algorithm.surrogate.kind in ("clip_cov", "kl_cov") and algorithm.importance_ratio != "token":
+        raise ConfigError(
+            f"algorithm.surrogate={algorithm.surrogate.kind} chooses tokens by their own ratio and covariance; set "
+            "algorithm.importance_ratio=token"
+        )
+
+
 def _mean_scale(config: Sections) -> None:
     algorithm = config.algorithm
     if getattr(algorithm.advantage, "scale", "") != "group_mean":
@@ -146,6 +155,7 @@ _CHECKS: tuple[Callable[[Sections], None], ...] = (
     _lag,
     _overlong_shape,
     _pairs,
+    _covariance,
     _mean_scale,
     _task,
     _base_policy,

@@ -61,7 +61,7 @@ def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     clip = surrogate.kind == "ppo_clip" and (
         surrogate.clip_high != surrogate.clip_low or surrogate.dual_clip is not None
     )
-    ratio_only = ("clipped_is", "soft_gate", "geometric_mean", "divergence_mask", "gamma_weight")
+    ratio_only = ("clipped_is", "soft_gate", "geometric_mean", "divergence_mask", "gamma_weight", "kl_cov")
     if clip or surrogate.kind in ratio_only or algorithm.importance_ratio == "sequence":
         yield Finding(
             arm,

@@ -115,6 +115,8 @@ const COEFFICIENTS = {
     if (c.dual_clip !== null && a < 0 && Math.min(rho * a, clipped * a) < c.dual_clip * a) return 0;
     return moves ? rho * a : 0;
   },
+  clip_cov: (c, a, rho) => (rho * a <= Math.min(Math.max(rho, 1 - c.clip_low), 1 + c.clip_high) * a ? rho * a : 0),
+  kl_cov: (c, a, rho) => rho * a,
   soft_gate(c, a, rho) {
     const gate = 1 / (1 + Math.exp(-(a > 0 ? c.temperature_positive : c.temperature_negative) * (rho - 1)));
     return 4 * gate * (1 - gate) * rho * a;

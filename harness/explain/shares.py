@@ -165,6 +165,8 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[Rollout]:
             reference_log_probs_N=reference_N,
             likelihood_weights_N=None if likelihood_R is None else likelihood_R[response_N],
             group_N=group_R[response_N],
+            # Two tokens in ten thousand, of which the page's mean ratios say nothing.
+            selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.selects else None,
         ),
     )
     coefficient_N = torch.zeros_like(old_N)

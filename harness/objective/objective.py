@@ -117,7 +117,33 @@ class Objective:
     @property
     def skips_zero_advantage(self) -> bool:
         """Whether a response with zero advantage has exactly zero gradient, so that computing it can be skipped."""
-        return not (self.kl_in_loss or self.needs_entropy or self.config.positive_nll_coefficient)
+        terms = self.kl_in_loss or self.needs_entropy or self.config.positive_nll_coefficient
+        return not (terms or getattr(self._surrogate, "TRAINS_WITHOUT_ADVANTAGE", False))
+
+    @property
+    def selects(self) -> bool:
+        """Whether the surrogate treats some tokens apart, chosen over a whole optimiser update."""
+        return hasattr(self._surrogate, "select")
+
+    def selected(
+        self,
+        log_probs_N: torch.Tensor,
+        old_log_probs_N: torch.Tensor,
+        advantages_N: torch.Tensor,
+        draws_N: torch.Tensor,
+    ) -> torch.Tensor:
+        """Which of an update's loss tokens the surrogate treats apart, bool [N]; only where `selects`.
+
+        Args:
+            log_probs_N: of the current policy, without gradient.
+            old_log_probs_N: of the old policy.
+            advantages_N: of the tokens.
+            draws_N: uniform numbers, one a token, that depend on nothing but the token's identity.
+        """
+        chosen_N: torch.Tensor = self._surrogate.select(
+            log_probs_N, old_log_probs_N, advantages_N, draws_N, self.config.surrogate
+        )
+        return chosen_N
 
     def kl_penalty(
         self, log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor

@@ -85,7 +85,8 @@ class TokenBatch:
     `weights_N` are the aggregation's weights (they already hold the update's denominators), so that the loss of an update is
     Σ weight · token loss over all its micro-batches. `response_N` numbers the responses 0..M-1, `group_N` (where a surrogate pairs
     responses) their groups. `likelihood_weights_N` are the weights of each token's negative log-likelihood where an algorithm adds one,
-    `sampler_log_probs_N` the sampler's own log-probabilities where they are not the old ones.
+    `sampler_log_probs_N` the sampler's own log-probabilities where they are not the old ones, `selected_N` (bool) the tokens that a
+    surrogate treats apart.
     """
 
     response_N: torch.Tensor
@@ -97,6 +98,7 @@ class TokenBatch:
     likelihood_weights_N: torch.Tensor | None = None
     group_N: torch.Tensor | None = None
     sampler_log_probs_N: torch.Tensor | None = None
+    selected_N: torch.Tensor | None = None
 
     @property
     def responses(self) -> int:

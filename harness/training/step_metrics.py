@@ -45,12 +45,12 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
     """Metrics of the step's optimiser updates; means over updates or over trained tokens."""
     objective = stats.objective
     tokens = stats.loss_tokens or float("nan")
-    critic = {}
+    own: dict[str, float] = {}  # of some algorithms only
     if stats.value_losses:
-        critic = {
-            "value_loss": _average(stats.value_losses),
-            "value_explained_variance": stats.value_explained_variance,
-        }
+        own["value_loss"] = _average(stats.value_losses)
+        own["value_explained_variance"] = stats.value_explained_variance
+    if stats.selected_tokens is not None:
+        own["selected_fraction"] = stats.selected_tokens / tokens
     return {
         "loss": _average(stats.losses),
         "gradient_norm": _average(stats.gradient_norms),
@@ -62,7 +62,7 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
         "ratio_max": objective.ratio_max if stats.updates else float("nan"),
         "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),
         **mismatch_row(stats),
-        **critic,
+        **own,
     }
 
 

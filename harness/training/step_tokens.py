@@ -32,6 +32,9 @@ class StepTokens:
     values_N: torch.Tensor | None = None
     value_targets_N: torch.Tensor | None = None
     sampler_log_probs_N: torch.Tensor | None = None  # where they are not the old ones
+    selected_N: torch.Tensor | None = (
+        None  # tokens that the surrogate treats apart in the update that is being made
+    )
     uncertain_N: torch.Tensor | None = None  # 1 where the entropy mask keeps the policy gradient, else 0
 
     @cached_property

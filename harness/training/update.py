@@ -26,7 +26,7 @@ from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 from harness.reward.shaping import reward_components
-from harness.rollout.noise import key
+from harness.rollout.noise import key, uniforms
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
@@ -54,6 +54,7 @@ class UpdateStats:
     touched: Touched = field(default_factory=Touched)
     value_losses: list[float] = field(default_factory=list)
     value_explained_variance: float = float("nan")
+    selected_tokens: int | None = None  # that the surrogate treats apart; None: it treats all alike
 
     @property
     def updates(self) -> int:
@@ -139,6 +140,10 @@ class Updater:
                 if self.critic is not None:
                     stats.value_losses.append(self._update_critic(self.critic, data, chosen))
                 if self.critic is None or not self.critic.trains_alone(step):
+                    if self.objective.selects:
+                        stream = key("selection", self.config.seed, step, epoch)
+                        selected = self._select(data, data.rows_of(chosen), stream)
+                        stats.selected_tokens = (stats.selected_tokens or 0) + selected
                     self._update(data, live_R, chosen, stats)
         return stats
 
@@ -229,11 +234,27 @@ class Updater:
         )
         return log_probs.sum() * 0.0
 
+    def _select(self, data: StepTokens, rows: torch.Tensor, stream: np.uint64) -> int:
+        """Choose the tokens of an update that the surrogate treats apart, by the policy as it is now; returns how many.
+
+        Every rank scores its share and chooses among all, so that neither ranks nor micro-batches change the choice.
+        """
+        rows = rows[data.loss_lengths_R[rows] > 0]
+        data.selected_N = torch.zeros(len(data.tokens_N), dtype=torch.bool)
+        if not len(rows):
+            return 0
+        scores_N, index_N = self._score(self.policy, data, rows), data.index(rows)
+        draws_N = torch.from_numpy(uniforms(np.array([stream]), len(data.tokens_N))[0])
+        data.selected_N[index_N] = self.objective.selected(
+            scores_N[index_N], data.old_log_probs_N[index_N], data.advantages_N[index_N], draws_N[index_N]
+        )
+        return int(data.selected_N.sum())
+
     @torch.no_grad()
-    def _score(self, policy: Policy, data: StepTokens) -> torch.Tensor:
-        """Log-probabilities of all tokens under a policy, [N]."""
+    def _score(self, policy: Policy, data: StepTokens, of_rows: torch.Tensor | None = None) -> torch.Tensor:
+        """Log-probabilities of all tokens, or of those of some responses (else 0), under a policy, [N]."""
         scores_N = torch.zeros_like(data.old_log_probs_N)
-        for rows in self._passes(data, torch.arange(len(data.lengths_R))):
+        for rows in self._passes(data, torch.arange(len(data.lengths_R)) if of_rows is None else of_rows):
             if rows is None:
                 self._idle_pass(policy, data)
                 continue
@@ -360,5 +381,6 @@ class Updater:
             likelihood_weights_N=None if likelihood_R is None else likelihood_R.float()[response_N],
             group_N=data.group_R[rows][response_N] if self.objective.pairs else None,
             sampler_log_probs_N=at(data.sampler_log_probs_N),
+            selected_N=at(data.selected_N),
         )
         return self.objective(log_probs, batch, entropy)

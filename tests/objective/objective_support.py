@@ -117,6 +117,10 @@ def loss(
     likelihood_R = objective.likelihood_weights(lengths, correct, counts)
     response_N = everything.repeat_interleave(lengths)
     log_probs, entropy = data.log_probs(table), data.entropy(table)
+    selected = None
+    if objective.selects:  # over the whole update, whatever the parts
+        draws = torch.from_numpy(np.random.default_rng(5).random(len(log_probs)))
+        selected = objective.selected(log_probs.detach(), data.old_N, advantages_N, draws)
     total = table.sum() * 0
     for rows in [everything] if parts is None else parts:
         index = torch.cat([(response_N == row).nonzero()[:, 0] for row in rows.tolist()])
@@ -129,6 +133,7 @@ def loss(
             reference_log_probs_N=data.reference_N[index] if objective.needs_reference else None,
             likelihood_weights_N=None if likelihood_R is None else likelihood_R[rows][local],
             group_N=data.group_R[rows][local],
+            selected_N=None if selected is None else selected[index],
         )
         total = total + objective(log_probs[index], batch, entropy[index])[0]
     return total

@@ -111,6 +111,7 @@ def token_batch(advantages: torch.Tensor) -> TokenBatch:
         weights_N=torch.ones(number).double(),
         reference_log_probs_N=torch.full((number,), -1.0, dtype=torch.float64),
         group_N=torch.arange(number) // 2,
+        selected_N=torch.zeros(number, dtype=torch.bool),
     )
 
 

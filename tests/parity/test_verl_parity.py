@@ -31,6 +31,11 @@ pytestmark = [
     ),
 ]
 # Differences that do not touch the loss of one given batch.
+# All tokens of the band, since the draw is random there; enough tokens to matter.
+MORE = {
+    "clip_cov": ["algorithm.surrogate.fraction=1.0", "algorithm.surrogate.low=0.1"],
+    "kl_cov": ["algorithm.surrogate.fraction=0.2"],
+}
 OUTSIDE = ("dead_groups", "curriculum", "source=", "overlong")
 
 
@@ -38,7 +43,7 @@ def expressible() -> dict[str, RunConfig]:
     """Systems whose loss verl can say; GDPO is left out, whose whitening per token is a documented difference."""
     found = {}
     for name in options("algorithm"):
-        config = compose_run([f"algorithm={name}", *ONE_BATCH])
+        config = compose_run([f"algorithm={name}", *ONE_BATCH, *MORE.get(name, [])])
         exported = verl.export(config)
         inside = [line for line in exported.inexpressible if not any(word in line for word in OUTSIDE)]
         if (
@@ -90,6 +95,10 @@ def ours(config: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
     if correction.kind != "none":
         sampler = torch.from_numpy(given["sampler"])[flat]
         weights = engine_weights(old, sampler, lengths_R, correction.kind, correction.cap, correction.floor)
+    selected = None
+    if objective.selects:
+        tokens = log_probs.detach()[flat], old, objective.advantages(batch, torch.float64)
+        selected = objective.selected(*tokens, torch.rand(len(old), dtype=torch.float64))
     loss, _ = objective(
         log_probs[flat],
         TokenBatch(
@@ -99,6 +108,7 @@ def ours(config: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
             weights_N=objective.weights(lengths_R, group_R, counts)[response_N],
             reference_log_probs_N=reference if objective.needs_reference else None,
             correction_N=weights,
+            selected_N=selected,
         ),
     )
     (slope,) = torch.autograd.grad(loss, log_probs)
@@ -146,5 +156,7 @@ def test_the_systems_that_verl_can_express() -> None:
         "gmpo",
         "dppo",
         "dppo_kl",
+        "clip_cov",
+        "kl_cov",
     }
     assert needed <= set(SYSTEMS)

@@ -21,7 +21,7 @@ class Config:
     Attributes:
         rollout_engine: verl's sampler, vllm or sglang.
         accept: differences that are accepted although verl does a little else than the configuration says: warmup_from_zero,
-            unbounded_refill; an arm with one that is not listed is refused with its description.
+            unbounded_refill, selection_per_micro_batch; an arm with one that is not listed is refused with its description.
         overrides: further Hydra overrides of verl's own keys, `key=value`; what the harness sets cannot be set here.
     """
 

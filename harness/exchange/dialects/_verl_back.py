@@ -23,6 +23,7 @@ from harness.exchange.dialects._verl_names import (
     OPTIMIZER,
     OVERLONG,
     ROLLOUT,
+    SELECTION,
 )
 
 _OLD_OVERLONG = "reward_model.overlong_buffer"
@@ -62,7 +63,7 @@ _READ = {
     *_PLAIN, *_GAE, *_TEXTS, _WARMUP, _WARMUP_RATIO, _ROUNDS, GDPO_KEYS, GDPO_WEIGHTS, f"{ROLLOUT}.top_k",
     f"{ACTOR}.ppo_mini_batch_size", "algorithm.norm_adv_by_std_in_grpo", f"{ACTOR}.loss_scale_factor", f"{ACTOR}.clip_ratio",
     f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high", f"{ACTOR}.clip_ratio_c", f"{ACTOR}.tau_pos", f"{ACTOR}.tau_neg",
-    f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef",
+    f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef", *(f"{ACTOR}.policy_loss.{key}" for key in SELECTION),
     "algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef", f"{FILTER}.enable", f"{_OLD_OVERLONG}.enable", f"{_OLD_OVERLONG}.len",
     f"{OVERLONG}.enable", f"{OVERLONG}.len", f"{OVERLONG}.log", "reward.reward_kwargs.max_resp_len",
     f"{CORRECTION}.bypass_mode", f"{OPTIMIZER}.betas", "critic.cliprange_value",

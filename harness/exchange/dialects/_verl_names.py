@@ -23,7 +23,18 @@ LOSS_MODES: dict[str, tuple[dict[str, str], str | None, dict[str, str]]] = {
         {"tv": "dppo_tv", "kl": "dppo_kl"}, None,
         {"threshold_low": "clip_ratio_low", "threshold_high": "clip_ratio_high", "cap": "clip_ratio_c"},
     ),
+    "clip_cov": (
+        {"": "clip_cov"}, None,
+        {
+            "clip_low": "clip_ratio_low", "clip_high": "clip_ratio_high", "fraction": "policy_loss.clip_cov_ratio",
+            "low": "policy_loss.clip_cov_lb", "high": "policy_loss.clip_cov_ub",
+        },
+    ),
+    "kl_cov": (
+        {"": "kl_cov"}, None, {"fraction": "policy_loss.kl_cov_ratio", "coefficient": "policy_loss.ppo_kl_coef"},
+    ),
 }  # fmt: skip
+SELECTION = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl_coef")
 KL = {"k1": "kl", "k2": "mse", "k3": "low_var_kl", "k3_k2": "low_var_kl+"}
 METRIC = {"accuracy": "acc", "reward": "reward"}
 COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
@@ -32,4 +43,4 @@ NO_CLIP = 1e9  # a bound that no ratio reaches
 NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
 EPSILON = 1e-6
 WHITEN_EPSILON = 1e-8  # under the square root
-DEVIATIONS = ("warmup_from_zero", "unbounded_refill")
+DEVIATIONS = ("warmup_from_zero", "unbounded_refill", "selection_per_micro_batch")

@@ -276,6 +276,11 @@ def _other_loss(config: RunConfig, out: Translation) -> str:
     out.settings |= {f"{ACTOR}.{theirs}": getattr(surrogate, ours) for ours, theirs in names.items()}
     if needs and aggregation.kind != needs:
         out.cannot("algorithm.aggregation", aggregation.kind, f"verl's {mode} is {needs}")
+    if mode in ("clip_cov", "kl_cov"):
+        out.deviations["selection_per_micro_batch"] = (
+            f"algorithm.surrogate={mode}: verl centres the covariance and counts its share of tokens in every micro-batch, at least one "
+            "token in each; here over the optimiser update"
+        )
     return mode
 
 

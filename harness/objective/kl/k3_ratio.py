@@ -1,8 +1,10 @@
 """ρ · k3: k3 weighted by the importance ratio, unbiased for the current policy's KL also off-policy (DeepSeek-V3.2, arXiv:2512.02556 §3.1).
 
+Checked against TRL's code (its default since 1.16, `use_bias_correction_kl`), not against the paper's text.
+
 Tokens come from π_old, so k3 averages to the divergence only while π_θ = π_old; ρ = π_θ/π_old repairs that. The gradient flows through
-ρ, too, and its expectation is that of the divergence itself: Σ π_old ∇[ρ(e^{-x} - 1 + x)] = ∇ KL(π_θ ‖ π_ref). TRL's default since 1.16
-(`use_bias_correction_kl`). The ratio is the objective's own, at the level that `algorithm.importance_ratio` names, as in TRL.
+ρ, too, and its expectation is that of the divergence itself: Σ π_old ∇[ρ(e^{-x} - 1 + x)] = ∇ KL(π_θ ‖ π_ref). The ratio
+is the objective's own, at the level that `algorithm.importance_ratio` names, as in TRL.
 """
 
 from __future__ import annotations

@@ -9,4 +9,9 @@ that of -A · log π for every member that is a policy gradient.
 Optional: `released(ratio_N, advantages_N, config) -> bool_N`: which tokens have gradient only since the upper bound is wider than the
 lower one. `PAIRS = True`: the live responses of a group must be in one micro-batch (`TokenBatch.group_N` is given then);
 `NEEDS_REFERENCE = True`: it reads `TokenBatch.reference_log_probs_N` even with a KL coefficient of 0.
+
+`select(log_probs_N, old_log_probs_N, advantages_N, draws_N, config) -> bool_N`: tokens that it treats apart, chosen before backward among
+all loss tokens of an optimiser update (so that micro-batches and ranks change nothing) and handed to `token_loss` in
+`TokenBatch.selected_N`. `log_probs_N` are the current policy's, `draws_N` uniform numbers of the tokens. `TRAINS_WITHOUT_ADVANTAGE =
+True`: tokens with zero advantage may have gradient, too.
 """

@@ -1,0 +1,76 @@
+"""Clip-Cov: PPO's clipped surrogate without gradient on a few random tokens of high covariance (arXiv:2505.22617; verl `clip_cov`).
+
+Of the update's tokens that the ratio bounds leave alone and whose covariance (log π - mean)(A - mean) lies between `low` and `high`, a
+share `fraction` of all tokens is drawn at random and loses its loss. Checked against verl's code, not against the paper's text. There
+means, share and draw are of a micro-batch; here of the whole optimiser update, and the draw is a function of seed, step and token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import ConfigError, require_range
+from harness.objective.surrogate import ppo_clip
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+
+@dataclass
+class Config:
+    """`clip_low`, `clip_high`: as in ppo_clip; `fraction`: of the update's tokens; `low` < `high`: bounds of the covariance."""
+
+    kind: str = "clip_cov"
+    clip_low: float = 1.0
+    clip_high: float = 1.0
+    fraction: float = 2e-4
+    low: float = 1.0
+    high: float = 5.0
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.surrogate.clip_low", self.clip_low, 0.0, 1.0)
+        require_range("algorithm.surrogate.clip_high", self.clip_high, 0.0)
+        require_range("algorithm.surrogate.fraction", self.fraction, 1e-9, 1.0)
+        if self.low >= self.high:
+            raise ConfigError(
+                f"algorithm.surrogate.low={self.low} must be less than algorithm.surrogate.high={self.high}"
+            )
+
+
+def select(
+    log_probs_N: torch.Tensor,
+    old_log_probs_N: torch.Tensor,
+    advantages_N: torch.Tensor,
+    draws_N: torch.Tensor,
+    config: Config,
+) -> torch.Tensor:
+    """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
+    from harness.objective.covariance import count, marked, token_covariance
+
+    low_N, high_N = clipped((log_probs_N - old_log_probs_N).exp(), advantages_N, config)
+    covariance_N = token_covariance(log_probs_N, advantages_N)
+    inside = (covariance_N > config.low) & (covariance_N < config.high) & ~(low_N | high_N)
+    candidates = inside.nonzero()[:, 0]
+    order = draws_N[candidates].argsort()
+    return marked(candidates[order[: count(config.fraction, len(log_probs_N))]], log_probs_N)
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract. Raises ValueError without `TokenBatch.selected_N`."""
+    if batch.selected_N is None:
+        raise ValueError("clip_cov needs TokenBatch.selected_N")
+    bounds = ppo_clip.Config(clip_low=config.clip_low, clip_high=config.clip_high)
+    return ppo_clip.token_loss(log_probs_N, log_ratio_N, batch, bounds) * ~batch.selected_N
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens whose gradient the ratio's bounds removed; those of the covariance are counted in `selected_fraction`."""
+    bounds = ppo_clip.Config(clip_low=config.clip_low, clip_high=config.clip_high)
+    return ppo_clip.clipped(ratio_N, advantages_N, bounds)

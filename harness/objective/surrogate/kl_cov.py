@@ -1,0 +1,65 @@
+"""KL-Cov: -ρA, plus β·|log ρ| on the tokens of highest covariance (arXiv:2505.22617; verl `kl_cov`).
+
+The `fraction` of the update's tokens with the largest (log π - mean)(A - mean) is held near the sampling policy; nothing is clipped.
+The penalty is |log ρ| as in verl's port of the authors' code (the paper's text was not read). There means and share are of a
+micro-batch, here of the whole optimiser update. Tokens without advantage may be among the chosen, so none can be skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.configuration.error import require_range
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.objective.types import TokenBatch
+
+TRAINS_WITHOUT_ADVANTAGE = True
+
+
+@dataclass
+class Config:
+    """`fraction`: of the update's tokens; `coefficient` β: of the penalty, nats to loss."""
+
+    kind: str = "kl_cov"
+    fraction: float = 2e-3
+    coefficient: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.surrogate.fraction", self.fraction, 1e-9, 1.0)
+        require_range("algorithm.surrogate.coefficient", self.coefficient, 0.0)
+
+
+def select(
+    log_probs_N: torch.Tensor,
+    old_log_probs_N: torch.Tensor,
+    advantages_N: torch.Tensor,
+    draws_N: torch.Tensor,
+    config: Config,
+) -> torch.Tensor:
+    """The tokens that are penalised; of equal covariances the earlier token."""
+    from harness.objective.covariance import count, marked, token_covariance
+
+    order = token_covariance(log_probs_N, advantages_N).argsort(descending=True, stable=True)
+    return marked(order[: count(config.fraction, len(log_probs_N))], log_probs_N)
+
+
+def token_loss(
+    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> torch.Tensor:
+    """See the family's contract. Raises ValueError without `TokenBatch.selected_N`."""
+    if batch.selected_N is None:
+        raise ValueError("kl_cov needs TokenBatch.selected_N")
+    penalty = config.coefficient * log_ratio_N.abs() * batch.selected_N
+    return penalty - log_ratio_N.exp() * batch.advantages_N
+
+
+def clipped(
+    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Nothing is clipped."""
+    nothing = ratio_N != ratio_N
+    return nothing, nothing
