@@ -29,7 +29,13 @@ def overrides(tmp_path: Path, model: Path) -> list[str]:
 
 
 def ladder(tmp_path: Path) -> Plan:
-    given = ["experiment=dapo_ladder", "backend=verl", "model=random_init", f"runtime.results={tmp_path}"]
+    given = [
+        "experiment=dapo_ladder",
+        "backend=verl",
+        "model=random_init",
+        "evaluation.samples_between=null",
+        f"runtime.results={tmp_path}",
+    ]
     return plan_experiment(given)
 
 
@@ -55,7 +61,12 @@ def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: 
 
 
 def test_an_experiment_of_refused_arms_only_is_an_error(tmp_path: Path) -> None:
-    given = ["backend=verl", "model=random_init", f"runtime.results={tmp_path}"]
+    given = [
+        "backend=verl",
+        "model=random_init",
+        "evaluation.samples_between=null",
+        f"runtime.results={tmp_path}",
+    ]
     with pytest.raises(ConfigError, match=r"cannot be run: .*overlong filtering \(also refused: "):
         refuse(plan_multirun([*given, "algorithm.overlong.policy=mask,mask_and_soft", "seed=0,1"]))
 
@@ -66,6 +77,7 @@ def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path) -> Non
         "match=tokens",
         "backend=verl",
         "model=random_init",
+        "evaluation.samples_between=null",
         f"runtime.results={tmp_path}",
     ]
     with pytest.raises(

@@ -49,6 +49,7 @@ PLACE = Place(Path("/store/runs/0123456789abcdef"), Path("/store/data"), Path("/
 COMMON = [
     "backend=verl",
     "model=random_init",
+    "evaluation.samples_between=null",
     "backend.accept=[unbounded_refill,warmup_from_zero]",
     "optimizer.warmup_steps=5",
 ]

@@ -20,7 +20,7 @@ from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig, dump, load
 from harness.experiment.checks import inert
 
-COMMON = ["backend=verl", "model=random_init"]
+COMMON = ["backend=verl", "model=random_init", "evaluation.samples_between=null"]
 ACCEPT = "backend.accept=[unbounded_refill,warmup_from_zero]"
 # Configurations that verl trains; between them every part of the algorithm is switched on somewhere.
 BASES = {
