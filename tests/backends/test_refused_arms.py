@@ -47,7 +47,7 @@ def test_a_refused_arm_keeps_its_place_and_loses_its_runs(tmp_path: Path) -> Non
     record = {arm["name"]: arm for arm in left.record()["arms"]}
     assert record["dapo_1_overlong_filtering"]["refused"] == [REASON]
     assert record["dapo_1_overlong_filtering"]["runs"] == {}
-    assert (record["dapo_0_naive_grpo"]["refused"], len(record["dapo_0_naive_grpo"]["runs"])) == ([], 5)
+    assert (record["dapo_0_naive_grpo"]["refused"], len(record["dapo_0_naive_grpo"]["runs"])) == ([], 8)
 
 
 def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: Path) -> None:
