@@ -5,4 +5,5 @@
 * `identity(config) -> dict[str, Any]`: what its samples depend on besides checkpoint, sampling and numerics, such as a file or a server.
 
 `READS_WEIGHTS = False` marks a member whose samples do not come from the checkpoint's weights: of the folder it needs the tokenizer only.
+`OWN_NOISE = True` marks one that draws by another rule than `harness.rollout.choice`: the same seeds give other responses than elsewhere.
 """

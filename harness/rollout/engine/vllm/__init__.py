@@ -10,6 +10,8 @@ from typing import Any
 
 from harness.configuration.error import require, require_range
 
+OWN_NOISE = True
+
 
 @dataclass
 class Config:
