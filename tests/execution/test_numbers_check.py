@@ -41,11 +41,13 @@ def test_what_changes_the_comparison_or_cannot_run_is_refused(
 ) -> None:
     assert main(["doctor", "numbers=true", f"runtime.results={tmp_path}", *overrides]) == 2
     assert words in capsys.readouterr().err
-    assert not (tmp_path / "doctor").exists()
+    assert list(tmp_path.glob("doctor-*")) == []
 
 
 @pytest.mark.parametrize("given", [["numbers=maybe"], ["numbers=true", "numbers=false"], ["numbers=3"]])
-def test_numbers_is_true_or_false(given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_is_true_or_false(
+    given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["doctor", f"runtime.results={tmp_path}", *given]) == 2
     assert "true or false" in capsys.readouterr().err
 
@@ -85,7 +87,9 @@ def test_the_shipped_reference_points_belong_to_this_package() -> None:
         ("version", lambda value: value + 1, "another protocol"),
     ],
 )
-def test_foreign_reference_points_are_refused_with_the_fix(key: str, change: Any, words: str, tmp_path: Path) -> None:
+def test_foreign_reference_points_are_refused_with_the_fix(
+    key: str, change: Any, words: str, tmp_path: Path
+) -> None:
     values = json.loads(FILE.read_text())
     path = tmp_path / "reference.json"
     path.write_text(json.dumps({**values, key: change(values[key])}))
@@ -158,7 +162,11 @@ def test_an_engine_with_noise_of_its_own_is_compared_in_distribution() -> None:
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The protocol cut to one step, two check seeds and four reference seeds, and reference points of its own."""
     common = [item for item in protocol.COMMON if not item.startswith("training.")]
-    common += ["training.steps=1", "training.evaluate_every=1", "evaluation.benchmarks.arithmetic_heldout.problems=4"]
+    common += [
+        "training.steps=1",
+        "training.evaluate_every=1",
+        "evaluation.benchmarks.arithmetic_heldout.problems=4",
+    ]
     monkeypatch.setattr(protocol, "COMMON", tuple(common))
     monkeypatch.setattr(protocol, "CHECK_SEEDS", (0, 1))
     monkeypatch.setattr(protocol, "REFERENCE_SEEDS", (0, 1, 8, 9))
@@ -184,15 +192,19 @@ def test_the_check_leaves_the_users_store_alone(
     printed = capsys.readouterr().out
     assert "20 of 20 statistics lie inside" in printed
     assert "OUTSIDE" not in printed
-    assert store.run_ids() == [] and store.plans() == []
-    assert not (store.root / "doctor").exists()
+    assert store.run_ids() == []
+    assert store.plans() == []
+    assert list(store.root.glob("doctor-*")) == []
 
     support.break_with("negative advantages flipped", monkeypatch)
     assert main(command) == 1
     printed = capsys.readouterr().out
-    assert "OUTSIDE" in printed and "response mask" in printed
+    assert "OUTSIDE" in printed
+    assert "response mask" in printed
     assert store.run_ids() == []
-    assert len(ResultStore(store.root / "doctor").run_ids()) == 4  # kept for a look
+    (kept,) = store.root.glob("doctor-*")
+    assert len(ResultStore(kept).run_ids()) == 4  # for a look
+    assert str(kept) in printed
 
 
 # ---- the report ----------------------------------------------------------------------------------------------------------------
@@ -212,7 +224,8 @@ def test_exit_codes_and_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert reported(Summary(finished=["a"]), [inside, outside], monkeypatch) == 1
     printed = " ".join(capsys.readouterr().out.split())
     assert "0.75, 0.15 outside 0.4 to 0.6. a meaning" in printed
-    assert "1 of 2 statistics lie inside" in printed and "at most 1%" in printed
+    assert "1 of 2 statistics lie inside" in printed
+    assert "at most 1%" in printed
     failed = Summary(failed=["a"], errors={"a": "Traceback\nValueError: no"})
     assert reported(failed, [], monkeypatch) == 1
     assert "run a failed: ValueError: no" in capsys.readouterr().out

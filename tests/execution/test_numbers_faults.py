@@ -15,7 +15,10 @@ from harness.store import ResultStore
 
 # What must be out, by fault: an arm's statistic of the first step.
 CAUGHT_BY = {
-    "temperature 1.2": {"grpo, first step: accuracy, difference", "grpo, first step: response tokens, difference"},
+    "temperature 1.2": {
+        "grpo, first step: accuracy, difference",
+        "grpo, first step: response tokens, difference",
+    },
     "negative advantages flipped": {"grpo, first step: gradient norm, difference"},
     "one response flipped": {"grpo, first step: loss, difference"},
     "mask ends early": {"grpo, first step: loss, difference"},
@@ -61,7 +64,9 @@ def test_a_coarser_forward_is_outside(tmp_path: Path, monkeypatch: pytest.Monkey
     def finding() -> Finding:
         values = {0: base_log_probs(configs["grpo"], tmp_path / "cache", 64)}
         runs = {arm: {0: reference.runs[arm][0]} for arm in configs}
-        return next(item for item in compare(Found(runs, values), reference) if item.name.startswith(LOG_PROBS))
+        return next(
+            item for item in compare(Found(runs, values), reference) if item.name.startswith(LOG_PROBS)
+        )
 
     assert finding().inside
     exact = NativePolicy.response_hidden
@@ -74,7 +79,9 @@ def test_a_coarser_forward_is_outside(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [None, "temperature 1.2", "negative advantages flipped", "mask begins late"])
+@pytest.mark.parametrize(
+    "fault", [None, "temperature 1.2", "negative advantages flipped", "mask begins late"]
+)
 def test_whole_runs_are_told_apart_by_what_they_learn(
     fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

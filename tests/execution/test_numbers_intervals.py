@@ -48,9 +48,7 @@ def test_equal_shares_of_all_bases_give_one_over_k_plus_one_over_n() -> None:
     reference = {seed: float(value) for seed, value in enumerate(rng.normal(size=24))}
     stratum = {seed: seed % 8 for seed in range(32)}
     low, high = prediction_interval(reference, stratum, range(24, 32), 0.01)
-    half = (
-        stats.t.ppf(0.995, 16) * within_spread(reference, stratum) * math.sqrt(1 / 8 + 1 / 24)
-    )
+    half = stats.t.ppf(0.995, 16) * within_spread(reference, stratum) * math.sqrt(1 / 8 + 1 / 24)
     assert high - low == pytest.approx(2 * half)
     assert (low + high) / 2 == pytest.approx(np.mean(list(reference.values())))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.execution.dispatch import dispatch_runs
 from harness.execution.numbers import protocol
@@ -18,7 +18,7 @@ from harness.execution.numbers.reference import Reference, read_reference
 from harness.execution.progress import Progress
 from harness.execution.supervise import Summary
 from harness.store import ResultStore
-from harness.store.lease import acquire
+from harness.store.errors import write_errors
 
 FIXED_RESPONSES = 64
 COMMAND = "harness doctor numbers=true"
@@ -40,7 +40,7 @@ class Outcome:
 
 
 def check_numbers(overrides: Sequence[str], progress: Progress) -> Outcome:
-    """Train two arms with a few seeds, apart from all experiments (`doctor` in the results root), and compare with the reference points.
+    """Train two arms with a few seeds in a new folder of the results root, apart from all experiments, and compare with the reference.
 
     Args:
         overrides: of engine, backend and runtime.
@@ -51,34 +51,29 @@ def check_numbers(overrides: Sequence[str], progress: Progress) -> Outcome:
 
     Raises:
         ConfigError: an override changes what is compared, the launcher does not wait, or the reference points belong to other runs.
-        StoreError: nothing can be written, or another check runs under the same results root.
+        StoreError: nothing can be written.
     """
     configs = protocol.check_configs(overrides)
     reference = read_reference()
-    results = next(iter(configs.values())).runtime.results
-    root = Path(results) / protocol.NAME
-    with acquire(ResultStore(results).cache_dir("leases") / "doctor-numbers.lock"):
+    root = _new_folder(Path(next(iter(configs.values())).runtime.results))
+    configs = placed(configs, root)
+    summary = train(configs, protocol.CHECK_SEEDS, progress)
+    findings = compare(found(configs, protocol.CHECK_SEEDS), reference) if summary.complete else []
+    outcome = Outcome(findings, summary, root, reference)
+    if outcome.right:
         shutil.rmtree(root, ignore_errors=True)
-        configs = placed(configs, root)
-        summary = train(configs, protocol.CHECK_SEEDS, progress)
-        findings = compare(found(configs, protocol.CHECK_SEEDS), reference) if summary.complete else []
-        outcome = Outcome(findings, summary, root, reference)
-        if outcome.right:
-            shutil.rmtree(root, ignore_errors=True)
     return outcome
 
 
-def placed(configs: Mapping[str, RunConfig], root: Path) -> dict[str, RunConfig]:
-    """The configurations with a results root of their own and no trackers.
+def _new_folder(results: Path) -> Path:
+    """A folder that nobody else has: finished runs are never run again, and these must be."""
+    with write_errors(results):
+        results.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f"{protocol.NAME}-", dir=results))
 
-    Raises:
-        ConfigError: the launcher hands runs over and does not wait for them.
-    """
-    kind = next(iter(configs.values())).runtime.launcher.kind
-    if kind != "local":
-        raise ConfigError(
-            f"launcher={kind}: numbers=true waits for its runs on this machine; start it inside a job, with launcher=local"
-        )
+
+def placed(configs: Mapping[str, RunConfig], root: Path) -> dict[str, RunConfig]:
+    """The configurations with a results root of their own and no trackers."""
     return {
         arm: dataclasses.replace(
             config, runtime=dataclasses.replace(config.runtime, results=str(root), trackers={})

@@ -60,8 +60,13 @@ def check_configs(overrides: Sequence[str] = ()) -> dict[str, RunConfig]:
         changed = [key for key in difference(plain, config) if key.split(".")[0] not in _FREE]
         if changed:
             raise ConfigError(
-                f"{', '.join(changed[:3])}: numbers=true compares fixed runs, so only engine=, backend=, launcher=, tracker= and "
-                "runtime.* can be chosen; leave the override out"
+                f"{', '.join(changed[:3])}: numbers=true compares fixed runs, so only engine=, backend= and runtime.* can be "
+                "chosen; leave the override out"
+            )
+        kind = config.runtime.launcher.kind
+        if kind != "local":
+            raise ConfigError(
+                f"launcher={kind}: numbers=true waits for its runs on this machine; start it inside a job, with launcher=local"
             )
         reasons = refusals(config)
         if not getattr(engine_of(config), "READS_WEIGHTS", True):
