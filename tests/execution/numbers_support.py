@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,8 +105,3 @@ def shorter(config: RunConfig, steps: int) -> RunSpec:
         evaluation=dataclasses.replace(config.evaluation, benchmarks=benchmarks, samples_per_problem=1),
     )
     return RunSpec(short, run_id(short), arm_id(short), {})
-
-
-def temporary_store(path: Path) -> ResultStore:
-    """A store of its own."""
-    return ResultStore(path)

@@ -79,9 +79,7 @@ def test_a_coarser_forward_is_outside(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "fault", [None, "temperature 1.2", "negative advantages flipped", "mask begins late"]
-)
+@pytest.mark.parametrize("fault", [None, "negative advantages flipped"])
 def test_whole_runs_are_told_apart_by_what_they_learn(
     fault: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
