@@ -126,7 +126,7 @@ def test_processes_end_with_the_verifier() -> None:
     pids = verifier.pool.process_ids()
     assert pids
     verifier.close()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
