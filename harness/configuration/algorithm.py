@@ -122,6 +122,27 @@ class EngineCorrectionConfig:
 
 
 @dataclass
+class EntropyControl:
+    """An entropy coefficient that follows the entropy.
+
+    Attributes:
+        target_nats: entropy a token below which the coefficient rises and the bonus is on, null: `entropy_coefficient` stays as it is.
+        step: by which the coefficient rises, or falls, each rollout step.
+        maximum: of the coefficient; its minimum is 0.
+    """
+
+    target_nats: float | None = None
+    step: float = 1e-4
+    maximum: float = 5e-3
+
+    def __post_init__(self) -> None:
+        if self.target_nats is not None:
+            require_range("algorithm.entropy_control.target_nats", self.target_nats, 0.0)
+        require_range("algorithm.entropy_control.step", self.step, 0.0)
+        require_range("algorithm.entropy_control.maximum", self.maximum, 0.0)
+
+
+@dataclass
 class AlgorithmConfig:
     """One training algorithm as orthogonal choices.
 
@@ -131,7 +152,7 @@ class AlgorithmConfig:
         surrogate: what is done with ratio and advantage.
         aggregation: the loss's denominators.
         kl: estimator, coefficient, placement.
-        entropy_coefficient: entropy bonus.
+        entropy_coefficient: entropy bonus; where it starts if `entropy_control` moves it.
         positive_nll_coefficient: weight of the language-model loss on correct responses (VAPO Eq. 12).
         reward: outcome values.
         overlong: policy for responses at the cap.
@@ -146,6 +167,7 @@ class AlgorithmConfig:
         top_entropy_fraction: share of a step's loss tokens, those of highest entropy, that have a policy gradient (1: all).
         off_policy_mask_nats: responses with a negative advantage lose their policy gradient once the mean of log π_sampler - log π over
             their tokens exceeds this; null: none.
+        entropy_control: moves the entropy coefficient.
     """
 
     advantage: Any = family(ADVANTAGE, "group")
@@ -167,6 +189,7 @@ class AlgorithmConfig:
     epochs_per_step: int = 1
     top_entropy_fraction: float = neutral(1.0)
     off_policy_mask_nats: float | None = neutral(None)
+    entropy_control: EntropyControl = field(default_factory=EntropyControl, metadata={"neutral": True})
 
     def __post_init__(self) -> None:
         require_range("algorithm.top_entropy_fraction", self.top_entropy_fraction, 1e-6, 1.0)

@@ -111,7 +111,10 @@ def _rules(old: RunConfig, new: RunConfig, changed: set[str]) -> Iterator[_Found
     larger = b.kl.coefficient >= a.kl.coefficient
     if (a.kl.coefficient or b.kl.coefficient) and any(key.startswith("algorithm.kl.") for key in changed):
         yield "algorithm.kl.", KL, larger
-    if a.entropy_coefficient != b.entropy_coefficient:
+    if a.entropy_control != b.entropy_control:
+        own = b.entropy_control.target_nats is not None
+        yield "algorithm.entropy_", ENTROPY, own
+    elif a.entropy_coefficient != b.entropy_coefficient:
         larger = abs(b.entropy_coefficient) > abs(a.entropy_coefficient)
         yield "algorithm.entropy_coefficient", ENTROPY, larger
     if a.positive_nll_coefficient != b.positive_nll_coefficient:

@@ -112,7 +112,11 @@ class Objective:
     @property
     def needs_entropy(self) -> bool:
         """Whether the update needs the entropy of the current policy (with gradient)."""
-        return self.config.entropy_coefficient != 0
+        return self.config.entropy_coefficient != 0 or self.config.entropy_control.target_nats is not None
+
+    def _entropy_coefficient(self, batch: TokenBatch) -> float:
+        given = batch.entropy_coefficient
+        return self.config.entropy_coefficient if given is None else given
 
     @property
     def skips_zero_advantage(self) -> bool:
@@ -208,7 +212,7 @@ class Objective:
             if self.kl_in_loss:
                 loss_N = loss_N + config.kl.coefficient * kl_N
         if entropy_N is not None and self.needs_entropy:
-            loss_N = loss_N - config.entropy_coefficient * entropy_N
+            loss_N = loss_N - self._entropy_coefficient(batch) * entropy_N
         loss = (loss_N * batch.weights_N).sum()
         if batch.likelihood_weights_N is not None:
             loss = loss - config.positive_nll_coefficient * (batch.likelihood_weights_N * log_probs_N).sum()
@@ -250,7 +254,7 @@ class Objective:
             )
         if entropy and entropy_N is not None:
             surprisal_N = (-log_probs_N - entropy_N).abs().double()
-            of_entropy = abs(config.entropy_coefficient) * float((batch.weights_N * surprisal_N).sum())
+            of_entropy = abs(self._entropy_coefficient(batch)) * float((batch.weights_N * surprisal_N).sum())
         if likelihood_N is not None:
             of_likelihood = config.positive_nll_coefficient * float(likelihood_N.double().sum())
         return policy, of_kl, of_entropy, of_likelihood

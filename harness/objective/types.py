@@ -86,7 +86,7 @@ class TokenBatch:
     Σ weight · token loss over all its micro-batches. `response_N` numbers the responses 0..M-1, `group_N` (where a surrogate pairs
     responses) their groups. `likelihood_weights_N` are the weights of each token's negative log-likelihood where an algorithm adds one,
     `sampler_log_probs_N` the sampler's own log-probabilities where they are not the old ones, `selected_N` (bool) the tokens that a
-    surrogate treats apart.
+    surrogate treats apart, `entropy_coefficient` that of the step where it is not the configuration's.
     """
 
     response_N: torch.Tensor
@@ -99,6 +99,7 @@ class TokenBatch:
     group_N: torch.Tensor | None = None
     sampler_log_probs_N: torch.Tensor | None = None
     selected_N: torch.Tensor | None = None
+    entropy_coefficient: float | None = None
 
     @property
     def responses(self) -> int:

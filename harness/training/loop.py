@@ -293,6 +293,7 @@ class Trainer:
         return {
             "critic": self.updater.critic.state() if self.updater.critic else None,
             "reference": self.updater.reference_state(),
+            "entropy_coefficient": self.updater.entropy_control.state(),
             "curriculum": self.curriculum.state(),
             "carried": None if self.carried is None else self.carried.state(),
             "waiting": [collected.state() for collected in self.waiting],
@@ -313,6 +314,7 @@ class Trainer:
             self.updater.critic.restore(state["critic"])
         if state.get("reference") is not None and self.updater.reference is not None:
             self.updater.reference.restore(state["reference"])
+        self.updater.entropy_control.restore(state.get("entropy_coefficient"))
         self.curriculum.restore(state["curriculum"])
         self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.waiting = [Collected.of_state(item) for item in state.get("waiting", [])]

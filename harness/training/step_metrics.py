@@ -49,6 +49,8 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
     if stats.value_losses:
         own["value_loss"] = _average(stats.value_losses)
         own["value_explained_variance"] = stats.value_explained_variance
+    if stats.entropy_coefficient is not None:
+        own["entropy_coefficient"] = stats.entropy_coefficient
     if stats.selected_tokens is not None:
         own["selected_fraction"] = stats.selected_tokens / tokens
     return {
@@ -74,12 +76,13 @@ def engagement_row(collected: Collected, stats: UpdateStats, config: RunConfig) 
         in_loss = algorithm.kl.placement == "loss"
         kl = objective.share_of_pull("kl") if in_loss else touched.kl_reward_share
     entropy, likelihood = algorithm.entropy_coefficient, algorithm.positive_nll_coefficient
+    controlled = algorithm.entropy_control.target_nats is not None
     return {
         "clip_released_fraction": objective.total("clip_released") / (stats.loss_tokens or float("nan")),
         **touched.row(),
         **groups_row(collected, config),
         "kl_share": kl,
-        "entropy_share": objective.share_of_pull("entropy") if entropy else 0.0,
+        "entropy_share": objective.share_of_pull("entropy") if entropy or controlled else 0.0,
         "nll_share": objective.share_of_pull("nll") if likelihood else 0.0,
     }
 

@@ -35,6 +35,7 @@ class StepTokens:
     selected_N: torch.Tensor | None = (
         None  # tokens that the surrogate treats apart in the update that is being made
     )
+    entropy_coefficient: float | None = None  # of this step, where a controller moves it
     uncertain_N: torch.Tensor | None = None  # 1 where the entropy mask keeps the policy gradient, else 0
 
     @cached_property

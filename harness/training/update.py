@@ -32,6 +32,7 @@ from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, CriticBatch, explained_variance, native_critic
 from harness.training.engagement import Touched, touched_by
+from harness.training.entropy_control import EntropyController
 from harness.training.fault import NumericalFault
 from harness.training.memory import halve_on_exhaustion
 from harness.training.step_tokens import StepTokens
@@ -54,6 +55,7 @@ class UpdateStats:
     touched: Touched = field(default_factory=Touched)
     value_losses: list[float] = field(default_factory=list)
     value_explained_variance: float = float("nan")
+    entropy_coefficient: float | None = None  # where a controller moves it
     selected_tokens: int | None = None  # that the surrogate treats apart; None: it treats all alike
 
     @property
@@ -76,6 +78,7 @@ class Updater:
             raise ConfigError(
                 "algorithm.kl.reset_every_steps copies the built-in decoder's weights (model=testbed); set it to null for other models"
             )
+        self.entropy_control = EntropyController(config.algorithm)
         self.critic = native_critic(config, policy) if objective.needs_values else None
         settings = config.optimizer
         self.optimizer = torch.optim.AdamW(
@@ -126,6 +129,9 @@ class Updater:
             0, torch.arange(len(data.lengths_R)).repeat_interleave(data.lengths_R), data.advantages_N.abs()
         )
         live_R = (absolute_R > 0) & (data.loss_lengths_R > 0)
+        if self.config.algorithm.entropy_control.target_nats is not None:
+            entropy = float(groups.completions.entropy_N.double().mean())
+            data.entropy_coefficient = stats.entropy_coefficient = self.entropy_control.observe(entropy)
         stats.mismatch = data.mismatch
         stats.touched = touched_by(self.config, self.objective, groups, data, rollouts, absolute_R > 0)
         stats.gradient_groups = len(data.group_R[live_R].unique())
@@ -382,5 +388,6 @@ class Updater:
             group_N=data.group_R[rows][response_N] if self.objective.pairs else None,
             sampler_log_probs_N=at(data.sampler_log_probs_N),
             selected_N=at(data.selected_N),
+            entropy_coefficient=data.entropy_coefficient,
         )
         return self.objective(log_probs, batch, entropy)

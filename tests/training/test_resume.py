@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from harness.configuration.algorithm import EntropyControl
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
@@ -26,6 +27,10 @@ VARIANTS: dict[str, dict[str, object]] = {
     "a reference that is reset": {
         "algorithm__kl": member("harness.objective.kl", "k3").Config(coefficient=0.1, reset_every_steps=2)
     },
+    "an entropy coefficient that moves": {
+        "algorithm__entropy_control": EntropyControl(target_nats=0.5, step=0.01, maximum=0.025)
+    },
+    "Clip-Cov": {"algorithm__surrogate": member("harness.objective.surrogate", "clip_cov").Config(low=0.1)},
     "a policy that lags two steps": {"sampling__lag_steps": 2},
     "a lag with carried surplus": {
         "sampling__lag_steps": 1,

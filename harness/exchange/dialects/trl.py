@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.configuration.algorithm import EntropyControl
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Translation
 from harness.exchange.dialects._trl_back import overrides
@@ -243,6 +244,15 @@ def _rewards(config: RunConfig, out: Translation) -> None:
             "algorithm.positive_nll_coefficient",
             algorithm.positive_nll_coefficient,
             "TRL has no likelihood term",
+        )
+    _entropy(config, out)
+
+
+def _entropy(config: RunConfig, out: Translation) -> None:
+    algorithm = config.algorithm
+    if algorithm.entropy_control != EntropyControl():
+        out.cannot(
+            "algorithm.entropy_control", algorithm.entropy_control, "TRL's entropy coefficient is constant"
         )
     if algorithm.entropy_coefficient:
         out.settings["entropy_coef"] = algorithm.entropy_coefficient

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.configuration.algorithm import EntropyControl
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Translation
 from harness.exchange.dialects._verl_back import overrides
@@ -291,6 +292,10 @@ def _masks(config: RunConfig, out: Translation) -> None:
             "algorithm.top_entropy_fraction",
             algorithm.top_entropy_fraction,
             "verl masks no tokens by entropy",
+        )
+    if algorithm.entropy_control != EntropyControl():
+        out.cannot(
+            "algorithm.entropy_control", algorithm.entropy_control, "verl's entropy coefficient is constant"
         )
     if algorithm.off_policy_mask_nats is not None:
         out.cannot(
