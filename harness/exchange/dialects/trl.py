@@ -252,7 +252,10 @@ def _entropy(config: RunConfig, out: Translation) -> None:
     algorithm = config.algorithm
     if algorithm.entropy_control != EntropyControl():
         out.cannot(
-            "algorithm.entropy_control", algorithm.entropy_control, "TRL's entropy coefficient is constant"
+            "algorithm.entropy_control",
+            algorithm.entropy_control,
+            "TRL's use_adaptive_entropy moves the coefficient once an optimiser update by the current policy's entropy, here it is "
+            "moved once a rollout step by the sampling policy's",
         )
     if algorithm.entropy_coefficient:
         out.settings["entropy_coef"] = algorithm.entropy_coefficient

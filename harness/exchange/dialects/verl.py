@@ -288,11 +288,8 @@ def _other_loss(config: RunConfig, out: Translation) -> str:
 def _masks(config: RunConfig, out: Translation) -> None:
     algorithm = config.algorithm
     if algorithm.top_entropy_fraction < 1:
-        out.cannot(
-            "algorithm.top_entropy_fraction",
-            algorithm.top_entropy_fraction,
-            "verl masks no tokens by entropy",
-        )
+        reason = "verl masks no tokens by entropy"
+        out.cannot("algorithm.top_entropy_fraction", algorithm.top_entropy_fraction, reason)
     if algorithm.entropy_control != EntropyControl():
         out.cannot(
             "algorithm.entropy_control", algorithm.entropy_control, "verl's entropy coefficient is constant"
