@@ -71,8 +71,10 @@ def test_power_of_independent_seeds_is_welchs(store):
 
 
 def test_mean_of_the_last_five_and_a_development_benchmark_can_be_declared(store):
-    assert plan(store, "experiment.checkpoint_rule=mean_last_5").record()["checkpoint_rule"] == "mean_last_5"
-    dev = plan(store, "experiment.checkpoint_rule=best_on_dev", "experiment.dev_benchmark=arithmetic_heldout")
+    full = "evaluation.samples_between=null"
+    rule = "experiment.checkpoint_rule="
+    assert plan(store, f"{rule}mean_last_5", full).record()["checkpoint_rule"] == "mean_last_5"
+    dev = plan(store, f"{rule}best_on_dev", "experiment.dev_benchmark=arithmetic_heldout", full)
     assert dev.record()["dev_benchmark"] == "arithmetic_heldout"
 
 

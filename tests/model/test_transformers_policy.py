@@ -181,11 +181,11 @@ def test_packing_by_hand() -> None:
 
 def test_an_unpinned_hub_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.revision"):
-        prepare(Config(path="Qwen/Qwen2.5-0.5B"), None, tmp_path, "torch")
+        prepare(Config(path="Qwen/Qwen2.5-0.5B"), None, 0, tmp_path, "torch")
     with pytest.raises(ConfigError, match="no such folder"):
-        prepare(Config(path="./absent"), None, tmp_path, "torch")
+        prepare(Config(path="./absent"), None, 0, tmp_path, "torch")
     with pytest.raises(ConfigError, match=r"model\.path"):
-        prepare(Config(), None, tmp_path, "torch")
+        prepare(Config(), None, 0, tmp_path, "torch")
 
 
 def test_adapters_start_at_the_model_and_merge_exactly(checkpoint: Path) -> None:
