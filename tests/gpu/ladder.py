@@ -30,15 +30,18 @@ def sweep(results: Path, seeds: int, together: int, device: str, seconds: float)
     command = [sys.executable, "-m", "harness", "run", "--no-answer", "experiment=dapo_ladder"]
     command += [f"experiment.seeds={list(range(seeds))}".replace(" ", ""), f"runtime.device={device}", placed]
     command += [f"runtime.results={results}", *(() if device == "cuda" else REHEARSAL)]
-    begin = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        code = process.wait(max(1.0, seconds))
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        process.wait()
-        code = 124
+    begin, output = time.monotonic(), results.with_suffix(".log")
+    with output.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        try:
+            code = process.wait(max(1.0, seconds))
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.wait()
+            code = 124
     taken = time.monotonic() - begin
+    if code:
+        print("\n".join(output.read_text().splitlines()[-20:]), flush=True)
     return {"runs": RUNGS * seeds, "at_once": together, "exit": code, "seconds": round(taken, 1)}
 
 

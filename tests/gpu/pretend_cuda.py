@@ -20,6 +20,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_flatten, tree_iter, tree_map
 
+from harness.training import stored_state
+
 CUDA = torch.device("cuda", 0)
 aten = torch.ops.aten
 # Operators that look at values, and so wait for the device.
@@ -68,6 +70,9 @@ class Pretend(torch.Tensor):
     device = property(lambda self: CUDA)  # type: ignore[assignment]
     is_cuda = property(lambda self: True)  # type: ignore[assignment]
     is_cpu = property(lambda self: False)  # type: ignore[assignment]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # a checkpoint holds a tensor
+        return _raw(self.detach()).__reduce_ex__(protocol)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -304,6 +309,7 @@ def pretend_cuda() -> Iterator[None]:
             get_device_name=lambda *_: "pretend",
         ),
         mock.patch.object(torch.nn.Module, "_apply", _apply),
+        mock.patch.object(stored_state, "_VALUES", (*stored_state._VALUES, Pretend)),
         _Factories(),
     ):
         yield

@@ -9,6 +9,7 @@ contrast and nothing is skipped. Writes one JSON object; an engine that is not i
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import statistics
 import tempfile
@@ -190,7 +191,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     try:
-        row = measure(options)
+        if options.engine == "vllm" and importlib.util.find_spec("vllm") is None:
+            row: dict[str, Any] = {"engine": "vllm", "absent": "vllm is not installed"}
+        else:
+            row = measure(options)
     except ConfigError as error:
         row = {"engine": options.engine, "failed": str(error)}
     except Exception as error:

@@ -53,8 +53,8 @@ def step_lines(parts: dict[str, dict[str, Any]]) -> list[str]:
     ]
     notes = []
     for row in rows:
-        if "failed" in row:
-            why = " ".join(str(row["failed"]).replace("|", "/").split())[:300]
+        if "failed" in row or "absent" in row:
+            why = " ".join(str(row.get("failed") or row["absent"]).replace("|", "/").split())[:300]
             lines.append(f"| {named(row)} | not run: {why} " + "| " * (len(COLUMNS) - 1) + "|")
             continue
         lines.append(

@@ -145,8 +145,11 @@ def test_the_testbed_trains(
         algorithm__dead_groups__policy="refill",
     )
     config.algorithm.dead_groups.max_rounds = 10
+    run = ResultStore(tmp_path).run("a" * 16)
     with deterministic(True):  # no operator lacks such a form
-        trainer = trained(config, base_policy, ResultStore(tmp_path).run("a" * 16))
+        trained(config, base_policy, run, stop=lambda: True)
+        trainer = trained(config, base_policy, run)
+    assert run.steps()["step"].tolist() == [1, 2]
     steps = trainer.run.steps()
     assert np.isfinite(steps["loss"]).all()
     assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-4

@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     if importlib.util.find_spec("trl") is None:
-        row: dict[str, Any] = {"engine": "TRL GRPOTrainer", "failed": "trl is not installed"}
+        row: dict[str, Any] = {"engine": "TRL GRPOTrainer", "absent": "trl is not installed"}
     else:
         try:
             row = measure(options)
