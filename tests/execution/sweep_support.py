@@ -54,6 +54,8 @@ class Supervisor:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            # A test run in the background inherits an ignored SIGINT, which the supervisor would respect.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def kill(self, number: int = signal.SIGKILL) -> None:
