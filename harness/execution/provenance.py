@@ -38,7 +38,7 @@ _GPU_QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noh
 
 def provenance(command: str) -> dict[str, Any]:
     """Git commit and hash of uncommitted changes, hash of the code itself, package versions, hardware, command."""
-    repository = Path(__file__).resolve().parents[1]
+    repository = Path(__file__).resolve().parents[2]
     difference = _git(repository, "diff", "HEAD")
     return {
         "command": command,
