@@ -16,7 +16,10 @@ import torch.nn.functional as functional
 from torch import nn
 
 from harness.configuration.error import ConfigError
+from harness.model.layout import Layout
 from harness.model.linear import Linear
+from harness.model.operators import BY_HAND, TORCH, Operators
+from harness.model.shared_attention import SharedAttention
 
 SUPPORTED = ("llama", "qwen2", "qwen3")
 # Tables that old checkpoints hold beside the weights, and every loader computes by itself.
@@ -143,28 +146,23 @@ class Decoder(nn.Module):
             self._rope = (cos.to(self.embed), sin.to(self.embed))
         return self._rope
 
-    def project(self, layer: Layer, x_NE: torch.Tensor) -> torch.Tensor:
+    def project(self, layer: Layer, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
         """Norm and fused q, k, v of N tokens: [N, H + 2K, D] (q, k normalised where the architecture does)."""
         shape = self.shape
-        normed = functional.rms_norm(x_NE, (shape.hidden,), layer.input_norm, shape.norm_epsilon)
+        normed = operators.norm(x_NE, layer.input_norm, shape.norm_epsilon)
         qkv = self.linear(normed, layer.qkv, layer.qkv_bias)
         heads = qkv.view(-1, shape.heads + 2 * shape.kv_heads, shape.head_size)
         if layer.q_norm is None or layer.k_norm is None:
             return heads
         q, k, v = heads.split([shape.heads, shape.kv_heads, shape.kv_heads], 1)
-        size, epsilon = (shape.head_size,), shape.norm_epsilon
-        q, k = (
-            functional.rms_norm(q, size, layer.q_norm, epsilon),
-            functional.rms_norm(k, size, layer.k_norm, epsilon),
-        )
+        epsilon = shape.norm_epsilon
+        q, k = operators.norm(q, layer.q_norm, epsilon), operators.norm(k, layer.k_norm, epsilon)
         return torch.cat([q, k, v], 1)
 
-    def mlp(self, layer: Layer, x_NE: torch.Tensor) -> torch.Tensor:
+    def mlp(self, layer: Layer, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
         """The residual SwiGLU block."""
-        shape = self.shape
-        normed = functional.rms_norm(x_NE, (shape.hidden,), layer.post_norm, shape.norm_epsilon)
-        gate, up = self.linear(normed, layer.gate_up).chunk(2, -1)
-        return x_NE + self.linear(functional.silu(gate) * up, layer.down)
+        normed = operators.norm(x_NE, layer.post_norm, self.shape.norm_epsilon)
+        return x_NE + self.linear(operators.gated(self.linear(normed, layer.gate_up)), layer.down)
 
     def hidden(
         self, ids_BS: torch.Tensor, keep: Callable[[int, torch.Tensor, torch.Tensor], None] | None = None
@@ -194,6 +192,19 @@ class Decoder(nn.Module):
             x = x + self.linear(attended.transpose(1, 2).reshape(batch * length, -1), layer.out)
             x = self.mlp(layer, x)
         return functional.rms_norm(x, (shape.hidden,), self.norm, shape.norm_epsilon)
+
+    def hidden_of(self, layout: Layout) -> torch.Tensor:
+        """Final-norm hidden states [N, E] of the tokens of a layout: the update's forward, which computes no padding."""
+        shape = self.shape
+        attend = SharedAttention(layout, *self.rope(layout.length), shape.heads, shape.kv_heads)
+        small = self.embed.device.type == "cpu" and self.embed.dtype == torch.float32
+        operators = BY_HAND if small and torch.is_grad_enabled() else TORCH
+        x = functional.embedding(layout.ids_N, self.embed)
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            x = x + self.linear(attend(self.project(layer, x, operators)), layer.out)
+            x = self.mlp(layer, x, operators)
+        return operators.norm(x, self.norm, shape.norm_epsilon)
 
     def logits(self, hidden_NE: torch.Tensor) -> torch.Tensor:
         """Logits [N, V] of hidden states."""

@@ -12,6 +12,7 @@ import torch.nn.functional as functional
 
 from harness.model.checkpoint import load_decoder, save_decoder
 from harness.model.decoder import Decoder
+from harness.model.layout import Layout
 from harness.model.token_scores import token_scores
 
 # Below this vocabulary the logits are small and the plain operators faster.
@@ -136,21 +137,9 @@ class NativePolicy:
         self, prompts: Sequence[Sequence[int]], tokens_N: torch.Tensor, lengths_R: torch.Tensor
     ) -> torch.Tensor:
         """Final hidden states [N, E] at the positions that predict each response token; arguments as in `token_log_probs`."""
-        widths = torch.tensor([len(prompt) for prompt in prompts])
-        total = int((widths + lengths_R).max()) - 1  # the last token is predicted, never read
-        ids = torch.zeros(len(prompts), total, dtype=torch.long)
-        column = torch.arange(total)
-        if int(widths.min()) == int(widths.max()):
-            ids[:, : int(widths[0])] = torch.tensor(prompts)
-        else:
-            for row, prompt in enumerate(prompts):
-                ids[row, : len(prompt)] = torch.tensor(prompt)
-        inside = (column >= widths[:, None]) & (column < (widths + lengths_R - 1)[:, None])
-        last_N = torch.zeros_like(tokens_N, dtype=torch.bool)
-        last_N[lengths_R.cumsum(0) - 1] = True
-        ids[inside] = tokens_N[~last_N]
-        predicts = (column >= widths[:, None] - 1) & (column < (widths + lengths_R - 1)[:, None])
-        return self.decoder.hidden(ids.to(self.device))[predicts.view(-1).to(self.device)]
+        # A GPU would add the gradients of a shared prompt up in an order of its own.
+        layout = Layout.of(prompts, tokens_N, lengths_R, share=self.device.type == "cpu").to(self.device)
+        return self.decoder.hidden_of(layout)[layout.predicts_M]
 
     def abandon_pass(self) -> None:
         """See `Policy`: nothing is kept between passes."""

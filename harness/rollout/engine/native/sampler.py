@@ -25,9 +25,8 @@ from harness.rollout.types import Completions, Engine, SamplingParams
 
 MIN_ROWS = 8
 _SESSIONS_KEPT = 3  # training, evaluation, and the check of a weight update
-_COMPACT_BELOW = (
-    0.8  # compact when the live share of rows falls to this: copying the cache costs about two steps
-)
+_COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward
+_FEW_PRODUCTS = 400  # below so many multiplications torch's batched product is a plain loop
 
 
 class NativeEngine(Engine):
@@ -160,8 +159,9 @@ class _Pass:
             count = int(live.sum())
             if count == 0 or position + 1 == cap:
                 break
-            if max(count, MIN_ROWS) <= _COMPACT_BELOW * len(rows):
-                rows, live, chosen = self._compact(rows, live, chosen, self.width + position)
+            enough = _row_count(count)
+            if enough <= _COMPACT_BELOW * len(rows):
+                rows, live, chosen = self._compact(enough, rows, live, chosen, self.width + position)
             hidden = self._decode(chosen, self.width + position)
         return self._gather()
 
@@ -180,19 +180,20 @@ class _Pass:
         return chosen
 
     def _compact(
-        self, rows: torch.Tensor, live: torch.Tensor, chosen: torch.Tensor, length: int
+        self, count: int, rows: torch.Tensor, live: torch.Tensor, chosen: torch.Tensor, length: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        keep = live.nonzero()[:, 0]
-        if len(keep) < MIN_ROWS:
-            done = (~live).nonzero()[:, 0]
-            keep = torch.cat([keep, done[: MIN_ROWS - len(keep)]]).sort().values
-        count = len(keep)
+        """Keep `count` rows: live ones behind that move to the places of ended ones, nothing else is copied."""
+        moved = count + live[count:].nonzero()[:, 0]
+        places = (~live[:count]).nonzero()[: len(moved), 0]
         for cache in (self.keys, self.values):
-            for layer in range(cache.shape[0]):
-                cache[layer, :count, :, :length] = cache[layer, keep, :, :length]
+            for layer in cache:
+                layer[places, :, :length] = layer[moved, :, :length]
+        state = [rows, live, chosen] + ([] if self.pads_R is None else [self.pads_R])
+        for buffer in state:
+            buffer[places] = buffer[moved]
         if self.pads_R is not None:
-            self.pads_R = self.pads_R[keep]
-        return rows[keep], live[keep], chosen[keep]
+            self.pads_R = self.pads_R[:count]
+        return rows[:count], live[:count], chosen[:count]
 
     def _gather(self) -> Completions:
         """Flatten the [T, R] buffers into response-major tokens."""
@@ -281,9 +282,19 @@ class _Pass:
                 scores = torch.matmul(query, keys.transpose(-1, -2))
                 if mask is not None:
                     scores = scores + mask
-                attended = torch.matmul(scores.softmax(-1), values)
+                weights = scores.softmax(-1)
+                if end * shape.head_size < _FEW_PRODUCTS and grouped[2] == 1:
+                    attended = (weights.transpose(-1, -2) * values).sum(-2)
+                else:
+                    attended = torch.matmul(weights, values)
             else:
                 attended = attend(qk[:, : shape.heads].reshape(grouped), keys, values, mask)
             x = x + decoder.linear(attended.reshape(count, -1), layer.out)
             x = decoder.mlp(layer, x)
         return functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)
+
+
+def _row_count(live: int) -> int:
+    """Rows to compute for `live` ones: a few sizes only, for matrix kernels are made anew for every number of rows."""
+    step = 8 if live <= 64 else 32 if live <= 256 else 64
+    return max(MIN_ROWS, -(-live // step) * step)

@@ -1,0 +1,113 @@
+"""Causal attention of a `Layout`: its tokens are rotated, spread to padded sequences, attended, and taken together again.
+
+On a CPU in float32, for short sequences, the product is made of plain batched products with a gradient written by hand: torch's flash
+kernel takes twice as long there. Elsewhere it is torch's. A sequence is padded on the right, so no real token sees padding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+
+from harness.model.layout import Layout
+
+# Scores of all heads are held for backward: [B, H, L, L].
+_LONGEST_BY_HAND = 128
+
+
+class SharedAttention:
+    """The attention of one forward over `layout` with rotary tables [≥ L, D]; call it once a layer."""
+
+    def __init__(
+        self, layout: Layout, cos: torch.Tensor, sin: torch.Tensor, heads: int, kv_heads: int
+    ) -> None:
+        self.layout, self.heads, self.kv_heads = layout, heads, kv_heads
+        self.cos, self.sin = cos[layout.place_N][:, None], sin[layout.place_N][:, None]
+        length = layout.length
+        self.hidden = torch.full((length, length), float("-inf"), device=cos.device).triu_(1)
+
+    def __call__(self, heads_NHD: torch.Tensor) -> torch.Tensor:
+        """Unrotated queries, keys and values [N, H + 2 K, D] to attended values [N, H · D]."""
+        small = heads_NHD.dtype == torch.float32 and self.layout.length <= _LONGEST_BY_HAND
+        if heads_NHD.device.type == "cpu" and small:
+            attended: torch.Tensor = _ByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
+            return attended
+        return self._by_torch(heads_NHD)
+
+    def rotate(self, heads_NHD: torch.Tensor) -> torch.Tensor:
+        """Queries and keys turned to their positions, values as they are."""
+        rotated, half = self.heads + self.kv_heads, heads_NHD.shape[-1] // 2
+        qk = heads_NHD[:, :rotated]
+        return torch.cat([qk * self.cos + qk.roll(half, -1) * self.sin, heads_NHD[:, rotated:]], 1)
+
+    def rotate_back(self, grad_NHD: torch.Tensor) -> torch.Tensor:
+        """The gradient of `rotate`, given that of its value, which is changed in place. A roll by half is its own inverse."""
+        rotated, half = self.heads + self.kv_heads, grad_NHD.shape[-1] // 2
+        grad_qk = grad_NHD[:, :rotated]
+        rolled = (grad_qk * self.sin).roll(half, -1)
+        grad_qk.mul_(self.cos).add_(rolled)
+        return grad_NHD
+
+    def parts(self) -> list[int]:
+        """Numbers of query, key and value heads."""
+        return [self.heads, self.kv_heads, self.kv_heads]
+
+    def _by_torch(self, heads_NHD: torch.Tensor) -> torch.Tensor:
+        layout, size = self.layout, heads_NHD.shape[-1]
+        grid = self.rotate(heads_NHD).index_select(0, layout.spread)
+        q, k, v = grid.view(layout.batch, layout.length, -1, size).transpose(1, 2).split(self.parts(), 1)
+        grouped = self.heads != self.kv_heads
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
+        return _filled(attended.transpose(1, 2).reshape(layout.batch * layout.length, -1), layout)
+
+
+class _ByHand(torch.autograd.Function):
+    """With P = softmax(q kᵀ / √D): ∂v = Pᵀ ∂o, ∂S = P (∂o vᵀ - rowsum(P ∂o vᵀ)), ∂q = ∂S k / √D, ∂k = ∂Sᵀ q / √D."""
+
+    @staticmethod
+    def forward(ctx: Any, heads_NHD: torch.Tensor, of: SharedAttention) -> torch.Tensor:
+        layout, (count, _, size) = of.layout, heads_NHD.shape
+        tokens = of.rotate(heads_NHD).view(count, -1).index_select(0, layout.spread)
+        grid = tokens.view(len(layout.spread), -1, size).transpose(0, 1).contiguous()
+        q, k, v = (_sequences(part, of) for part in grid.split(of.parts()))
+        weights = torch.baddbmm(of.hidden, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
+        attended = torch.bmm(weights, v).view(of.heads, -1, size).transpose(0, 1)
+        ctx.save_for_backward(q, k, v, weights)
+        ctx.of, ctx.count = of, count
+        return _filled(attended.reshape(len(layout.spread), -1), layout)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        q, k, v, weights = ctx.saved_tensors
+        of, size = ctx.of, q.shape[-1]
+        layout, slots, scale = of.layout, len(of.layout.spread), size**-0.5
+        grid = (
+            grads[0].new_zeros(slots, of.heads * size).index_copy_(0, layout.own, grads[0][: len(layout.own)])
+        )
+        grad = grid.view(slots, of.heads, size).transpose(0, 1).reshape(q.shape)
+        to_v = torch.bmm(weights.transpose(1, 2), grad)
+        to_weights = torch.bmm(grad, v.transpose(1, 2))
+        to_scores = torch.ops.aten._softmax_backward_data(to_weights, weights, -1, torch.float32).mul_(scale)
+        to_q, to_k = torch.bmm(to_scores, k), torch.bmm(to_scores.transpose(1, 2), q)
+        every = [part.view(of.heads, slots, size) for part in (to_q, to_k, to_v)]
+        every[1:] = [part.unflatten(0, (of.kv_heads, -1)).sum(1) for part in every[1:]]
+        spread = torch.cat(every).transpose(0, 1).reshape(slots, -1)
+        tokens = spread.new_zeros(ctx.count, spread.shape[1]).index_add_(0, layout.spread, spread)
+        return of.rotate_back(tokens.view(ctx.count, -1, size)), None
+
+
+def _sequences(part: torch.Tensor, of: SharedAttention) -> torch.Tensor:
+    """[heads, B · L, D] to [H · B, L, D]: key and value heads are repeated for the query heads that share them."""
+    layout, size = of.layout, part.shape[-1]
+    if len(part) != of.heads:
+        part = part.repeat_interleave(of.heads // len(part), 0)
+    return part.reshape(of.heads * layout.batch, layout.length, size)
+
+
+def _filled(grid: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The N tokens' rows of a flat [B · L] grid; zeros for filling."""
+    rows = grid.index_select(0, layout.own)
+    return functional.pad(rows, (0, 0, 0, len(layout.ids_N) - len(rows)))

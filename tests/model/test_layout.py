@@ -1,0 +1,89 @@
+"""Responses of one prompt share its computation, and nothing but the time changes: values and gradients are those of padded sequences."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from harness.model import shared_attention
+from harness.model.decoder import Decoder
+from harness.model.layout import ROWS, Layout
+from harness.model.linear import Linear
+from harness.model.operators import BY_HAND, TORCH
+from tests.model.test_decoder import ARCHITECTURES, KERNELS, reference_model
+
+PROMPTS = [[5, 6, 7], [5, 6, 7], [8, 9], [5, 6, 7], [8, 9]]
+LENGTHS = torch.tensor([4, 1, 6, 2, 3])
+TOKENS = torch.arange(int(LENGTHS.sum())) + 10
+
+
+def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
+    layout = Layout.of([[5, 6], [5, 6], [7]], torch.tensor([10, 11, 20, 30, 31, 32]), torch.tensor([2, 1, 3]))
+
+    # Prompt 5 6, prompt 7, then the responses without their last tokens: 10 | (none) | 30 31.
+    assert layout.ids_N[:6].tolist() == [5, 6, 7, 10, 30, 31]
+    assert layout.place_N[:6].tolist() == [0, 1, 0, 2, 1, 2]
+    assert layout.spread.view(3, 3).tolist() == [[0, 1, 3], [0, 1, 0], [2, 4, 5]]
+    assert layout.own.tolist() == [0, 1, 6, 2, 7, 8]
+    # The first token of a response is predicted by the end of its prompt, whoever else shares it.
+    assert layout.predicts_M.tolist() == [1, 3, 1, 2, 4, 5]
+    assert len(layout.ids_N) == ROWS
+
+
+def test_without_sharing_every_response_has_its_own_prompt() -> None:
+    layout = Layout.of(PROMPTS, TOKENS, LENGTHS, share=False)
+
+    assert len(layout.own) == sum(map(len, PROMPTS)) + int((LENGTHS - 1).sum())
+    assert len(set(layout.own.tolist())) == len(layout.own)
+
+
+@pytest.mark.parametrize("longest_by_hand", [0, 128])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", sorted(ARCHITECTURES))
+@pytest.mark.parametrize("share", [True, False])
+def test_values_and_gradients_are_those_of_padded_sequences(
+    name: str, kernel: str, share: bool, longest_by_hand: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_attention, "_LONGEST_BY_HAND", longest_by_hand)
+    model = reference_model(name, tied=True)
+    weights_MV = torch.randn(len(TOKENS), 40, generator=torch.Generator().manual_seed(3))
+
+    def gradients(hidden_ME: torch.Tensor, decoder: Decoder) -> dict[str, torch.Tensor]:
+        (decoder.logits(hidden_ME) * weights_MV).sum().backward()
+        return {key: parameter.grad for key, parameter in decoder.named_parameters()}
+
+    ours = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
+    layout = Layout.of(PROMPTS, TOKENS, LENGTHS, share)
+    shared_ME = ours.hidden_of(layout)[layout.predicts_M]
+    plain = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
+    padded_ME = _padded(plain)
+
+    torch.testing.assert_close(shared_ME, padded_ME, atol=2e-5, rtol=1e-5)
+    actual, expected = gradients(shared_ME, ours), gradients(padded_ME, plain)
+    for key, value in expected.items():
+        torch.testing.assert_close(
+            actual[key], value, atol=2e-3, rtol=1e-4, msg=lambda text, key=key: f"{key}: {text}"
+        )
+
+
+def _padded(decoder: Decoder) -> torch.Tensor:
+    """The hidden states that predict the tokens, by the plain forward over padded sequences."""
+    parts = TOKENS.split(LENGTHS.tolist())
+    rows = [[*prompt, *part.tolist()] for prompt, part in zip(PROMPTS, parts, strict=True)]
+    longest = max(map(len, rows)) - 1
+    ids = torch.tensor([(row[:-1] + [0] * longest)[:longest] for row in rows])
+    hidden = decoder.hidden(ids).view(len(rows), longest, -1)
+    return torch.cat(
+        [hidden[r, len(p) - 1 : len(row) - 1] for r, (p, row) in enumerate(zip(PROMPTS, rows, strict=True))]
+    )
+
+
+def test_operators_by_hand_have_torchs_values_and_gradients() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(7, 3, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(6, generator=generator, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, w: BY_HAND.norm(x, w, 1e-3), (x, weight))
+    assert torch.equal(BY_HAND.norm(x, weight, 1e-3), TORCH.norm(x, weight, 1e-3))
+    fused = torch.randn(5, 8, generator=generator, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(BY_HAND.gated, (fused,))
+    assert torch.equal(BY_HAND.gated(fused), TORCH.gated(fused))
