@@ -324,13 +324,16 @@ class Updater:
         stats.objective = stats.objective + sums
         limit = self.config.optimizer.max_gradient_norm
         parameters = [p for p in self.policy.parameters() if p.grad is not None]
-        norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, limit))) if parameters else 0.0
+        total_norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        norm = float(whole(total_norm)) if parameters else 0.0
         if not (np.isfinite(norm) and np.isfinite(total)):
             raise NumericalFault(
                 f"update {stats.updates + 1}: loss {total}, gradient norm {norm}; lower optimizer.learning_rate or "
                 "optimizer.max_gradient_norm",
                 {"data": data, "rows": rows, "weight_R": weight_R, "loss": total, "gradient_norm": norm},
             )
+        if norm + 1e-6 > limit:  # else the factor is 1: as `clip_grad_norm_`, without a product for every tensor
+            torch.nn.utils.clip_grads_with_norm_(parameters, limit, total_norm)
         self.optimizer.step()
         stats.losses.append(total)
         stats.gradient_norms.append(norm)
