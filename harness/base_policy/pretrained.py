@@ -35,7 +35,8 @@ class Config:
     Attributes:
         path: `ORG/NAME` on the Hub, or a folder.
         revision: the commit on the Hub, 40 hexadecimal digits; needed with an `ORG/NAME`, so that a run has one meaning.
-        precision: of the forward and backward products, bfloat16 or float32; weights, gradients' sums and optimiser state are float32.
+        precision: of the forward and backward products, bfloat16, float16 (with loss scaling) or float32; weights, gradients' sums and
+            optimiser state are float32.
         lora: adapters.
     """
 
@@ -46,7 +47,7 @@ class Config:
     lora: Lora = field(default_factory=Lora)
 
     def __post_init__(self) -> None:
-        require("model.precision", self.precision, ("bfloat16", "float32"))
+        require("model.precision", self.precision, ("bfloat16", "float16", "float32"))
 
 
 def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:

@@ -31,7 +31,7 @@ class Config:
 
     def __post_init__(self) -> None:
         require("model.shape", self.shape, tuple(SHAPES))
-        require("model.precision", self.precision, ("bfloat16", "float32"))
+        require("model.precision", self.precision, ("bfloat16", "float16", "float32"))
         unknown = sorted(set(self.overrides) - set(SHAPES[self.shape]) - {"head_dim"})
         if unknown:
             raise ConfigError(

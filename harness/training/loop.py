@@ -212,7 +212,7 @@ class Trainer:
             **rollout_row(collected),
             "generated_tokens_total": self.generated_tokens,
             "verifier_faults": sum(self.ranks.gather(self.roll_out.verifier_faults)),
-            **update_row(stats, self.config),
+            **update_row(stats, self.config, self.updater.loss_scale),
             **engagement_row(collected, stats, self.config),
             **self.curriculum.record(),
             "learning_rate": self.updater.learning_rate(step),
@@ -294,6 +294,7 @@ class Trainer:
             "critic": self.updater.critic.state() if self.updater.critic else None,
             "reference": self.updater.reference_state(),
             "entropy_coefficient": self.updater.entropy_control.state(),
+            "loss_scale": self.updater.loss_scale.state(),
             "curriculum": self.curriculum.state(),
             "carried": None if self.carried is None else self.carried.state(),
             "waiting": [collected.state() for collected in self.waiting],
@@ -315,6 +316,7 @@ class Trainer:
         if state.get("reference") is not None and self.updater.reference is not None:
             self.updater.reference.restore(state["reference"])
         self.updater.entropy_control.restore(state.get("entropy_coefficient"))
+        self.updater.loss_scale.restore(state.get("loss_scale"))
         self.curriculum.restore(state["curriculum"])
         self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.waiting = [Collected.of_state(item) for item in state.get("waiting", [])]

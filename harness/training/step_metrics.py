@@ -9,6 +9,7 @@ from harness.configuration.schema import RunConfig
 from harness.objective.correction import Mismatch
 from harness.sampling.collector import Collected
 from harness.training.engagement import groups_row
+from harness.training.loss_scale import LossScale
 from harness.training.update import UpdateStats
 
 
@@ -41,7 +42,7 @@ def rollout_row(collected: Collected) -> dict[str, float]:
     }
 
 
-def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
+def update_row(stats: UpdateStats, config: RunConfig, loss_scale: LossScale) -> dict[str, float]:
     """Metrics of the step's optimiser updates; means over updates or over trained tokens."""
     objective = stats.objective
     tokens = stats.loss_tokens or float("nan")
@@ -53,6 +54,9 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
         own["entropy_coefficient"] = stats.entropy_coefficient
     if stats.selected_tokens is not None:
         own["selected_fraction"] = stats.selected_tokens / tokens
+    if loss_scale.active:
+        own["loss_scale"] = loss_scale.value
+        own["skipped_updates"] = stats.skipped_updates
     return {
         "loss": _average(stats.losses),
         "gradient_norm": _average(stats.gradient_norms),

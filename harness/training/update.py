@@ -19,7 +19,6 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.model.adapters import whole
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.objective.correction import Mismatch, engine_weights
@@ -34,6 +33,7 @@ from harness.training.critic import Critic, CriticBatch, explained_variance, nat
 from harness.training.engagement import Touched, touched_by
 from harness.training.entropy_control import EntropyController
 from harness.training.fault import NumericalFault
+from harness.training.loss_scale import LossScale
 from harness.training.memory import halve_on_exhaustion
 from harness.training.step_tokens import StepTokens
 
@@ -45,6 +45,7 @@ class UpdateStats:
     losses: list[float] = field(default_factory=list)
     gradient_norms: list[float] = field(default_factory=list)
     clipped_updates: int = 0
+    skipped_updates: int = 0  # whose float16 gradients overflowed
     objective: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
     first_update: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
     mismatch: Mismatch | None = (
@@ -80,6 +81,7 @@ class Updater:
             )
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = native_critic(config, policy) if objective.needs_values else None
+        self.loss_scale = LossScale(active=policy.compute_dtype == torch.float16)
         settings = config.optimizer
         self.optimizer = torch.optim.AdamW(
             list(policy.parameters()),
@@ -176,9 +178,8 @@ class Updater:
         penalty_N = None
         if data.reference_log_probs_N is not None:
             penalty_N = self.objective.kl_penalty(data.old_log_probs_N, data.reference_log_probs_N)
-        counted_PG = torch.ones_like(masked_PG)
-        if overlong.statistics == "exclude":
-            counted_PG = ~masked_PG
+        excluded = overlong.statistics == "exclude"
+        counted_PG = ~masked_PG if excluded else torch.ones_like(masked_PG)
         batch = RolloutBatch(
             rewards_PG=groups.rewards_PG,
             correct_PG=groups.correct_PG,
@@ -226,10 +227,9 @@ class Updater:
 
     def _passes(self, data: StepTokens, rows: torch.Tensor) -> list[torch.Tensor | None]:
         """This rank's micro-batches of `rows`; None is a pass that only keeps step with the other ranks."""
-        limit, pairs = self.micro_batch_tokens, self.objective.pairs
+        limit, pairs, packs = self.micro_batch_tokens, self.objective.pairs, self.policy.packs
         if self.ranks.world > 1:
             return rank_batches(rows, data.totals_R, data.group_R, limit, self.ranks, pairs=pairs)
-        packs = self.policy.packs
         return list(micro_batches(rows, data.totals_R, data.group_R, limit, packs=packs, pairs=pairs))
 
     def _idle_pass(self, policy: Policy, data: StepTokens) -> torch.Tensor:
@@ -324,15 +324,19 @@ class Updater:
         stats.objective = stats.objective + sums
         limit = self.config.optimizer.max_gradient_norm
         parameters = [p for p in self.policy.parameters() if p.grad is not None]
-        total_norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        norm = float(whole(total_norm)) if parameters else 0.0
+        total_norm, norm = self.loss_scale.gradient_norm(parameters)
+        if np.isfinite(total) and not self.loss_scale.accepts(norm):
+            stats.skipped_updates += 1
+            return
         if not (np.isfinite(norm) and np.isfinite(total)):
             raise NumericalFault(
                 f"update {stats.updates + 1}: loss {total}, gradient norm {norm}; lower optimizer.learning_rate or "
                 "optimizer.max_gradient_norm",
                 {"data": data, "rows": rows, "weight_R": weight_R, "loss": total, "gradient_norm": norm},
             )
-        if norm + 1e-6 > limit:  # else the factor is 1: as `clip_grad_norm_`, without a product for every tensor
+        if (
+            norm + 1e-6 > limit
+        ):  # else the factor is 1: as `clip_grad_norm_`, without a product for every tensor
             torch.nn.utils.clip_grads_with_norm_(parameters, limit, total_norm)
         self.optimizer.step()
         stats.losses.append(total)
@@ -352,7 +356,7 @@ class Updater:
                 continue
             loss, part_sums = self._forward(data, part, weight_R, counts)
             # Sharded gradients are averaged over ranks; the loss is a sum over them.
-            (loss * world).backward()
+            (loss * (world * self.loss_scale.value)).backward()
             total += float(loss.detach())
             sums = sums + part_sums
         if world > 1:

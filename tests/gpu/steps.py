@@ -146,7 +146,7 @@ def sampling_limit(config: RunConfig, shape: Shape, response: int) -> float | No
     gpu = gpu_of(torch.cuda.get_device_name()) if config.runtime.device == "cuda" else None
     if gpu is None:
         return None
-    width = 2 if config.model.precision == "bfloat16" else 4
+    width = 4 if config.model.precision == "float32" else 2
     rows = config.runtime.rollout_rows
     read = width * parameters(shape) + rows * shape.cache_bytes(response / 2) * width / 2
     return rows * gpu.terabytes_per_second * 1e12 / read

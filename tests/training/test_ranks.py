@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.identity import arm_id, run_id
+from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig, dump
 from harness.model.ranks import Ranks, balanced
 from harness.store import ResultStore, RunDir
@@ -98,6 +99,23 @@ def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path)
     samples = [run.samples("arithmetic_heldout", 10) for run in (alone, together)]
     columns = ["problem_id", "sample_index", "max_response_tokens", "response", "correct"]
     assert samples[0][columns].equals(samples[1][columns])
+
+
+def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig, tmp_path: Path) -> None:
+    """Clip-Cov chooses among all tokens of an update, wherever they were scored."""
+    clip_cov = member("harness.objective.surrogate", "clip_cov").Config
+    config.algorithm.surrogate = clip_cov(fraction=0.1, low=0.01, high=50.0)
+    config.training.steps = config.training.evaluate_every = 3
+    alone, together = (start(config, tmp_path / str(n), n) for n in (1, 2))
+    config.runtime.ranks = 1
+    assert train(config, alone)
+    config.runtime.ranks = 2
+    assert train(config, together)
+    first, second = alone.steps(), together.steps()
+    assert first["selected_fraction"].min() > 0
+    assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
+    a, b = weights(alone), weights(together)
+    assert max(float((a[name] - b[name]).abs().max()) for name in a) < 1e-5
 
 
 def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: Path) -> None:

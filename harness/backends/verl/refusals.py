@@ -22,8 +22,9 @@ def refusals(config: RunConfig) -> list[str]:
 
 def _model(config: RunConfig) -> Iterator[str]:
     model = config.model
-    if getattr(model, "precision", "float32") != "bfloat16":
-        yield f"model={model.kind}, float32: verl's actor computes with flash-attention, in bfloat16 (model.precision)"
+    precision = getattr(model, "precision", "float32")
+    if precision != "bfloat16":
+        yield f"model={model.kind}, {precision}: verl's actor computes with flash-attention, in bfloat16 (model.precision)"
     lora = getattr(model, "lora", None)
     if lora is not None and lora.rank:
         yield f"model.lora.rank={lora.rank}: verl exports the adapters apart from the model; train all weights"

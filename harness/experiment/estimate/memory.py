@@ -93,7 +93,7 @@ def trainable(shape: Shape, rank: int) -> int:
 
 def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, float]:
     """Bytes on one GPU in the middle of an update, by what they hold."""
-    width = 2 if config.model.precision == "bfloat16" else 4
+    width = 4 if config.model.precision == "float32" else 2
     rank, size = config.model.lora.rank, shape.parameters
     trained = trainable(shape, rank)
     weights = 4 * (size + (trained if rank else 0)) / ranks
@@ -135,7 +135,7 @@ def awake_engine(config: RunConfig, shape: Shape, plant: Plant) -> float:
         return (
             0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
         )
-    width = 2 if config.model.precision == "bfloat16" else 4
+    width = 4 if config.model.precision == "float32" else 2
     if config.engine.kind != "native":
         return float(width * shape.parameters)
     prompt = -(-config.runtime.assumed.prompt_tokens // _PROMPT_ROOM) * _PROMPT_ROOM
@@ -210,7 +210,7 @@ class Rollout:
 
 def rollout_memory(config: RunConfig, shape: Shape, plant: Plant, kept: float) -> Rollout:
     """Beside `kept` bytes of training. Precision of the engine and its cache is the trainer's."""
-    width = 2 if config.model.precision == "bfloat16" else 4
+    width = 4 if config.model.precision == "float32" else 2
     elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS
     engine = 0.0 if elsewhere else width * shape.parameters / plant.engine_gpus
     cache, share = plant.usable - kept - engine, memory_share(config)

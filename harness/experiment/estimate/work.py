@@ -120,7 +120,7 @@ class _Sampling:
 
     def __init__(self, config: RunConfig, shape: Shape, plant: Plant, rollout: Rollout) -> None:
         self.assumed, self.shape, self.plant = config.runtime.assumed, shape, plant
-        self.width = 2 if config.model.precision == "bfloat16" else 4
+        self.width = 4 if config.model.precision == "float32" else 2
         gpu, assumed = GPUS[plant.gpu], self.assumed
         self.bytes_per_second = gpu.terabytes_per_second * 1e12 * assumed.sampling_bandwidth * plant.share
         self.flop_per_second = gpu.teraflops * 1e12 * assumed.sampling_utilisation * plant.share
