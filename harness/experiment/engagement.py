@@ -15,6 +15,7 @@ from harness.configuration.schema import RunConfig
 from harness.store.measures import ALWAYS, Measure
 
 SHARE = 0.003  # of tokens, responses or groups: the one published threshold (docs/objective/engagement.md)
+INFINITE = float("inf")
 CHANGE = 0.05  # of weights: what leaves about as much of an update as SHARE does, √0.003
 
 
@@ -32,6 +33,8 @@ RELEASED = Kind("tokens released by the wider upper bound", "of tokens", ("clip_
 CLIPPED_HIGH = Kind("tokens clipped above by the narrower bound", "of tokens", ("clip_fraction_high",))
 CLIPPED_LOW = Kind("tokens clipped below by the narrower bound", "of tokens", ("clip_fraction_low",))
 CLIPPED = Kind("tokens clipped", "of tokens", ("clip_fraction_low", "clip_fraction_high"))
+STOPPED = Kind("tokens stopped", "of tokens", ("clip_fraction_low", "clip_fraction_high"))
+OFF_POLICY = Kind("tokens of off-policy responses", "of tokens", ("off_policy_masked_fraction",))
 MASKED = Kind("responses without loss", "of responses", ("masked_fraction",))
 PUNISHED = Kind("responses in the soft ramp", "of responses", ("punished_fraction",))
 TRUNCATED = Kind("responses at the smaller cap", "of responses", ("truncated_fraction",))
@@ -65,6 +68,7 @@ _TOUCHES_ALL = (
     "algorithm.responses_per_prompt",
     "algorithm.updates_per_step",
     "algorithm.epochs_per_step",
+    "algorithm.top_entropy_fraction",
 )
 _Found = tuple[str, Kind, bool]  # the keys' common prefix, what to measure, whether in the arm's own runs
 
@@ -96,6 +100,7 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
 def _rules(old: RunConfig, new: RunConfig, changed: set[str]) -> Iterator[_Found]:
     a, b = old.algorithm, new.algorithm
     yield from _surrogate(a.surrogate, b.surrogate)
+    yield from _off_policy(a.off_policy_mask_nats, b.off_policy_mask_nats)
     yield from _overlong(a.overlong, b.overlong)
     yield from _aggregation(a.aggregation.kind, b.aggregation.kind)
     yield from _dead_groups(a.dead_groups.policy, b.dead_groups.policy)
@@ -130,6 +135,10 @@ def _rules(old: RunConfig, new: RunConfig, changed: set[str]) -> Iterator[_Found
 
 def _surrogate(old: Any, new: Any) -> Iterator[_Found]:
     clips = [one.kind == "ppo_clip" for one in (old, new)]
+    if "divergence_mask" in (old.kind, new.kind):
+        # Both keep or stop a token's gradient; what a trust region of its own stops is counted as clipped.
+        yield "algorithm.surrogate.", STOPPED, new.kind in ("divergence_mask", "ppo_clip")
+        return
     if old.kind != new.kind:
         others = {old.kind, new.kind} - {"ppo_clip"}
         weighted = all(getattr(one, "importance_weighted", True) for one in (old, new))
@@ -146,6 +155,12 @@ def _surrogate(old: Any, new: Any) -> Iterator[_Found]:
         yield "algorithm.surrogate.clip_high", kind, where is new
     if old.clip_low != new.clip_low:
         yield "algorithm.surrogate.clip_low", CLIPPED_LOW, new.clip_low < old.clip_low
+
+
+def _off_policy(old: float | None, new: float | None) -> Iterator[_Found]:
+    if old != new:
+        limits = [INFINITE if limit is None else limit for limit in (old, new)]
+        yield "algorithm.off_policy_mask_nats", OFF_POLICY, limits[1] < limits[0]
 
 
 def _overlong(old: Any, new: Any) -> Iterator[_Found]:

@@ -27,6 +27,7 @@ STATISTICS = (
     "kl_pull",
     "entropy_pull",
     "nll_pull",
+    "off_policy_masked",
 )
 
 
@@ -292,7 +293,12 @@ class Objective:
         pulls: tuple[float, float, float, float],
     ) -> ObjectiveStats:
         ratio = log_ratio_N.exp()
-        low, high = self._surrogate.clipped(ratio, batch.advantages_N, self.config.surrogate)
+        if stopped := getattr(self._surrogate, "stopped", None):
+            low, high = stopped(log_probs_N, batch, self.config.surrogate)
+        else:
+            low, high = self._surrogate.clipped(ratio, batch.advantages_N, self.config.surrogate)
+        limit = self.config.off_policy_mask_nats
+        masked = 0.0 if limit is None else float((self._on_policy(log_probs_N, batch, limit) == 0).sum())
         released = getattr(self._surrogate, "released", None)
         moved = log_probs_N - batch.old_log_probs_N
         gap = moved.abs()
@@ -308,7 +314,7 @@ class Objective:
                 released(ratio, batch.advantages_N, self.config.surrogate).sum()
                 if released
                 else ratio.new_zeros(()),
-                *(ratio.new_tensor(value) for value in pulls),
+                *(ratio.new_tensor(value) for value in (*pulls, masked)),
             ]
         ).double()
         if not len(ratio):

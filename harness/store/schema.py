@@ -87,6 +87,7 @@ METRICS = (
     "sampler_log_prob_gap_max",
     "sampler_kl_nats",
     "clip_released_fraction",
+    "off_policy_masked_fraction",
     "masked_fraction",
     "punished_fraction",
     "length_penalty_mean",

@@ -81,8 +81,10 @@ def engagement_row(collected: Collected, stats: UpdateStats, config: RunConfig) 
         kl = objective.share_of_pull("kl") if in_loss else touched.kl_reward_share
     entropy, likelihood = algorithm.entropy_coefficient, algorithm.positive_nll_coefficient
     controlled = algorithm.entropy_control.target_nats is not None
+    tokens = stats.loss_tokens or float("nan")
     return {
-        "clip_released_fraction": objective.total("clip_released") / (stats.loss_tokens or float("nan")),
+        "clip_released_fraction": objective.total("clip_released") / tokens,
+        "off_policy_masked_fraction": objective.total("off_policy_masked") / tokens,
         **touched.row(),
         **groups_row(collected, config),
         "kl_share": kl,

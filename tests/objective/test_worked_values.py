@@ -324,6 +324,8 @@ def test_a_trust_region_in_probabilities() -> None:
     loss = divergence_mask.token_loss(log_probs, log_probs - old.log(), batch, config)
     slope = torch.autograd.grad(loss.sum(), log_probs)[0].tolist()
     assert slope == pytest.approx([-5.0, 0.0, 0.0, -0.625])
+    low, high = divergence_mask.stopped(new.log(), batch, config)
+    assert (low.tolist(), high.tolist()) == ([False, False, True, False], [False, True, False, False])
     # KL(0.5 || 0.8) of two points: 0.5 log(0.5/0.8) + 0.5 log(0.5/0.2) = 0.2231; KL(0.01 || 0.05) = 0.0247
     for threshold, expected in ((0.05, [True, False]), (0.23, [True, True]), (0.02, [False, False])):
         kl = divergence_mask.Config(divergence="kl", threshold_high=threshold)
@@ -367,9 +369,10 @@ def test_a_response_that_the_policy_has_left_is_dropped_if_it_was_bad() -> None:
     new = torch.tensor([-1.1, -1.2, -1.1, -1.2, -1.0], dtype=torch.float64, requires_grad=True)
     advantages = torch.tensor([-1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
     batch = TokenBatch(torch.tensor([0, 0, 1, 1, 2]), old, advantages, torch.ones(5).double())
-    loss, _ = Objective(config)(new, batch)
+    loss, stats = Objective(config)(new, batch)
     slope = torch.autograd.grad(loss, new)[0]
     assert (slope == 0).tolist() == [True, True, False, False, False]
+    assert stats.total("off_policy_masked") == 2
     batch.sampler_log_probs_N = old - 0.1  # the sampler was nearer: 0.05 on average
     loss, _ = Objective(config)(new, batch)
     assert (torch.autograd.grad(loss, new)[0] != 0).all()

@@ -75,5 +75,13 @@ def allowed(
 def clipped(
     ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens whose weight the cap changed. (The trust region is none of the ratio's: it is not counted here.)"""
+    """Tokens whose weight the cap changed. (The trust region is none of the ratio's: see `stopped`.)"""
     return ratio_N != ratio_N, ratio_N > config.cap
+
+
+def stopped(
+    log_probs_N: torch.Tensor, batch: TokenBatch, config: Config
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """See the family's contract: tokens outside the trust region, those of negative and those of positive advantage."""
+    outside = ~allowed(log_probs_N, batch.old_log_probs_N, batch.advantages_N, config)
+    return outside & (batch.advantages_N < 0), outside & (batch.advantages_N > 0)
