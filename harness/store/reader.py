@@ -47,12 +47,16 @@ class ResultStore:
                 found.append(str(error))
         return found
 
+    def readable(self) -> list[dict[str, Any]]:
+        """The manifests of the readable runs, sorted by run id."""
+        return [found for _, found in self._scan() if isinstance(found, dict)]
+
     def manifests(self) -> pd.DataFrame:
         """One row per readable run, one column per manifest key (`labels`, `attempts`, ... as they are)."""
         import pandas as pd
 
         columns = ["run_id", "arm_id", "seed", "status", "labels", "attempts"]
-        frame = pd.DataFrame.from_records([found for _, found in self._scan() if isinstance(found, dict)])
+        frame = pd.DataFrame.from_records(self.readable())
         return frame.reindex(columns=[*columns, *(name for name in frame.columns if name not in columns)])
 
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:

@@ -184,9 +184,24 @@ class RunDir:
 
     def samples(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The graded samples of one benchmark at one step, see `samples.read_parts`."""
+        return self.sample_table(benchmark, step, columns).to_pandas()
+
+    def sample_table(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The same as an Arrow table: pandas takes longer to load than a few runs to read."""
         from harness.store import samples
 
-        return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns).to_pandas()
+        return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns)
+
+    def accuracies(self, benchmark: str, step: int) -> dict[int, float]:
+        """avg@n by response cap, ascending, as a fraction of 1."""
+        from pyarrow import compute  # grouping, and columns as NumPy, would load pandas
+
+        table = self.sample_table(benchmark, step, ("max_response_tokens", "correct"))
+        caps, right = table.itercolumns()
+        at = {
+            cap: compute.filter(right, compute.equal(caps, cap)) for cap in sorted(caps.unique().to_pylist())
+        }
+        return {int(cap): float(compute.mean(found).as_py()) for cap, found in at.items()}
 
     def sample_steps(self, benchmark: str) -> list[int]:
         """The steps that have samples of this benchmark, ascending."""

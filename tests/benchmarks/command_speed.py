@@ -1,8 +1,10 @@
 """What commands cost before they do their work: `OMP_NUM_THREADS=1 taskset -c 0 python tests/benchmarks/command_speed.py [name ...]`.
 
 Processor seconds (user and system, children included) of each command as multiples of `python -c "import numpy, pyarrow, yaml"`, which is
-measured before every one of them: the smallest of a few rounds on both sides. Targets: help 2, `status`, `show`, `diff` 4, `plan`, `explain`
-and a report's table 8, a plan of 1,000 arms 60. The store holds 30 finished runs with samples. With names, only commands that begin so.
+measured before every one of them: the smallest of a few rounds on both sides. Targets: help 2; `status`, `show`, `diff` 4; `plan`,
+`explain` and a report's table 8; a plan of 1,000 arms 60.
+
+The store holds 30 finished runs with samples. With names, only commands that begin so.
 """
 
 from __future__ import annotations
