@@ -23,7 +23,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     """
     if not isinstance(values, dict):
         raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
-    hints = _hints(cls)
+    hints = _hints(typing.cast(type, cls))
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments: dict[str, Any] = {}
     for name, value in values.items():

@@ -194,14 +194,15 @@ class RunDir:
 
     def accuracies(self, benchmark: str, step: int) -> dict[int, float]:
         """avg@n by response cap, ascending, as a fraction of 1."""
-        from pyarrow import compute  # grouping, and columns as NumPy, would load pandas
+        from pyarrow import compute  # counts, since grouping, and columns as NumPy, would load pandas
 
         table = self.sample_table(benchmark, step, ("max_response_tokens", "correct"))
         caps, right = table.itercolumns()
-        at = {
-            cap: compute.filter(right, compute.equal(caps, cap)) for cap in sorted(caps.unique().to_pylist())
-        }
-        return {int(cap): float(compute.mean(found).as_py()) for cap, found in at.items()}
+        samples, found = (
+            {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
+            for column in (caps, compute.filter(caps, right))
+        )
+        return {int(cap): found.get(cap, 0) / samples[cap] for cap in sorted(samples)}
 
     def sample_steps(self, benchmark: str) -> list[int]:
         """The steps that have samples of this benchmark, ascending."""
