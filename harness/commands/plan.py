@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness.configuration.identity import difference
+from harness.configuration.identity import arm_id, difference
 from harness.execution.looks import expected_runs
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
@@ -121,7 +121,6 @@ def _table(
     table = Table(*(Column(name, overflow="fold") for name in names))
     by_name = {planned.arm.name: planned for planned in plan.arms}
     base = next((planned for planned in plan.arms if planned.arm.parent is None), plan.arms[0])
-    record = {arm["name"]: arm["arm_id"] for arm in plan.record()["arms"]}
     for planned in plan.arms:
         parent = by_name.get(planned.arm.parent or "")
         against_base = "" if parent is base else _changes(base, planned)
@@ -130,7 +129,7 @@ def _table(
             planned.arm.name,
             _changes(parent, planned) if parent else "",
             against_base,
-            record[planned.arm.name][:8],
+            arm_id(planned.config)[:8],
             _runs(planned, statuses),
             "refused" if refused[planned.arm.name] else _takes(cost),
             *[engaged.get(planned.arm.name, "")] * bool(engaged),

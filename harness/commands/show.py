@@ -68,9 +68,8 @@ def results_of(store: ResultStore, run_id: str) -> dict[str, str]:
     rows = {key: _number(value) for key, value in (run.last_step() or {}).items() if value is not None}
     for benchmark in run.benchmarks():
         for step in run.sample_steps(benchmark):
-            samples = run.samples(benchmark, step, columns=("max_response_tokens", "correct"))
-            for cap, value in samples.groupby("max_response_tokens")["correct"].mean().items():
-                rows[f"avg on {benchmark}, cap {cap}, step {step}"] = _number(float(value))
+            for cap, value in run.accuracies(benchmark, step).items():
+                rows[f"avg on {benchmark}, cap {cap}, step {step}"] = _number(value)
     return rows
 
 

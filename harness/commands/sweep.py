@@ -24,7 +24,6 @@ from harness.execution.supervise import Summary
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
 from harness.experiment.refusals import refusals
-from harness.search.space import is_varied
 from harness.store import ResultStore
 
 
@@ -103,6 +102,8 @@ def _declared(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
 
 
 def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
+    from harness.search.space import is_varied
+
     space = [item for item in options.overrides if is_varied(item)]
     fixed = [item for item in options.overrides if item not in space]
     if not space:

@@ -12,7 +12,19 @@ import json
 import math
 from typing import Any
 
+from harness.configuration.flat import flatten
 from harness.configuration.schema import RunConfig, dump
+
+__all__ = [
+    "IDENTITY_VERSION",
+    "arm_id",
+    "canonical_json",
+    "content_hash",
+    "difference",
+    "flatten",
+    "identity",
+    "run_id",
+]
 
 IDENTITY_VERSION = 1
 
@@ -93,17 +105,6 @@ def arm_id(config: RunConfig) -> str:
 def content_hash(*parts: Any) -> str:
     """A 16-digit key for caches (warm-up checkpoints, machine probes) of plain values."""
     return _digest(list(parts))
-
-
-def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mapping → dotted keys; lists are leaves."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def difference(a: RunConfig, b: RunConfig) -> dict[str, tuple[Any, Any]]:

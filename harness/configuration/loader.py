@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import types
 import typing
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     """
     if not isinstance(values, dict):
         raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
-    hints = typing.get_type_hints(cls, include_extras=False)
+    hints = _hints(typing.cast(type, cls))
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments: dict[str, Any] = {}
     for name, value in values.items():
@@ -43,6 +44,11 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
         if name not in values and "absent" in item.metadata:
             arguments[name] = item.metadata["absent"]()
     return cls(**arguments)
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from scipy import optimize, stats
-
 
 def comparison_alpha(comparisons: int, alpha: float = 0.05) -> float:
     """Level of each of ``comparisons`` tests so that they err together at ``alpha`` (Šidák 1967, JASA 62, 626).
@@ -28,13 +25,11 @@ def power(difference: float, sd: float, seeds: int, *, paired: bool, alpha: floa
     if seeds < 2:
         return math.nan
     degrees, error = _design(sd, seeds, paired)
-    critical = float(stats.t.ppf(1 - alpha / 2, degrees))
+    critical = _quantile(1 - alpha / 2, degrees)
     if error == 0:
         return 1.0 if difference else alpha
     shift = abs(difference) / error
-    upper = stats.nct.sf(critical, degrees, shift)
-    lower = stats.nct.cdf(-critical, degrees, shift)
-    return float(upper + np.nan_to_num(lower))
+    return 1 - _distribution(critical, degrees, shift) + _distribution(-critical, degrees, shift)
 
 
 def minimum_detectable_difference(
@@ -47,15 +42,13 @@ def minimum_detectable_difference(
         return 0.0
     degrees, error = _design(sd, seeds, paired)
     # far beyond the critical value the power is 1; the bracket holds for every alpha and power below that
-    top = error * (stats.t.ppf(1 - alpha / 2, degrees) + stats.t.ppf(0.999, degrees)) * 2
-    return float(
-        optimize.brentq(
-            lambda d: power(d, sd, seeds, paired=paired, alpha=alpha) - target_power,
-            0.0,
-            top,
-            xtol=1e-9 * top,
-        )
-    )
+    top = error * (_quantile(1 - alpha / 2, degrees) + _quantile(0.999, degrees)) * 2
+    low, high = 0.0, top
+    for _ in range(40):  # halving: `scipy.optimize` takes longer to load
+        middle = (low + high) / 2
+        enough = power(middle, sd, seeds, paired=paired, alpha=alpha) >= target_power
+        low, high = (low, middle) if enough else (middle, high)
+    return high
 
 
 def seeds_needed(
@@ -87,3 +80,19 @@ def _design(sd: float, seeds: int, paired: bool) -> tuple[float, float]:
     if paired:
         return float(seeds - 1), sd / math.sqrt(seeds)
     return float(2 * seeds - 2), sd * math.sqrt(2 / seeds)
+
+
+# Loaded here, since a plan without finished runs needs no power; `scipy.stats` would take longer to load than a plan to make.
+def _quantile(probability: float, degrees: float) -> float:
+    """Of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, probability))
+
+
+def _distribution(value: float, degrees: float, shift: float) -> float:
+    """P[t <= value] of the noncentral t; SciPy gives NaN where it is smaller than any number."""
+    from scipy.special import nctdtr
+
+    found = float(nctdtr(degrees, shift, value))
+    return 0.0 if math.isnan(found) else found

@@ -16,8 +16,8 @@ from harness.evaluation.named_models import run_config
 from harness.evaluation.recorded import LOST, SAMPLES_FILE
 from harness.problems.problem import load_benchmark
 from harness.store import ResultStore, RunDir
-from harness.store.layout import MANIFEST, RUN_ID
-from harness.store.samples import part_paths, read_parts
+from harness.store.layout import MANIFEST, RUN_ID, part_paths
+from harness.store.samples import read_parts
 from harness.verify import MathVerifier
 
 _SHOWN = 20

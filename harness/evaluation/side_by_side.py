@@ -29,7 +29,8 @@ from harness.reward.grading import Grader
 from harness.rollout.prompts import prompt_tokens
 from harness.store import ResultStore, lease
 from harness.store.atomic import write_file
-from harness.store.samples import part_paths, read_parts, write_part
+from harness.store.layout import part_paths
+from harness.store.samples import read_parts, write_part
 
 LENGTH = "response_tokens"
 _ROWS_PER_PART = 512

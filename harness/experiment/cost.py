@@ -57,10 +57,11 @@ class History:
     def __init__(self, store: ResultStore) -> None:
         self._store = store
         self._by_key: dict[str, list[dict[str, Any]]] = {}
-        frame = store.manifests()
-        for row in frame[frame["status"] == "finished"].to_dict("records"):
+        for row in store.readable():
+            if row["status"] != "finished":
+                continue
             for key in (str(row["arm_id"]), str(row["labels"].get("cost_class", ""))):
-                self._by_key.setdefault(key, []).append({str(name): value for name, value in row.items()})
+                self._by_key.setdefault(key, []).append(row)
 
     def expect(self, config: RunConfig, arm: str) -> Cost | None:
         """Cost of a run of this arm: as its other seeds, else per step (or token) as runs of its class. None: nothing to go by."""

@@ -22,6 +22,9 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
     """
     records = {arm["name"]: arm for arm in plan.record()["arms"]}
     steps = functools.cache(lambda run_id: store.run(run_id).steps())
+    stored = functools.cache(
+        lambda: list(_stored_arms(store))
+    )  # every plan of the store is read once, and only if asked for
     known: dict[str, str] = {}
     for name, measures in plan.measures().items():
         parts = []
@@ -30,7 +33,7 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
                 own = history.finished(records[measure.arm]["arm_id"])
                 text = _told(measure, own, steps, "finished")
                 parts.append(
-                    text or _told(measure, _similar(records[name], measure, store), steps, "similar")
+                    text or _told(measure, _similar(records[name], measure, store, stored), steps, "similar")
                 )
         if any(parts):
             known[name] = "; ".join(part for part in parts if part)
@@ -48,14 +51,19 @@ def _told(measure: Measure, run_ids: Sequence[str], steps: Callable[[str], Any],
     return f"{measure.text(value, mark=False)} (from {runs}){mark}"
 
 
-def _similar(arm: Mapping[str, Any], measure: Measure, store: ResultStore) -> list[str]:
+def _similar(
+    arm: Mapping[str, Any],
+    measure: Measure,
+    store: ResultStore,
+    stored: Callable[[], Sequence[Mapping[str, Any]]],
+) -> list[str]:
     """Finished runs of stored plans that show this measure for an arm with the same changes."""
     if not arm["changes"]:
         return []
     changes = json.dumps(arm["changes"], sort_keys=True)
     found = dict.fromkeys(
         run_id
-        for other in _stored_arms(store)
+        for other in stored()
         if json.dumps(other.get("changes"), sort_keys=True) == changes
         for run_id in _runs_showing(measure, other)
     )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference, seeds_needed
 from harness.experiment.planning import Plan, PlannedArm
 from harness.store import ResultStore
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
-_COLUMNS = ("max_response_tokens", "correct")
 _OTHER_RUNS = 100  # read at most from other experiments
 
 
@@ -122,16 +120,14 @@ def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int |
     steps = store.run(run_id).sample_steps(benchmark) if benchmark else []
     if not steps or (step is not None and step not in steps):
         return None
-    samples = store.run(run_id).samples(benchmark, steps[-1] if step is None else step, columns=_COLUMNS)
-    at_cap = samples[samples["max_response_tokens"] == cap]
-    return float(at_cap["correct"].mean()) if len(at_cap) else None
+    return store.run(run_id).accuracies(benchmark, steps[-1] if step is None else step).get(cap)
 
 
 def _other_arms(plan: Plan, store: ResultStore) -> list[list[float]]:
     cap = plan.arms[0].config.sampling.max_response_tokens
-    frame = store.manifests()
+    finished = [row for row in store.readable() if row["status"] == "finished"]
     arms: dict[str, list[float]] = {}
-    for row in frame[frame["status"] == "finished"].tail(_OTHER_RUNS).to_dict("records"):
+    for row in finished[-_OTHER_RUNS:]:
         value = score(store, row["run_id"], plan.experiment.benchmark, cap)
         if value is not None:
             arms.setdefault(row["arm_id"], []).append(value)
@@ -140,8 +136,8 @@ def _other_arms(plan: Plan, store: ResultStore) -> list[list[float]]:
 
 def _pooled(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
     """Root of the pooled variance within groups of two or more values, and the number of such groups."""
-    filled = [np.asarray(group, dtype=np.float64) for group in groups if len(group) >= 2]
+    filled = [group for group in groups if len(group) >= 2]
     if not filled:
         return math.nan, 0
-    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in filled)
+    squares = sum((len(group) - 1) * statistics.variance(group) for group in filled)
     return math.sqrt(squares / sum(len(group) - 1 for group in filled)), len(filled)

@@ -18,11 +18,10 @@ from harness.store.errors import (
 from harness.store.lease import Holder, Lease
 from harness.store.reader import ResultStore
 from harness.store.run import RunDir
-from harness.store.schema import METRICS, SAMPLES
+from harness.store.schema import METRICS
 
 __all__ = [
     "METRICS",
-    "SAMPLES",
     "Holder",
     "Lease",
     "LocksUnsupported",

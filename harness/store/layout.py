@@ -101,3 +101,10 @@ def safe_name(name: str, what: str) -> str:
     if not is_safe(name):
         raise ValueError(f"{what} {name!r} must match {_SAFE_NAME.pattern}")
     return name
+
+
+def part_paths(directory: Path) -> list[Path]:
+    """The complete parts in a directory, in the order of their names."""
+    if not directory.is_dir():
+        return []
+    return sorted(path for path in directory.glob("part-*.parquet"))

@@ -60,6 +60,7 @@ def read_steps(path: Path) -> pd.DataFrame:
     absent, but those of `INTEGER_METRICS` are int64 where no value is missing. An unparsable last line is
     dropped; any other raises `TornFile`.
     """
+    import numpy as np
     import pandas as pd
 
     rows: dict[int, dict[str, Any]] = {}
@@ -73,16 +74,21 @@ def read_steps(path: Path) -> pd.DataFrame:
                 "lose the step, or delete the run directory to run it again"
             )
         rows[row["step"]] = row
-    frame = pd.DataFrame.from_records([rows[step] for step in sorted(rows)])
-    frame = frame.reindex(columns=[*METRICS, *(name for name in frame.columns if name not in METRICS)])
+    ordered = [rows[step] for step in sorted(rows)]
+    columns: dict[str, Any] = {}
     for name in METRICS:
+        values = [row.get(name) for row in ordered]
         try:
-            column = frame[name].astype("float64")
+            column = np.array(values, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise SchemaMismatch(f"{path}: column {name} is not a number: {error}") from error
-        whole = name in INTEGER_METRICS and not column.isna().any()
-        frame[name] = frame[name].astype("int64") if whole else column
-    return frame
+        whole = name in INTEGER_METRICS and not np.isnan(column).any()
+        columns[name] = np.array(values, dtype=np.int64) if whole else column
+    others = dict.fromkeys(name for row in ordered for name in row if name not in METRICS)
+    if others:
+        found = pd.DataFrame.from_records([{k: row[k] for k in others if k in row} for row in ordered])
+        columns |= {name: found[name] for name in others}
+    return pd.DataFrame(columns)
 
 
 def last_step(path: Path) -> dict[str, Any] | None:

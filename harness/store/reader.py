@@ -9,17 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
-from harness.store import atomic, layout, samples
+from harness.store import atomic, layout
 from harness.store.device import devices_of
 from harness.store.errors import StoreError, TornFile, write_errors
 from harness.store.run import RunDir
-from harness.store.schema import PLAN_VERSION, SAMPLES, check_version
+from harness.store.schema import PLAN_VERSION, check_version
 
-if (
-    TYPE_CHECKING
-):  # pandas loads where a table is asked for: workers ask for none, and it takes as long as all the rest
+if TYPE_CHECKING:  # these load where a table is asked for: workers and most verbs ask for none, and they take as long as all the rest
     import pandas as pd
 
 
@@ -51,12 +47,16 @@ class ResultStore:
                 found.append(str(error))
         return found
 
+    def readable(self) -> list[dict[str, Any]]:
+        """The manifests of the readable runs, sorted by run id."""
+        return [found for _, found in self._scan() if isinstance(found, dict)]
+
     def manifests(self) -> pd.DataFrame:
         """One row per readable run, one column per manifest key (`labels`, `attempts`, ... as they are)."""
         import pandas as pd
 
         columns = ["run_id", "arm_id", "seed", "status", "labels", "attempts"]
-        frame = pd.DataFrame.from_records([found for _, found in self._scan() if isinstance(found, dict)])
+        frame = pd.DataFrame.from_records(self.readable())
         return frame.reindex(columns=[*columns, *(name for name in frame.columns if name not in columns)])
 
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
@@ -102,8 +102,13 @@ class ResultStore:
             run_ids: the runs; those without such samples contribute no rows.
             benchmark: path-safe benchmark name.
             step: one step, `"last"` for the newest of each run, None for all.
-            columns: columns of `schema.SAMPLES` to read, None for all; leaving out `response` is much faster.
+            columns: columns of `sample_schema.SAMPLES` to read, None for all; leaving out `response` is much faster.
         """
+        import pyarrow as pa
+
+        from harness.store import samples
+        from harness.store.sample_schema import SAMPLES
+
         tables = []
         for run_id in run_ids:
             run = self.run(run_id)

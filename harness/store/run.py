@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from harness.store import atomic, layout, lease, samples
+from harness.store import atomic, layout, lease
 from harness.store.errors import TornFile, write_errors
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
 from harness.store.schema import MANIFEST_VERSION, check_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 class RunDir:
@@ -171,7 +170,9 @@ class RunDir:
         table: pa.Table | pd.DataFrame,
         part: str = "000",
     ) -> None:
-        """Publish one part of graded samples with the columns of `schema.SAMPLES`; replaces the same part."""
+        """Publish one part of graded samples with the columns of `sample_schema.SAMPLES`; replaces the same part."""
+        from harness.store import samples
+
         directory = layout.samples_dir(self.path, benchmark, step)
         metadata = {
             "run_id": self.run_id,
@@ -183,12 +184,30 @@ class RunDir:
 
     def samples(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The graded samples of one benchmark at one step, see `samples.read_parts`."""
-        return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns).to_pandas()
+        return self.sample_table(benchmark, step, columns).to_pandas()
+
+    def sample_table(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The same as an Arrow table: pandas takes longer to load than a few runs to read."""
+        from harness.store import samples
+
+        return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns)
+
+    def accuracies(self, benchmark: str, step: int) -> dict[int, float]:
+        """avg@n by response cap, ascending, as a fraction of 1."""
+        from pyarrow import compute  # counts, since grouping, and columns as NumPy, would load pandas
+
+        table = self.sample_table(benchmark, step, ("max_response_tokens", "correct"))
+        caps, right = table.itercolumns()
+        samples, found = (
+            {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
+            for column in (caps, compute.filter(caps, right))
+        )
+        return {int(cap): found.get(cap, 0) / samples[cap] for cap in sorted(samples)}
 
     def sample_steps(self, benchmark: str) -> list[int]:
         """The steps that have samples of this benchmark, ascending."""
         return [
-            step for step, path in _step_dirs(self.path / "samples" / benchmark) if samples.part_paths(path)
+            step for step, path in _step_dirs(self.path / "samples" / benchmark) if layout.part_paths(path)
         ]
 
     def benchmarks(self) -> list[str]:

@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 
 from harness.store import atomic
 from harness.store.errors import SchemaMismatch, StoreError, TornFile
-from harness.store.schema import SAMPLE_KEY, SAMPLES, SAMPLES_VERSION, check_samples_schema, to_samples_table
+from harness.store.layout import part_paths
+from harness.store.sample_schema import (
+    SAMPLE_KEY,
+    SAMPLES,
+    SAMPLES_VERSION,
+    check_samples_schema,
+    to_samples_table,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,10 +73,3 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None) -> pa.Tabl
                 f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts"
             )
     return table.select(wanted)
-
-
-def part_paths(directory: Path) -> list[Path]:
-    """The complete parts in a directory, in the order of their names."""
-    if not directory.is_dir():
-        return []
-    return sorted(path for path in directory.glob("part-*.parquet"))

@@ -6,41 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from harness.store.errors import SchemaMismatch
 
 MANIFEST_VERSION = 1
 PLAN_VERSION = 1
-SAMPLES_VERSION = 1
 
 STATUSES = ("claimed", "running", "finished", "failed", "interrupted", "refused")
 
 _MANIFEST_KEYS: dict[str, type] = {"arm_id": str, "seed": int, "labels": dict, "attempts": list}
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}
-
-_REQUIRED = {"answer": True}  # column -> may be null
-SAMPLES = pa.schema(
-    [
-        pa.field(name, kind, nullable=_REQUIRED.get(name, False))
-        for name, kind in (
-            ("problem_id", pa.string()),
-            ("sample_index", pa.int32()),
-            ("sampling_seed", pa.uint64()),
-            ("max_response_tokens", pa.int32()),  # the cap this response was sampled or cut at
-            ("response_tokens", pa.int32()),
-            ("finish_reason", pa.string()),  # "stop" or "length"
-            ("answer", pa.string()),
-            ("correct", pa.bool_()),
-            ("verdict", pa.string()),
-            ("method", pa.string()),
-            ("entropy_sum_nats", pa.float32()),  # summed over response tokens
-            ("log_prob_sum", pa.float32()),
-            ("response", pa.string()),
-        )
-    ]
-)
-SAMPLE_KEY = ("problem_id", "sample_index", "max_response_tokens")
 
 INTEGER_METRICS = (
     "step",
@@ -144,38 +118,3 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
                 f"{path} has {key} {manifest[key]!r}, which is not {_JSON_NAMES[kind]}; move the run's directory away to run this "
                 "run again"
             )
-
-
-def to_samples_table(table: pa.Table, path: Path) -> pa.Table:
-    """`table` with exactly the columns and types of `SAMPLES`. Raises `SchemaMismatch` naming the column."""
-    missing = [name for name in SAMPLES.names if name not in table.column_names]
-    extra = [name for name in table.column_names if name not in SAMPLES.names]
-    if missing or extra:
-        raise SchemaMismatch(f"samples for {path}: missing columns {missing}, unknown columns {extra}")
-    columns = []
-    for field in SAMPLES:
-        column = table.column(field.name)
-        if column.null_count and not field.nullable:
-            raise SchemaMismatch(f"samples for {path}: column {field.name} holds {column.null_count} nulls")
-        try:
-            columns.append(column.cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaMismatch(
-                f"samples for {path}: column {field.name} is not {field.type}: {error}"
-            ) from error
-    return pa.Table.from_arrays(columns, schema=SAMPLES)
-
-
-def check_samples_schema(schema: pa.Schema, path: Path) -> dict[str, str]:
-    """The store's metadata of a sample part. Raises `SchemaMismatch` if the part is newer or foreign."""
-    metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-    version = metadata.get("schema_version", "")
-    check_version(int(version) if version.isdigit() else None, SAMPLES_VERSION, path)
-    for field in SAMPLES:
-        index = schema.get_field_index(field.name)
-        found = schema.field(index).type if index >= 0 else "absent"
-        if found != field.type:
-            raise SchemaMismatch(
-                f"{path}: column {field.name} is {found}, expected {field.type}; delete this part"
-            )
-    return metadata

@@ -1,0 +1,84 @@
+"""What grows with a store: `python tests/benchmarks/growth.py [runs ...]`, by default 100, 1000 and 10,000 finished runs.
+
+Processor seconds of `harness status`, of the table of one experiment of six runs and of `harness plan experiment=dapo_ladder`, and
+milliseconds a run (processor, wall) to plan and dispatch 300 new runs without their processes; the wall is the disk's, which flushes three
+manifests a run. Every 30 runs of the store are an experiment with a plan.
+
+Targets with 10,000 runs: `status` 3 s, the table as with 100, plan and dispatch 20 ms a run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from command_speed import processor_seconds
+from dispatch_speed import POINTS, SEEDS, dispatch_seconds, plan_seconds
+from store_speed import fill
+from synthetic_store import build_store
+
+from harness.store import ResultStore
+
+RUNS_OF_A_PLAN = 30
+
+
+def write_plans(store: ResultStore, first: int, last: int) -> None:
+    """A plan for every 30 of the runs that `fill` made."""
+    plan = store.plan("ladder")
+    for begin in range(first, last, RUNS_OF_A_PLAN):
+        ids = [f"{number:016x}" for number in range(begin, min(begin + RUNS_OF_A_PLAN, last))]
+        arm = {**plan["arms"][0], "runs": {str(seed): run_id for seed, run_id in enumerate(ids)}}
+        seeds = list(range(len(ids)))
+        store.write_plan(f"other_{begin}", {**plan, "name": f"other_{begin}", "arms": [arm], "seeds": seeds})
+
+
+def own_experiment(root: Path) -> None:
+    """Six runs with samples; their ids are apart from those of `fill`."""
+    store = build_store(
+        root / "own", seeds=(70, 71, 72), rungs=[("arm_0", "a", 0.5, 1.0), ("arm_1", "b", 0.6, 2.0)]
+    )
+    (root / "runs").mkdir()
+    (root / "experiments").mkdir()
+    for run_id in store.run_ids():
+        (root / "own" / "runs" / run_id).rename(root / "runs" / run_id)
+    (root / "own" / "experiments" / "ladder").rename(root / "experiments" / "ladder")
+
+
+def main(counts: list[int]) -> None:
+    harness = [sys.executable, "-m", "harness"]
+    print(
+        f"{'runs':<8}{'status s':>10}{'table s':>10}{'plan s':>10}{'plan and dispatch ms/run':>26}{'(wall)':>10}"
+    )
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        root, done = Path(folder), 0
+        own_experiment(root)
+        results = f"runtime.results={root}"
+        for count in sorted(counts):
+            store = ResultStore(root)
+            fill(store, 10**6 + done, 10**6 + count)
+            write_plans(store, 10**6 + done, 10**6 + count)
+            done = count
+            own = [
+                processor_seconds([*harness, *words, results])
+                for words in (
+                    ["status"],
+                    ["report", "experiment=ladder", "only=table"],
+                    ["plan", "experiment=dapo_ladder"],
+                )
+            ]
+            begin, processor = time.perf_counter(), time.process_time()
+            _, plan = plan_seconds()
+            dispatch_seconds(store, plan)
+            wall, processor = time.perf_counter() - begin, time.process_time() - processor
+            for spec in plan.specs:  # the same grid is new again
+                subprocess.run(["rm", "-rf", str(store.run(spec.run_id).path)], check=True)
+            seconds = "".join(f"{value:>10.2f}" for value in own)
+            runs = POINTS * SEEDS
+            print(f"{count:<8}{seconds}{1e3 * processor / runs:>26.1f}{1e3 * wall / runs:>10.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main([int(argument) for argument in sys.argv[1:]] or [100, 1000, 10_000])
