@@ -18,6 +18,7 @@ from analysis.figures.evaluation import (
     entropy_accuracy_figure,
     grid_figure,
     k_figure,
+    metric_figure,
     profile_figure,
     waterfall_figure,
 )
@@ -28,6 +29,7 @@ from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
 from analysis.tables.experiment_tables import all_tables
+from analysis.tables.of_metric import metric_suffix
 from analysis.tables.table import Table, to_csv, to_latex, to_markdown
 from harness.store import ResultStore
 
@@ -128,14 +130,17 @@ def _figures(
     results: Results, store: ResultStore, style: str
 ) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
     experiment = results.experiment
-    yield "ladder", partial(waterfall_figure, results, style)
-    yield "differences", partial(differences_figure, results, style)
+    for view in results.each_metric():
+        end = metric_suffix(view)
+        yield f"ladder{end}", partial(waterfall_figure, view, style)
+        yield f"differences{end}", partial(differences_figure, view, style)
+        yield f"metric{end}", partial(metric_figure, view, style)
+        yield f"grid{end}", partial(grid_figure, view, style)
     yield "accuracy", partial(accuracy_figure, experiment, style)
     yield "accuracy-by-arm", partial(accuracy_multiples, experiment, style)
     yield "k-curves", partial(k_figure, results, style)
     yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
     yield "profile", partial(profile_figure, results, style)
-    yield "grid", partial(grid_figure, results, style)
     yield "gradient-share", partial(share_figure, results, store, style)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name, "step", style)

@@ -75,8 +75,10 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        (hint,) = [argument for argument in arguments if argument is not type(None)]
-        return _convert(hint, value, where)
+        choices = [argument for argument in arguments if argument is not type(None)]
+        shape = type(value) if isinstance(value, list | dict) else None
+        fitting = [one for one in choices if typing.get_origin(one) is shape] or choices
+        return _convert(fitting[0], value, where)
     if dataclasses.is_dataclass(hint):
         return load_dataclass(typing.cast(type, hint), value, where)
     if origin is list:

@@ -16,6 +16,7 @@ from harness.configuration.identity import arm_id, content_hash, difference, run
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump
+from harness.experiment.asked import refuse_too_few
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
@@ -199,6 +200,8 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     _refuse_unknown_parents([planned.arm for planned in arms])
     _refuse_unknown_benchmark(experiment, arms)
     _refuse_few_samples(experiment, arms)
+    for planned in arms:
+        refuse_too_few(experiment.metrics, planned.arm.name, planned.config)
     return with_runs(Plan(experiment, arms, shlex.join(["harness", "run", *_recorded(overrides)])))
 
 
@@ -218,7 +221,18 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     """
     spelled = [plain for item in overrides for plain in replacing(_spelled_out(item))]
     declared = compose_values([item for item in spelled if item.lstrip("+~").startswith("experiment")])
-    return load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
+    experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
+    changed = {item.lstrip("+~").partition("=")[0] for item in spelled}
+    if (
+        "experiment.metric" in changed
+        and "experiment.margin" not in changed
+        and isinstance(experiment.margin, float)
+    ):
+        raise ConfigError(
+            f"experiment.margin={experiment.margin:g} was declared for another metric than {', '.join(experiment.metrics)}; say "
+            "experiment.margin= in its unit, or experiment.margin=null"
+        )
+    return experiment
 
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
