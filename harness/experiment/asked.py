@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig
@@ -64,3 +66,24 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
                 f"experiment.metric={one.name} needs {one.parameter} samples a problem, and arm {arm!r} takes {samples}; set "
                 f"evaluation.samples_per_problem={one.parameter}"
             )
+
+
+_OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", "checkpoint_rule", "paired"}
+
+
+def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """What the `experiment.*` overrides of a multirun ask, and the overrides that are left.
+
+    Raises:
+        ConfigError: a key that the jobs of a multirun decide.
+    """
+    own = [item for item in overrides if item.lstrip("+").startswith("experiment.")]
+    rest = [item for item in overrides if item not in own]
+    values = compose_values([f"++{item.lstrip('+')}" for item in own])["experiment"] if own else {}
+    decided = sorted(values.keys() - _OF_A_MULTIRUN)
+    if decided:
+        raise ConfigError(
+            f"experiment.{decided[0]} is not for a multirun, whose jobs are its arms and seeds; it may say "
+            f"{', '.join(f'experiment.{key}' for key in sorted(_OF_A_MULTIRUN))}"
+        )
+    return values, rest
