@@ -118,7 +118,7 @@ def write_figures(
     if not formats:
         return paths
     with styled(style):
-        for name, build in _figures(results, ResultStore(store_root), style):
+        for name, build in figure_makers(results, ResultStore(store_root), style):
             figure = build()
             if figure is not None:
                 folder, _, stem = name.rpartition("/")
@@ -126,9 +126,10 @@ def write_figures(
     return paths
 
 
-def _figures(
+def figure_makers(
     results: Results, store: ResultStore, style: str
 ) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
+    """File name and maker of every figure; a maker answers None where the experiment has no data for it."""
     experiment = results.experiment
     for view in results.each_metric():
         end = metric_suffix(view)

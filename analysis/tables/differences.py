@@ -80,7 +80,7 @@ def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: st
     if plan.looks:
         return [*look_notes(plan), *_meanings(results)]
     levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
-    of_all = f" of all {metrics} metrics" if metrics > 1 else ""
+    of_all = f" and of all {metrics} metrics" if metrics > 1 else ""
     notes = [
         f"Simultaneous intervals: all of a column{of_all} hold together at 95 % (Šidák: {levels}; {test})."
     ] * bool(sizes)

@@ -61,7 +61,7 @@ def absent_notes(results: Results) -> list[str]:
     finished = [len(results.scores(arm, "avg")) for arm in plan.arms]
     known = [len(results.values(arm)) for arm in plan.arms]
     if any(finished) and not any(known):
-        return [f"No finished run has a value of {results.metric.name}{_why(results)}."]
+        return [f"No finished run has a value of {results.metric.name}{why_absent(results)}."]
     short = [
         f"{arm.label}: no {metric_name(results)} in {runs - values} of {runs} seeds, which are left out."
         for arm, runs, values in zip(plan.arms, finished, known, strict=True)
@@ -72,7 +72,7 @@ def absent_notes(results: Results) -> list[str]:
     return [*short, *([f"{flattered}: {'; '.join(never)}."] if never else [])]
 
 
-def _why(results: Results) -> str:
+def why_absent(results: Results) -> str:
     """What the runs would have had to log, or sample."""
     metric, n = results.metric, samples(results)
     steps = results.experiment.steps
