@@ -74,10 +74,12 @@ PLAIN: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("avg", "avg@n", POINTS, 100.0, 1, HIGHER, "avg"),
-        Metric("length", "length of answers", "tokens", kind="length"),
-        Metric("length_right", "length of right answers", "tokens", kind="length_right"),
-        Metric("length_wrong", "length of wrong answers", "tokens", kind="length_wrong"),
-        Metric("length_truncated", "length of truncated answers", "tokens", kind="length_truncated"),
+        Metric("length", "length of answers", "tokens", digits=2, kind="length"),
+        Metric("length_right", "length of right answers", "tokens", digits=2, kind="length_right"),
+        Metric("length_wrong", "length of wrong answers", "tokens", digits=2, kind="length_wrong"),
+        Metric(
+            "length_truncated", "length of truncated answers", "tokens", digits=2, kind="length_truncated"
+        ),
         Metric("truncated", "truncated answers", POINTS, 100.0, 1, LOWER, "truncated"),
         Metric("no_answer", "responses without an answer", POINTS, 100.0, 1, LOWER, "no_answer"),
         Metric("entropy", "entropy per token", "nats", 1.0, 3, "", "entropy"),
