@@ -210,7 +210,7 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, tmp_p
 
 
 def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
-    plan = dataclasses.replace(results.experiment.plan, margin=3.0)
+    plan = dataclasses.replace(results.experiment.plan, margins={"avg": 3.0})
     shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
     with styled("paper"):
         axes = differences_figure(shown, "paper").figure.axes[0]
