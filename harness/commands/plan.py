@@ -230,8 +230,8 @@ def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[
             known["sd"], seeds, paired=paired, alpha=comparison_alpha(family)
         )
         lines.append(
-            f"power for {one.title}: seeds differ by {known['sd']:.{one.digits + 1}f} {one.unit} (standard deviation, "
-            f"{known['comparisons']:.0f} of its comparisons); {seeds} seeds resolve a difference of {found:.{one.digits + 1}f} or more"
+            f"power for {one.title}: seeds differ by {known['sd']:.{one.digits}f} {one.unit} (standard deviation, "
+            f"{known['comparisons']:.0f} of its comparisons); {seeds} seeds resolve a difference of {found:.{one.digits}f} or more"
         )
     return lines
 
