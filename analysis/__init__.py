@@ -1,4 +1,64 @@
-"""Answers from the result store: statistics, tables, figures, report.
+"""Answers from the result store: statistics, tables, figures, report, and the Python front (docs/python.md).
 
 May import: evaluation, store, verify. Imports no torch.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.evidence.results import Results
+    from analysis.front import (
+        NoValueError,
+        difference,
+        evaluation_frame,
+        figure_of,
+        known_metrics,
+        load,
+        save_figure,
+        seed_frame,
+        step_frame,
+        tables_of,
+    )
+    from analysis.report import write_answer
+    from analysis.statistics.estimate import Estimate, Verdict
+    from analysis.tables.table import to_frame, to_latex, to_markdown
+
+_PLACES = {
+    "Estimate": "analysis.statistics.estimate",
+    "Results": "analysis.evidence.results",
+    "Verdict": "analysis.statistics.estimate",
+    "to_frame": "analysis.tables.table",
+    "to_latex": "analysis.tables.table",
+    "to_markdown": "analysis.tables.table",
+    "write_answer": "analysis.report",
+}
+__all__ = [
+    "Estimate",
+    "NoValueError",
+    "Results",
+    "Verdict",
+    "difference",
+    "evaluation_frame",
+    "figure_of",
+    "known_metrics",
+    "load",
+    "save_figure",
+    "seed_frame",
+    "step_frame",
+    "tables_of",
+    "to_frame",
+    "to_latex",
+    "to_markdown",
+    "write_answer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The front is imported when it is first used: `python -m analysis` draws no figure for a table."""
+    if name not in __all__:
+        raise AttributeError(f"module 'analysis' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_PLACES.get(name, "analysis.front")), name)

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.answer import answer_sentences
+from analysis.answer import headlines
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.evidence.stored_plan import PlanError
@@ -60,14 +60,14 @@ def main(arguments: list[str] | None = None) -> int:
 def _text(results: Results, *, provisional: bool) -> str:
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((160, 40)).columns if terminal else 160
-    tables = [table(results) for table in (main_table, summary_table)]
+    tables = [*map(main_table, results.each_metric()), summary_table(results)]
     if provisional:
         states = results.experiment.states["status"]
         more = "so far" if results.experiment.plan.looks else f"of {len(states)}"
         mark = f"provisional, {int((states == 'finished').sum())} runs {more}"
         tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
     shown = [to_terminal(table, width) for table in tables]
-    return "\n".join([*shown, *answer_sentences(results)[:1]]) + "\n"
+    return "\n".join([*shown, *headlines(results)]) + "\n"
 
 
 def _write(results: Results, options: argparse.Namespace, out: Path) -> None:

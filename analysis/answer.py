@@ -7,45 +7,62 @@ from collections import Counter
 
 from analysis.evidence.engagement import engagements, sentence_end
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import Arm
 from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.numbers import bounds_text, number_text
+from analysis.tables.of_metric import metric_name
+from harness.evaluation.metrics.names import Metric
 
 
 def answer_sentences(results: Results) -> list[str]:
-    """A headline, then one sentence per arm; says what is missing and never calls a tie an effect."""
+    """For each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect."""
+    return [sentence for view in results.each_metric() for sentence in _about_one(view)]
+
+
+def headlines(results: Results) -> list[str]:
+    """The first sentence of each metric."""
+    return [_about_one(view)[0] for view in results.each_metric()]
+
+
+def _about_one(results: Results) -> list[str]:
     plan = results.experiment.plan
     deltas = differences_to_reference(results)
     known = {name: delta for name, delta in deltas.items() if not math.isnan(delta.value)}
     sentences, engaged = [_headline(results, known)], engagements(results.experiment)
     for arm in plan.arms:
-        delta = known.get(arm.name)
-        if delta is not None:
-            reference = plan.arm(arm.parent) if arm.parent else plan.base
-            end = sentence_end(engaged[arm.name], not delta.resolved)
-            sentences.append(f"- {_name(arm)} against {_name(reference)}: {describe(delta, plan)}{end}.")
-        elif arm.name in deltas:
-            sentences.append(f"- {_name(arm)}: no comparison, a finished run is missing.")
+        delta, reference = deltas.get(arm.name), plan.arm(arm.parent) if arm.parent else plan.base
+        if arm.name in known:
+            found = known[arm.name]
+            end = sentence_end(engaged[arm.name], not found.resolved)
+            sentences.append(
+                f"- {_name(arm)} against {_name(reference)}: {describe(found, results.metric)}{end}."
+            )
+        elif delta is not None:
+            missing = delta.absent or _missing(results, arm, reference)
+            sentences.append(f"- {_name(arm)}: no comparison, {missing}.")
     return sentences
 
 
-def describe(delta: Estimate, plan: Plan) -> str:
+def describe(delta: Estimate, metric: Metric) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher``; *simultaneous* for one of several."""
-    value = f"{number_text(plan.scale * delta.value, plan.digits, signed=True)} {plan.unit}"
-    word = delta.words(plan.scale, plan.unit)
+    if delta.absent:
+        return f"no comparison, {delta.absent}"
+    value = f"{number_text(metric.scale * delta.value, metric.digits, signed=True)} {metric.unit}"
+    word = delta.words(metric.scale, metric.unit)
     if math.isnan(delta.low):
         return f"{value} ({delta.seeds} seed{'s' if delta.seeds != 1 else ''}), {word}"
-    interval = " to ".join(bounds_text(delta, plan.digits, scale=plan.scale))
+    interval = " to ".join(bounds_text(delta, metric.digits, scale=metric.scale))
     return f"{value} ({interval_name([delta])} {interval}, {delta.seeds} seeds), {word}"
 
 
 def _headline(results: Results, known: dict[str, Estimate]) -> str:
-    plan = results.experiment.plan
+    plan, metric = results.experiment.plan, results.metric
+    name = "" if plan.about_score else f"{_capitalised(metric_name(results))}: "
     if not known:
-        return "No two arms have finished runs to compare yet."
+        return _nothing(results, name)
     ordered = sorted(known.values(), key=lambda delta: list(Verdict).index(delta.verdict))
-    counts = Counter(delta.words(plan.scale, plan.unit) for delta in ordered)
+    counts = Counter(delta.words(metric.scale, metric.unit) for delta in ordered)
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
     plural = "s" if len(known) > 1 else ""
     text = f"{len(known)} difference{plural} to the {REFERENCE[plan.design]}: {words}"
@@ -54,8 +71,36 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
         total = results.difference(last, plan.base)
         if not math.isnan(total.value):
             alone = "declared as a single comparison, so not corrected"
-            return f"Up to {_name(last)}, over {_name(plan.base)} ({alone}): {describe(total, plan)}. {text}."
-    return f"{text}."
+            if results.columns > 1:
+                alone = f"declared as a single comparison in each of {results.columns} metrics"
+            return f"{name}{'up' if name else 'Up'} to {_name(last)}, over {_name(plan.base)} ({alone}): {describe(total, metric)}. {text}."
+    return f"{name}{text}."
+
+
+def _nothing(results: Results, name: str) -> str:
+    """Why no difference is known: no finished runs, or none with a value of the metric."""
+    if name and any(results.scores(arm, "avg") for arm in results.experiment.plan.arms):
+        return f"{name}no two arms have finished runs with a value to compare."
+    return f"{name}{'no' if name else 'No'} two arms have finished runs to compare yet."
+
+
+def _missing(results: Results, arm: Arm, reference: Arm) -> str:
+    """Why two arms have no seeds to compare."""
+    if all(results.scores(one, "avg") for one in (arm, reference)):
+        return (
+            f"a finished run has no {metric_name(results)}"
+            if results.metric != results.experiment.plan.score
+            else _UNFINISHED
+        )
+    return _UNFINISHED
+
+
+_UNFINISHED = "a finished run is missing"
+
+
+def _capitalised(text: str) -> str:
+    """A name at the beginning of a sentence; one of a single word with a sign in it (``avg@32``) stays as it is."""
+    return text if "@" in text or "_" in text else text[:1].upper() + text[1:]
 
 
 def _name(arm: Arm) -> str:

@@ -18,6 +18,7 @@ from analysis.figures.evaluation import (
     entropy_accuracy_figure,
     grid_figure,
     k_figure,
+    metric_figure,
     profile_figure,
     waterfall_figure,
 )
@@ -28,6 +29,7 @@ from analysis.figures.style import FORMATS, save, styled
 from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
 from analysis.tables.experiment_tables import all_tables
+from analysis.tables.of_metric import metric_suffix
 from analysis.tables.table import Table, to_csv, to_latex, to_markdown
 from harness.store import ResultStore
 
@@ -116,7 +118,7 @@ def write_figures(
     if not formats:
         return paths
     with styled(style):
-        for name, build in _figures(results, ResultStore(store_root), style):
+        for name, build in figure_makers(results, ResultStore(store_root), style):
             figure = build()
             if figure is not None:
                 folder, _, stem = name.rpartition("/")
@@ -124,18 +126,22 @@ def write_figures(
     return paths
 
 
-def _figures(
+def figure_makers(
     results: Results, store: ResultStore, style: str
 ) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
+    """File name and maker of every figure; a maker answers None where the experiment has no data for it."""
     experiment = results.experiment
-    yield "ladder", partial(waterfall_figure, results, style)
-    yield "differences", partial(differences_figure, results, style)
+    for view in results.each_metric():
+        end = metric_suffix(view)
+        yield f"ladder{end}", partial(waterfall_figure, view, style)
+        yield f"differences{end}", partial(differences_figure, view, style)
+        yield f"metric{end}", partial(metric_figure, view, style)
+        yield f"grid{end}", partial(grid_figure, view, style)
     yield "accuracy", partial(accuracy_figure, experiment, style)
     yield "accuracy-by-arm", partial(accuracy_multiples, experiment, style)
     yield "k-curves", partial(k_figure, results, style)
     yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
     yield "profile", partial(profile_figure, results, style)
-    yield "grid", partial(grid_figure, results, style)
     yield "gradient-share", partial(share_figure, results, store, style)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name, "step", style)

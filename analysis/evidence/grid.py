@@ -8,6 +8,7 @@ from typing import Any
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Arm, Plan
+from harness.evaluation.metrics.names import HIGHER
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -41,15 +42,16 @@ def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
 
 
 def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
-    """The arm with the highest score, and the arms whose difference to it is not resolved (all of them are one family).
+    """The best arm, and the arms whose difference to it is not resolved (all of them are one family).
 
-    None without scores. With one seed nothing is resolved, so every arm is near the best.
+    None without scores, and in a metric that has no better direction. With one seed nothing is resolved, so every arm is near the best.
     """
     plan = results.experiment.plan
-    scored = [arm for arm in plan.arms if not math.isnan(results.mean(arm, "avg").value)]
-    if not scored:
+    scored = [arm for arm in plan.arms if not math.isnan(results.mean(arm).value)]
+    if not scored or not results.metric.better:
         return None
-    best = max(scored, key=lambda arm: results.mean(arm, "avg").value)
+    sign = 1 if results.metric.better == HIGHER else -1
+    best = max(scored, key=lambda arm: sign * results.mean(arm).value)
     others = [arm for arm in scored if arm.name != best.name]
     tested = results.differences({arm.name: (best, arm) for arm in others})
     return best.name, frozenset(name for name, estimate in tested.items() if not estimate.resolved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells
 from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
 from analysis.evidence.logged import logged_cells
 from analysis.evidence.stored_plan import Arm, Plan, parse_plan
+from harness.evaluation.metrics.names import Metric
 from harness.store import ResultStore, StoreError
 from harness.verify import MathVerifier
 
@@ -66,29 +68,35 @@ class Experiment:
         return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
 
 
-def load_experiment(root: Path | str, name: str, *, curves: bool = True) -> Experiment:
+def load_experiment(
+    root: Path | str, name: str, *, curves: bool = True, also: Sequence[Metric] = ()
+) -> Experiment:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
     Args:
         root: results root.
         name: of the experiment.
         curves: Pass@k and Maj@k for every k that a figure draws; without, for those of a table only (faster).
+        also: metrics beside the declared ones whose k is wanted.
 
     Raises:
         StoreError: if there is no such plan.
         PlanError: if the plan cannot be read.
     """
     store = ResultStore(root)
-    return load_plan(store, parse_plan(store.plan(name)), curves=curves)
+    return load_plan(store, parse_plan(store.plan(name)), curves=curves, also=also)
 
 
-def load_plan(store: ResultStore, plan: Plan, *, curves: bool = True) -> Experiment:
+def load_plan(
+    store: ResultStore, plan: Plan, *, curves: bool = True, also: Sequence[Metric] = ()
+) -> Experiment:
     """What the store holds of a plan, which itself need not be stored (see `load_experiment`)."""
     states, notes = _states(store, plan)
     steps: list[pd.DataFrame] = []
     cells: list[pd.DataFrame] = []
     problem_avg: dict[tuple[str, int, int], Floats] = {}
     problem_ids: tuple[str, ...] = ()
+    ks = {one.parameter for one in (*plan.metrics, *also) if one.kind in ("pass", "maj")}
     with MathVerifier() as verifier:  # for votes; it starts no process unless answers need algebra
         for state in records(states[states["status"] != "not started"]):
             run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
@@ -96,7 +104,7 @@ def load_plan(store: ResultStore, plan: Plan, *, curves: bool = True) -> Experim
             try:
                 logged = store.run(run_id).steps()
                 steps.append(logged.assign(**labels))
-                reduced = _cells(store, run_id, plan, curves, verifier) or logged_cells(logged, plan)
+                reduced = _cells(store, run_id, plan, curves, ks, verifier) or logged_cells(logged, plan)
             except StoreError as error:
                 notes.append(f"{where}: {error}")
                 continue
@@ -147,7 +155,7 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _cells(
-    store: ResultStore, run_id: str, plan: Plan, curves: bool, verifier: MathVerifier
+    store: ResultStore, run_id: str, plan: Plan, curves: bool, asked: Collection[Any], verifier: MathVerifier
 ) -> dict[str, RunCells]:
     run = store.run(run_id)
     found: dict[str, RunCells] = {}
@@ -160,8 +168,12 @@ def _cells(
         samples = store.samples([run_id], benchmark, columns=SAMPLE_COLUMNS)
         largest = int(samples.groupby(["problem_id", "step", "max_response_tokens"]).size().max())
         wanted = {evaluated[0], *evaluated[-parse_rule(plan.checkpoint_rule).last :]}
-        ks = k_curve(largest) if curves else table_ks(largest)
-        found[benchmark] = run_cells(samples, {step: ks for step in wanted}, verifier.equivalent)
+        ks = sorted({*(k_curve(largest) if curves else table_ks(largest)), *asked})
+        steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
+        ks_by_step: dict[int, Sequence[int]] = {
+            step: ks if step in wanted else sorted({*asked, largest}) for step in steps
+        }
+        found[benchmark] = run_cells(samples, ks_by_step, verifier.equivalent)
     return found
 
 

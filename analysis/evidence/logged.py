@@ -41,10 +41,10 @@ def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
 def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
     """The logged column that holds the plan's score: the one of its metric, else the only avg@n or accuracy."""
     if plan.benchmark == TRAINING:
-        return plan.metric if plan.metric in steps else None
-    exact = f"{PREFIX}/{plan.benchmark}/{plan.metric}"
+        return plan.score.name if plan.score.name in steps else None
+    exact = f"{PREFIX}/{plan.benchmark}/{plan.score.name}"
     if exact in steps:
         return exact
     pattern = re.compile(rf"{PREFIX}/{re.escape(plan.benchmark)}/(avg@\d+|accuracy)")
     found = [str(name) for name in steps.columns if pattern.fullmatch(str(name))]
-    return found[0] if plan.metric == "avg" and len(found) == 1 else None
+    return found[0] if plan.score.name == "avg" and len(found) == 1 else None

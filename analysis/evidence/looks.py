@@ -15,14 +15,15 @@ from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.estimate import MISSING, Estimate, Verdict
 from analysis.statistics.sequential import design_levels
 from analysis.statistics.verdicts import Difference, Independent, Paired, judge_one
+from harness.evaluation.metrics.names import Metric
 
-AT_BUDGET = "open at the budget"
+AT_BUDGET, NO_COMPARISON = "open at the budget", "no comparison"
 _METHOD = "repeated t interval"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison over its looks.
+    """One comparison in one metric over its looks.
 
     ``looks`` holds what has been seen, the newest last; ``next_look`` is the number of seeds of the look that is waited
     for, None once the comparison is closed: it keeps the interval and the word of its last look.
@@ -30,6 +31,7 @@ class Comparison:
 
     arm: Arm
     reference: Arm
+    metric: Metric
     looks: tuple[Estimate, ...]
     next_look: int | None
 
@@ -40,20 +42,26 @@ class Comparison:
 
     @property
     def state(self) -> str:
-        """``open``, ``decided`` or ``open at the budget``."""
+        """``open``, ``decided``, ``open at the budget``, or ``no comparison`` where a seed has no value."""
         if self.next_look is not None:
             return "open"
+        if self.newest.absent:
+            return NO_COMPARISON
         return AT_BUDGET if self.newest.verdict == Verdict.NOT_RESOLVED else "decided"
 
 
 def followed(results: Results) -> list[Comparison]:
-    """Every declared comparison of a sequential plan, in the order of its arms."""
+    """Every declared comparison of a sequential plan in the metric of the results, in the order of its arms.
+
+    The family is all comparisons in all metrics of the experiment.
+    """
     plan = results.experiment.plan
     pairs = comparisons(plan)
     if not pairs:
         return []
-    levels = design_levels(plan.looks, len(pairs))
-    return [_follow(results, *pair, levels, len(pairs)) for pair in pairs]
+    family = len(pairs) * results.columns
+    levels = design_levels(plan.looks, family)
+    return [_follow(results, *pair, levels, family) for pair in pairs]
 
 
 def comparisons(plan: Plan) -> list[tuple[Arm, Arm]]:
@@ -63,7 +71,10 @@ def comparisons(plan: Plan) -> list[tuple[Arm, Arm]]:
 
 
 def wanted_seeds(plan: Plan, found: Sequence[Comparison]) -> dict[str, int]:
-    """How many seeds each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for."""
+    """How many seeds each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
+
+    ``found`` are the comparisons in every metric: a pair of arms goes on until its last metric is decided.
+    """
     wanted = {arm.name: plan.looks[0] for arm in plan.arms}
     for one in found:
         seeds = one.next_look or one.newest.seeds
@@ -76,24 +87,37 @@ def _follow(results: Results, arm: Arm, reference: Arm, levels: Sequence[float],
     plan = results.experiment.plan
     seen: list[Estimate] = []
     for seeds, level in zip(plan.looks, levels, strict=True):
+        if not _scored(results, arm, reference, seeds):
+            return Comparison(arm, reference, results.metric, tuple(seen), seeds)
         difference = _first_seeds(results, arm, reference, seeds)
-        if difference is None:
-            return Comparison(arm, reference, tuple(seen), seeds)
-        found = judge_one(difference, margin=plan.score_margin, level=1 - level)
+        if isinstance(difference, str):  # no later look can do without these seeds
+            seen.append(Estimate(math.nan, seeds=seeds, family=family, absent=difference))
+            break
+        found = judge_one(difference, margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
         seen.append(replace(found, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD))
         if found.verdict != Verdict.NOT_RESOLVED:
             break
-    return Comparison(arm, reference, tuple(seen), None)
+    return Comparison(arm, reference, results.metric, tuple(seen), None)
 
 
-def _first_seeds(results: Results, arm: Arm, reference: Arm, count: int) -> Difference | None:
-    """The first ``count`` seeds of the plan in both arms, or None where one has no score yet."""
+def _scored(results: Results, arm: Arm, reference: Arm, count: int) -> bool:
+    """Whether the first ``count`` seeds of the plan have a result in both arms."""
+    first = results.experiment.plan.seeds[:count]
+    done = [results.scores(one, "avg") for one in (arm, reference)]
+    return len(first) == count and all(seed in scores for scores in done for seed in first)
+
+
+def _first_seeds(results: Results, arm: Arm, reference: Arm, count: int) -> Difference | str:
+    """The first ``count`` seeds of the plan in both arms, or why they cannot be compared in the metric."""
     plan = results.experiment.plan
     first = plan.seeds[:count]
-    a, b = results.scores(arm, "avg"), results.scores(reference, "avg")
-    if len(first) < count or not all(seed in a and seed in b for seed in first):
-        return None
+    a, b = results.values(arm), results.values(reference)
+    for values, label in ((a, arm.label), (b, reference.label)):
+        absent = sum(seed not in values for seed in first)
+        never = sum(math.isinf(values[seed]) for seed in first if seed in values)
+        if absent or never:
+            return f"{'not reached' if never else 'no value'} in {never or absent} of {count} seeds ({label})"
     if not plan.paired:
         return Independent([a[seed] for seed in first], [b[seed] for seed in first])
     return Paired([a[seed] - b[seed] for seed in first])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +12,12 @@ import pandas as pd
 
 from analysis.evidence.checkpoint_rule import chosen_steps, rule_scores
 from analysis.evidence.load import Experiment, Floats, records
+from analysis.evidence.metric_values import column_of, computed, first_reach, tokens_at, value_of
 from analysis.evidence.stored_plan import Arm
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval, two_way_difference
 from analysis.statistics.verdicts import Difference, Independent, Paired, judge
+from harness.evaluation.metrics.names import Metric
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
@@ -24,7 +27,7 @@ class Results:
     """One row per finished (arm, seed, cap), every metric at the checkpoint; ``before`` the same at step 0.
 
     ``target`` is the accuracy that *tokens to target* counts to. ``notes`` say which runs could not be
-    judged.
+    judged. ``asked`` is the metric that answers are about, None for the experiment's first (see `about`).
     """
 
     experiment: Experiment
@@ -32,6 +35,41 @@ class Results:
     before: pd.DataFrame
     target: float
     notes: tuple[str, ...]
+    asked: Metric | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that answers, tables and figures of differences are about."""
+        return self.experiment.plan.metrics[0] if self.asked is None else self.asked
+
+    @property
+    def column(self) -> str:
+        """Its column of ``per_seed``."""
+        return column_of(self.metric)
+
+    @property
+    def shown_margin(self) -> float | None:
+        """The declared margin of the metric, in the unit of a shown difference."""
+        return self.experiment.plan.margins.get(self.metric.name)
+
+    @property
+    def margin(self) -> float | None:
+        """The declared margin of the metric, in the unit of stored values."""
+        return None if self.shown_margin is None else self.shown_margin / self.metric.scale
+
+    @property
+    def columns(self) -> int:
+        """Columns of differences that hold together: the experiment's metrics. One that it does not declare stands alone."""
+        metrics = self.experiment.plan.metrics
+        return len(metrics) if self.metric in metrics else 1
+
+    def about(self, metric: Metric) -> Results:
+        """The same results with answers about another metric; its values are computed where they are not there yet."""
+        return replace(with_metrics(self, [metric]), asked=metric)
+
+    def each_metric(self) -> list[Results]:
+        """These results about each metric of the experiment, in its order."""
+        return [self.about(metric) for metric in self.experiment.plan.metrics]
 
     def scores(self, arm: Arm, metric: str, cap: int | None = None) -> dict[int, float]:
         """Metric per seed of the finished runs of an arm; seeds without a value are left out."""
@@ -42,9 +80,25 @@ class Results:
         rows = frame[(frame["arm"] == arm.name) & (frame["cap"] == cap) & frame[metric].notna()]
         return {int(seed): float(value) for seed, value in zip(rows["seed"], rows[metric], strict=True)}
 
-    def mean(self, arm: Arm, metric: str, cap: int | None = None) -> Estimate:
-        """Mean over seeds with its t interval."""
-        return mean_interval(list(self.scores(arm, metric, cap).values()))
+    def values(self, arm: Arm) -> dict[int, float]:
+        """The metric per seed of the finished runs of an arm; infinite where a target is never reached."""
+        return self.scores(arm, self.column)
+
+    def mean(self, arm: Arm, metric: str | None = None, cap: int | None = None) -> Estimate:
+        """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
+        values = list(self.scores(arm, self.column if metric is None else metric, cap).values())
+        never = self.unreached(arm) if metric is None else ""
+        return Estimate(math.nan, seeds=len(values), absent=never) if never else mean_interval(values)
+
+    def unreached(self, *arms: Arm) -> str:
+        """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
+        said = []
+        for arm in arms:
+            values = self.values(arm)
+            never = sum(map(math.isinf, values.values()))
+            where = f" ({arm.label})" if len(arms) > 1 else ""
+            said += [f"not reached in {never} of {len(values)} seeds{where}"] * bool(never)
+        return ", ".join(said)
 
     def difference(self, arm: Arm, reference: Arm) -> Estimate:
         """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
@@ -52,12 +106,16 @@ class Results:
 
     def differences(self, pairs: Mapping[str, tuple[Arm, Arm]]) -> dict[str, Estimate]:
         """Arm minus reference for the comparisons of one column, with intervals that hold together."""
-        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items()}
-        return judge(contrasts, margin=self.experiment.plan.score_margin)
+        never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
+        contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in never}
+        found = judge(contrasts, margin=self.margin, columns=self.columns)
+        return {
+            name: Estimate(math.nan, absent=never[name]) if name in never else found[name] for name in pairs
+        }
 
     def contrast(self, arm: Arm, reference: Arm) -> Difference:
-        """The seeds behind arm minus reference in the primary metric: paired where the plan pairs and both arms have the seed."""
-        a, b = self.scores(arm, "avg"), self.scores(reference, "avg")
+        """The seeds behind arm minus reference in the metric: paired where the plan pairs and both arms have the seed."""
+        a, b = self.values(arm), self.values(reference)
         if not self.experiment.plan.paired:
             return Independent([*a.values()], [*b.values()])
         return Paired([a[seed] - b[seed] for seed in a if seed in b])
@@ -72,7 +130,7 @@ class Results:
         if not a or not b:
             return mean_interval([])
         found = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
-        return replace(found, margin=self.experiment.plan.score_margin)
+        return replace(found, margin=self.margin)
 
     def problem_scores(self, arm: Arm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
@@ -141,7 +199,28 @@ def results_of(experiment: Experiment) -> Results:
         )
         for row in records(per_seed)
     ]
-    return Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
+    results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
+    return with_metrics(results, plan.metrics)
+
+
+def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
+    """The results with a column for each metric that no evaluation has by itself."""
+    experiment, rows = results.experiment, records(results.per_seed)
+    test = experiment.cells[experiment.cells["benchmark"] == experiment.plan.benchmark]
+    new = {
+        column_of(metric): [
+            value_of(
+                metric,
+                _own(test[test["cap"] == row["cap"]], row),
+                _own(experiment.steps, row),
+                row["steps"][-1],
+            )
+            for row in rows
+        ]
+        for metric in metrics
+        if computed(metric) and column_of(metric) not in results.per_seed
+    }
+    return replace(results, per_seed=results.per_seed.assign(**new)) if new else results
 
 
 def tokens_to_target(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
@@ -149,23 +228,8 @@ def tokens_to_target(cells: pd.DataFrame, steps: pd.DataFrame, target: float) ->
 
     Linear between evaluated steps, so its resolution is the evaluation interval.
     """
-    curve = cells.sort_values("step")
-    tokens = tokens_at(steps, curve["step"].tolist())
-    scores = curve["avg"].to_numpy()
-    reached = np.flatnonzero(scores >= target)
-    if not len(reached) or np.isnan(tokens[reached[0]]):
-        return float("nan")
-    index = int(reached[0])
-    if index == 0:
-        return float(tokens[0])
-    share = (target - scores[index - 1]) / (scores[index] - scores[index - 1])
-    return float(tokens[index - 1] + share * (tokens[index] - tokens[index - 1]))
-
-
-def tokens_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
-    """Cumulative generated tokens at each wanted step; zero at step 0, NaN where the step is not logged."""
-    total = dict(zip(steps["step"], steps["generated_tokens_total"], strict=True)) if len(steps) else {}
-    return np.array([0.0 if step == 0 else float(total.get(step, np.nan)) for step in wanted])
+    found = first_reach(cells, lambda wanted: tokens_at(steps, wanted), target)
+    return found if math.isfinite(found) else math.nan
 
 
 def _checkpoint_row(

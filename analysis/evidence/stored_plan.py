@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.store.measures import Measure
 
 DESIGNS = ("cumulative", "leave_one_out", "one_factor", "factorial", "shapley", "arms")
@@ -54,11 +55,12 @@ class Arm:
 class Plan:
     """What was to be run and how it is judged (see the store's ``plan.json``).
 
-    ``metric`` is ``avg`` (over samples graded here) or, for foreign runs, the score as their trainer logged it.
-    ``score_unit`` is ``fraction`` (shown in %) or ``reward`` (shown as it is). ``margin`` is in the unit of a shown
-    difference; None where nothing is to be called equivalent. An arm with seeds of its own has
-    just those, the others have ``seeds``. ``looks`` are the numbers of seeds at which a sequential design looks; its
-    ``seeds`` are those asked for so far, in the order in which they come.
+    ``score`` is the column ``avg`` of the evaluations: over samples graded here, or for foreign runs the score as their
+    trainer logged it. ``metrics`` are what the experiment is about, the score unless declared otherwise; all their
+    comparisons are one family. ``margins`` has a metric's name to the margin in the unit of a shown difference; in one
+    without nothing is called equivalent. An arm with seeds of its own has just those, the others have ``seeds``.
+    ``looks`` are the numbers of seeds at which a sequential design looks; its ``seeds`` are those asked for so far, in
+    the order in which they come.
     """
 
     name: str
@@ -77,36 +79,16 @@ class Plan:
     target_accuracy: float | None = None
     orders: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
-    metric: str = "avg"
-    score_unit: str = "fraction"
+    score: Metric = field(default_factory=lambda: metric("avg"))
+    metrics: tuple[Metric, ...] = field(default_factory=lambda: (metric("avg"),))
     reference: str | None = None
-    margin: float | None = None
+    margins: Mapping[str, float] = field(default_factory=dict)
     looks: tuple[int, ...] = ()
 
     @property
-    def score_margin(self) -> float | None:
-        """The margin in the unit of stored scores."""
-        return None if self.margin is None else self.margin / self.scale
-
-    @property
-    def scale(self) -> float:
-        """What a score is multiplied by to be shown."""
-        return 1.0 if self.score_unit == "reward" else 100.0
-
-    @property
-    def digits(self) -> int:
-        """Digits after the point of a shown score."""
-        return 3 if self.score_unit == "reward" else 1
-
-    @property
-    def percent(self) -> str:
-        """`` %`` behind the name of a score that is shown as one, else nothing."""
-        return "" if self.score_unit == "reward" else " %"
-
-    @property
-    def unit(self) -> str:
-        """The unit of a difference of scores."""
-        return "reward" if self.score_unit == "reward" else "points"
+    def about_score(self) -> bool:
+        """Whether the score is all that the experiment is about."""
+        return self.metrics == (self.score,)
 
     @property
     def cap_text(self) -> str:
@@ -143,6 +125,7 @@ class Plan:
 
 def parse_plan(raw: Mapping[str, Any]) -> Plan:
     """Read a plan. Raises PlanError naming the missing key, an unknown design, a wrong margin, or a parent that is no arm."""
+    score, metrics = _metrics(raw)
     try:
         arms = tuple(_parse_arm(arm) for arm in raw["arms"])
         plan = Plan(
@@ -162,11 +145,11 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
             target_accuracy=raw.get("target_accuracy"),
             orders=tuple(tuple(order) for order in raw.get("orders") or ()),
             notes=tuple(str(note) for note in raw.get("notes") or ()),
-            metric=str(raw.get("metric") or "avg"),
-            score_unit=str(raw.get("score_unit") or "fraction"),
+            score=score,
+            metrics=metrics,
             reference=raw.get("reference"),
             looks=tuple(int(seeds) for seeds in raw.get("looks") or ()),
-            margin=None if raw.get("margin") is None else float(raw["margin"]),
+            margins=_margins(raw, metrics),
         )
     except KeyError as error:
         raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error
@@ -174,23 +157,53 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
         raise PlanError(f"plan {plan.name}: unknown design {plan.design!r}; known: {', '.join(DESIGNS)}")
     if not arms:
         raise PlanError(f"plan {plan.name} has no arms")
-    _check_margin(plan)
     for arm in arms:
         if arm.parent is not None:
             plan.arm(arm.parent)
     return plan
 
 
-def _check_margin(plan: Plan) -> None:
-    if plan.margin is None:
-        return
-    if not 0 < plan.margin < math.inf:
-        raise PlanError(f"plan {plan.name}: margin {plan.margin:g} must be above zero, in {plan.unit}")
-    if plan.score_unit not in SCORE_UNITS:
+def _metrics(raw: Mapping[str, Any]) -> tuple[Metric, tuple[Metric, ...]]:
+    """The score and the metrics. Of imported runs the score has the name and unit of their trainer and is the only metric."""
+    declared = raw.get("metric") or "avg"
+    if raw.get("foreign") or "score_unit" in raw:
+        reward = raw.get("score_unit") == "reward"
+        unit, scale, digits = ("reward", 1.0, 3) if reward else (POINTS, 100.0, 1)
+        name = str(declared)
+        score = Metric(name, name, unit, scale, digits, "higher", "avg")
+        return score, (score,)
+    names = [declared] if isinstance(declared, str) else list(declared)
+    try:
+        return metric("avg"), tuple(metric(str(name)) for name in names)
+    except UnknownMetric as error:
+        raise PlanError(f"plan {raw.get('name', '?')}: {error}") from error
+
+
+def _margins(raw: Mapping[str, Any], metrics: tuple[Metric, ...]) -> dict[str, float]:
+    """Margins by metric; a plain number is that of the only one. Raises PlanError for one without a size or a unit."""
+    given, where = raw.get("margin"), f"plan {raw.get('name', '?')}"
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        if len(metrics) > 1:
+            raise PlanError(
+                f"{where}: margin {given:g} has no unit, since there are {len(metrics)} metrics; name them"
+            )
+        given = {metrics[0].name: given}
+    if raw.get("score_unit", "fraction") not in SCORE_UNITS:
         raise PlanError(
-            f"plan {plan.name}: margin {plan.margin:g} has no unit, since score_unit is {plan.score_unit!r}; "
+            f"{where}: margin {raw['margin']:g} has no unit, since score_unit is {raw['score_unit']!r}; "
             f"known: {', '.join(SCORE_UNITS)}. Leave the margin out or name the unit"
         )
+    units = {one.name: one.unit for one in metrics}
+    for name, size in given.items():
+        if name not in units:
+            raise PlanError(
+                f"{where}: the margin of {name!r} is that of no metric; there are: {', '.join(units)}"
+            )
+        if not 0 < size < math.inf:
+            raise PlanError(f"{where}: margin {size:g} must be above zero, in {units[name]}")
+    return {str(name): float(size) for name, size in given.items()}
 
 
 def _parse_arm(raw: Mapping[str, Any]) -> Arm:

@@ -18,6 +18,7 @@ from analysis.tables.differences import (
     differences_to_reference,
     interval_name,
 )
+from analysis.tables.of_metric import metric_name
 from analysis.tables.table import cell_text
 
 # Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
@@ -33,7 +34,7 @@ MARKS: dict[Verdict, dict[str, Any]] = {
 
 def differences_figure(results: Results, style: str) -> Figure | None:
     """One row a comparison; None where no two arms can be compared."""
-    plan = results.experiment.plan
+    plan, metric, margin = results.experiment.plan, results.metric, results.shown_margin
     deltas = {
         name: delta
         for name, delta in differences_to_reference(results).items()
@@ -44,12 +45,12 @@ def differences_figure(results: Results, style: str) -> Figure | None:
     labels = [textwrap.fill(_row_label(plan, plan.arm(name)), 34) for name in deltas]
     rows = sum(1 + 0.6 * label.count("\n") for label in labels)
     figure, axes = new_figure(style, width=1.6, height=(0.5 + 0.2 * rows) / 1.5)
-    if plan.margin is not None:
-        axes.axvspan(-plan.margin, plan.margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
+    if margin is not None:
+        axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     for y, delta in enumerate(deltas.values()):
-        _draw_row(axes, plan.scale, y, delta)
-    column = difference_column(plan, "", "", deltas.values())
+        _draw_row(axes, metric.scale, y, delta)
+    column = difference_column(metric, "", "", deltas.values())
     right = axes.secondary_yaxis("right")
     right.set_yticks(range(len(deltas)), [cell_text(delta, column) for delta in deltas.values()])
     right.tick_params(length=0)
@@ -57,9 +58,10 @@ def differences_figure(results: Results, style: str) -> Figure | None:
     axes.set_yticks(range(len(deltas)), labels)
     axes.set_ylim(len(deltas) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    band = f"; band: within {plan.margin:g}" if plan.margin is not None else ""
+    band = f"; band: within {margin:g}" if margin is not None else ""
+    of = "" if plan.about_score else f" in {metric_name(results)}"
     axes.set_xlabel(
-        f"difference to the {REFERENCE[plan.design]}, {plan.unit} ({interval_name(deltas.values())}{band})"
+        f"difference{of} to the {REFERENCE[plan.design]}, {metric.unit} ({interval_name(deltas.values())}{band})"
     )
     return figure
 

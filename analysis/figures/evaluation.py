@@ -16,7 +16,8 @@ from matplotlib.patches import Rectangle
 
 from analysis.evidence.grid import grid_axes, grid_value, near_best
 from analysis.evidence.load import Experiment
-from analysis.evidence.results import Results, tokens_at
+from analysis.evidence.metric_values import evaluated, tokens_at
+from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Plan
 from analysis.figures.series import Series, combine, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
@@ -41,7 +42,9 @@ def accuracy_series(
     for run_id, run in own.groupby("run_id"):
         run = run.sort_values("step")
         x = _positions(experiment.steps[experiment.steps["run_id"] == run_id], run["step"].tolist(), axis)
-        curves.append((x, (plan.scale if scale is None else scale) * run[metric].to_numpy(dtype=np.float64)))
+        curves.append(
+            (x, (plan.score.scale if scale is None else scale) * run[metric].to_numpy(dtype=np.float64))
+        )
     return combine(curves, exact=axis != "tokens", points=41)
 
 
@@ -61,8 +64,15 @@ def score_label(plan: Plan) -> str:
 
 
 def _score_name(plan: Plan) -> str:
-    name = "accuracy" if plan.metric == "avg" else plan.metric
-    return f"{name}{',' if plan.percent else ''}{plan.percent}"
+    score = plan.score
+    name = "accuracy" if score.name == "avg" else score.name
+    return f"{name}{',' if score.percent else ''}{score.percent}"
+
+
+def _metric_label(results: Results) -> str:
+    """The metric on an axis of a figure that is drawn for each of them."""
+    plan = results.experiment.plan
+    return _score_name(plan) if results.metric == plan.score else results.metric.header
 
 
 def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
@@ -80,6 +90,22 @@ def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
     axes[0].set_xlabel("rollout steps")
     axes[1].set_xlabel("generated tokens")
     axes[1].xaxis.set_major_formatter(COUNTS)
+    arm_legend(figure, experiment)
+    return figure
+
+
+def metric_figure(results: Results, style: str) -> Figure | None:
+    """The metric of every evaluation against rollout steps; None for the score, which has a figure, and for what no evaluation has."""
+    experiment, metric = results.experiment, results.metric
+    if metric == experiment.plan.score or not evaluated(metric) or results.column not in experiment.cells:
+        return None
+    figure, axes = new_figure(style)
+    look = looks([arm.name for arm in experiment.plan.arms])
+    for arm in experiment.plan.arms:
+        series = accuracy_series(experiment, arm.name, "step", results.column, scale=metric.scale)
+        draw_series(axes, series, look[arm.name], marked=True)
+    axes.set_xlabel("rollout steps")
+    axes.set_ylabel(f"{metric.header}{experiment.plan.cap_text.removesuffix(' tokens')}")
     arm_legend(figure, experiment)
     return figure
 
@@ -171,8 +197,8 @@ def profile_figure(results: Results, style: str) -> Figure | None:
 
 def waterfall_figure(results: Results, style: str) -> Figure | None:
     """Score of every arm with its interval; the step from its parent as a bar that looks as its word says."""
-    plan = results.experiment.plan
-    estimates = {arm.name: results.mean(arm, "avg") for arm in plan.arms}
+    plan, metric = results.experiment.plan, results.metric
+    estimates = {arm.name: results.mean(arm) for arm in plan.arms}
     if all(math.isnan(e.value) for e in estimates.values()):
         return None
     deltas = differences_to_reference(results)
@@ -185,19 +211,19 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
     for y, arm in enumerate(plan.arms):
         estimate = estimates[arm.name]
         if math.isnan(estimate.value):
-            numbers[y] = "no finished run"
+            numbers[y] = estimate.absent or ("no value" if results.scores(arm, "avg") else "no finished run")
             continue
         delta = deltas.get(arm.name)
         if delta is not None and not math.isnan(delta.value):
-            start = plan.scale * (estimate.value - delta.value)
+            start = metric.scale * (estimate.value - delta.value)
             kind = {"color": looked[arm.name].colour, "alpha": 0.45} if delta.resolved else _HOLLOW
             if delta.verdict is Verdict.EQUIVALENT:
                 kind = {**_HOLLOW, "linestyle": "-"}
-            axes.barh(y, plan.scale * delta.value, left=start, height=0.56, zorder=2, **kind)
-        _error_bar(axes, plan.scale, y, estimate, looked[arm.name].colour)
-        numbers[y] = f"{plan.scale * estimate.value:.{plan.digits}f}"
+            axes.barh(y, metric.scale * delta.value, left=start, height=0.56, zorder=2, **kind)
+        _error_bar(axes, metric.scale, y, estimate, looked[arm.name].colour)
+        numbers[y] = f"{metric.scale * estimate.value:.{metric.digits}f}"
         if delta is not None and not math.isnan(delta.value):
-            numbers[y] += f"  ({plan.scale * delta.value:+.{plan.digits}f})".replace("-", "−")
+            numbers[y] += f"  ({metric.scale * delta.value:+.{metric.digits}f})".replace("-", "−")
     right = axes.secondary_yaxis("right")
     right.set_yticks(range(rows), numbers)
     right.tick_params(length=0)
@@ -205,7 +231,7 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
     axes.set_yticks(range(rows), labels)
     axes.set_ylim(rows - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(f"{_score_name(plan)}\n{textwrap.fill(_bar_legend(deltas.values()), 60)}")
+    axes.set_xlabel(f"{_metric_label(results)}\n{textwrap.fill(_bar_legend(deltas.values()), 60)}")
     return figure
 
 
@@ -225,7 +251,7 @@ _HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewid
 
 def grid_figure(results: Results, style: str) -> Figure | None:
     """Heat map of the score over two settings, or None where the arms are no two-way grid."""
-    plan = results.experiment.plan
+    plan, metric = results.experiment.plan, results.metric
     axes_values = grid_axes(plan)
     if axes_values is None or len(axes_values) != 2:
         return None
@@ -233,14 +259,14 @@ def grid_figure(results: Results, style: str) -> Figure | None:
     values = np.full((len(rows), len(columns)), np.nan)
     for arm in plan.arms:
         place = rows.index(grid_value(plan, arm, row_key)), columns.index(grid_value(plan, arm, column_key))
-        values[place] = plan.scale * results.mean(arm, "avg").value
+        values[place] = metric.scale * results.mean(arm).value
     if np.isnan(values).all():
         return None
     figure, axes = new_figure(style, height=max(0.7, 0.25 * len(rows) + 0.35))
     image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (i, j), value in np.ndenumerate(values):
-        shown = "–" if math.isnan(value) else f"{value:.{plan.digits}f}"
+        shown = "–" if math.isnan(value) else f"{value:.{metric.digits}f}"
         axes.text(j, i, shown, ha="center", va="center", color="white" if value < middle else "black")
     axes.set_xticks(range(len(columns)), [str(v) for v in columns])
     axes.set_yticks(range(len(rows)), [str(v) for v in rows])
@@ -248,7 +274,7 @@ def grid_figure(results: Results, style: str) -> Figure | None:
     axes.set_ylabel(row_key)
     axes.grid(visible=False)
     _mark_best(axes, results, rows, columns, (row_key, column_key))
-    figure.colorbar(image, ax=axes, label=score_label(plan))
+    figure.colorbar(image, ax=axes, label=score_label(plan) if metric == plan.score else metric.header)
     return figure
 
 

@@ -139,9 +139,10 @@ _IMAGES = (
 
 def _images(results: Results) -> str:
     images = []
+    drawn = [(draw, description, view) for view in results.each_metric() for draw, description in _IMAGES]
     with styled("screen"):
-        for draw, description in _IMAGES:
-            figure = draw(results, "screen")
+        for draw, description, view in drawn:
+            figure = draw(view, "screen")
             if figure is not None:
                 data = base64.b64encode(svg_bytes(figure)).decode()
                 images.append(

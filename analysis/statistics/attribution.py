@@ -30,17 +30,21 @@ class Attribution:
     orders: int = 0
 
 
-def main_effects(patches: Sequence[str], scores: Scores, *, margin: float | None = None) -> Attribution:
+def main_effects(
+    patches: Sequence[str], scores: Scores, *, margin: float | None = None, columns: int = 1
+) -> Attribution:
     """Mean change when a patch is switched on, over all settings of the others (full factorial only)."""
     contrasts = [(name, _signs(patches, [name])) for name in patches]
-    return _contrast_effects(patches, scores, contrasts, margin)
+    return _contrast_effects(patches, scores, contrasts, margin, columns)
 
 
-def interactions(patches: Sequence[str], scores: Scores, *, margin: float | None = None) -> Attribution:
+def interactions(
+    patches: Sequence[str], scores: Scores, *, margin: float | None = None, columns: int = 1
+) -> Attribution:
     """Two-factor interactions: half the change of one patch's effect when the other is switched on."""
     pairs = list(itertools.combinations(patches, 2))
     contrasts = [(f"{a} × {b}", _signs(patches, [a, b])) for a, b in pairs]
-    return _contrast_effects(patches, scores, contrasts, margin)
+    return _contrast_effects(patches, scores, contrasts, margin, columns)
 
 
 def shapley(
@@ -49,6 +53,7 @@ def shapley(
     orders: Iterable[Sequence[str]] | None = None,
     *,
     margin: float | None = None,
+    columns: int = 1,
 ) -> Attribution:
     """Shapley value of each patch: mean over orders of its gain when it is added.
 
@@ -61,16 +66,16 @@ def shapley(
     """
     present = {subset for subset, by_seed in scores.items() if by_seed}
     if orders is None and len(present) == 2 ** len(patches):
-        return _exact_shapley(patches, scores, margin)
+        return _exact_shapley(patches, scores, margin, columns)
     candidates = list(orders) if orders is not None else _complete_orders(patches, present)
     usable = [order for order in candidates if all(p in present for p in _prefixes(order))]
     if not usable:
         raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
     weights = {name: _order_weights(name, usable) for name in patches}
-    return _weighted(patches, scores, weights, len(usable), margin)
+    return _weighted(patches, scores, weights, len(usable), margin, columns)
 
 
-def _exact_shapley(patches: Sequence[str], scores: Scores, margin: float | None) -> Attribution:
+def _exact_shapley(patches: Sequence[str], scores: Scores, margin: float | None, columns: int) -> Attribution:
     count = len(patches)
     weights: dict[str, dict[Subset, float]] = {}
     for name in patches:
@@ -82,7 +87,7 @@ def _exact_shapley(patches: Sequence[str], scores: Scores, margin: float | None)
                 own[subset | {name}] = own.get(subset | {name}, 0.0) + share
                 own[subset] = own.get(subset, 0.0) - share
         weights[name] = own
-    return _weighted(patches, scores, weights, math.factorial(count), margin)
+    return _weighted(patches, scores, weights, math.factorial(count), margin, columns)
 
 
 def _order_weights(name: str, orders: Sequence[Sequence[str]]) -> dict[Subset, float]:
@@ -100,6 +105,7 @@ def _weighted(
     weights: Mapping[str, Mapping[Subset, float]],
     orders: int,
     margin: float | None,
+    columns: int,
 ) -> Attribution:
     """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
     differences = {}
@@ -108,7 +114,9 @@ def _weighted(
         seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
         values = [sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds]
         differences[name] = Paired(values)
-    return Attribution(tuple(names), tuple(judge(differences, margin=margin).values()), orders)
+    return Attribution(
+        tuple(names), tuple(judge(differences, margin=margin, columns=columns).values()), orders
+    )
 
 
 def _contrast_effects(
@@ -116,6 +124,7 @@ def _contrast_effects(
     scores: Scores,
     contrasts: Sequence[tuple[str, Mapping[Subset, int]]],
     margin: float | None,
+    columns: int,
 ) -> Attribution:
     subsets = _all_subsets(patches)
     missing = [subset for subset in subsets if not scores.get(subset)]
@@ -124,7 +133,7 @@ def _contrast_effects(
         raise IncompleteDesign(f"a factorial needs all {len(subsets)} arms; no finished run of: {names}")
     half = len(subsets) / 2
     weights = {name: {s: sign / half for s, sign in signs.items()} for name, signs in contrasts}
-    return _weighted([name for name, _ in contrasts], scores, weights, 0, margin)
+    return _weighted([name for name, _ in contrasts], scores, weights, 0, margin, columns)
 
 
 def _signs(patches: Sequence[str], chosen: Sequence[str]) -> dict[Subset, int]:

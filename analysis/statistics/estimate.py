@@ -25,7 +25,7 @@ class Estimate:
     ``p_value`` tests the value against zero (NaN for plain means). In a column of ``family`` comparisons ``level``
     is that of the single interval, wide enough for all of them to hold together, and ``adjusted_p`` is the p-value
     of the column. ``margin`` is in the unit of the value. ``standard_error`` and ``degrees`` are kept for power
-    statements.
+    statements. ``absent`` says why there is no value, where more is to be said than that data is missing.
     """
 
     value: float
@@ -40,6 +40,7 @@ class Estimate:
     method: str = ""
     family: int = 1
     margin: float | None = None
+    absent: str = ""
 
     @property
     def resolved(self) -> bool:

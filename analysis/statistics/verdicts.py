@@ -49,7 +49,11 @@ def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> fl
 
 
 def judge(
-    differences: Mapping[str, Difference], *, margin: float | None = None, level: float = FAMILY_LEVEL
+    differences: Mapping[str, Difference],
+    *,
+    margin: float | None = None,
+    level: float = FAMILY_LEVEL,
+    columns: int = 1,
 ) -> dict[str, Estimate]:
     """Estimates of all comparisons of a column, with intervals that hold together at ``level``.
 
@@ -60,8 +64,10 @@ def judge(
         differences: name of a comparison to its per-seed numbers, in the unit of ``margin``.
         margin: differences below it do not matter; None for no margin.
         level: that of the family. For one look of a sequential design: 1 minus the look's nominal alpha.
+        columns: that hold together with this one, one for each metric of the experiment. Each gets the same part of the
+            error, so all hold together whatever number of comparisons the others have.
     """
-    family = max(1, sum(_testable(difference) for difference in differences.values()))
+    family = columns * max(1, sum(_testable(difference) for difference in differences.values()))
     return {
         name: judge_one(difference, family=family, margin=margin, level=level)
         for name, difference in differences.items()

@@ -12,6 +12,7 @@ from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.estimate import Estimate
 from analysis.tables.table import Column
+from harness.evaluation.metrics.names import Metric
 from harness.evaluation.power import minimum_detectable_difference, seeds_needed
 
 REFERENCE = {
@@ -53,10 +54,10 @@ def _column(results: Results, references: Mapping[str, Arm | None]) -> dict[str,
     )
 
 
-def difference_column(plan: Plan, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
+def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
     """A column of differences with its verdicts; the header says whether its intervals are simultaneous."""
     header = f"{name} ({interval_name(estimates)})"
-    return Column(key, header, digits=plan.digits, scale=plan.scale, signed=True, words=True)
+    return Column(key, header, digits=metric.digits, scale=metric.scale, signed=True, words=True)
 
 
 def interval_name(estimates: Iterable[Estimate]) -> str:
@@ -69,46 +70,52 @@ def family_size(estimates: Iterable[Estimate]) -> int:
     return max((estimate.family for estimate in estimates), default=1)
 
 
-def word_notes(plan: Plan, columns: Iterable[Iterable[Estimate]], test: str) -> list[str]:
+def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: str) -> list[str]:
     """Which method made the intervals of these columns of differences, and what each word means.
 
     ``test`` names the interval of one comparison: ``paired t``.
     """
+    plan, metrics = results.experiment.plan, results.columns
     sizes = sorted({size for size in map(family_size, columns) if size > 1})
     if plan.looks:
-        return [*look_notes(plan), *_meanings(plan)]
+        return [*look_notes(plan), *_meanings(results)]
     levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
+    of_all = f" and of all {metrics} metrics" if metrics > 1 else ""
     notes = [
-        f"Simultaneous intervals: all of a column hold together at 95 % (Šidák: {levels}; {test})."
+        f"Simultaneous intervals: all of a column{of_all} hold together at 95 % (Šidák: {levels}; {test})."
     ] * bool(sizes)
-    return [*notes, *_meanings(plan)]
+    return [*notes, *_meanings(results)]
 
 
 def look_notes(plan: Plan) -> list[str]:
     """What the intervals of a sequential design are."""
     looks = ", ".join(str(seeds) for seeds in plan.looks)
     test = "paired t" if plan.paired else "Welch t"
+    of_all = f" in all {len(plan.metrics)} metrics" if len(plan.metrics) > 1 else ""
     return [
-        f"Seeds until it is decided: looks at {looks} seeds, declared in advance. The intervals of all looks and all differences hold "
-        f"together at 95 % (repeated {test} intervals, error spent in proportion to the seeds). A closed difference keeps the interval "
-        "and the word of its last look, even where an arm got more seeds for another. The intervals of scores do not allow for looks."
+        f"Seeds until it is decided: looks at {looks} seeds, declared in advance. The intervals of all looks and all "
+        f"differences{of_all} hold together at 95 % (repeated {test} intervals, error spent in proportion to the seeds). A closed "
+        "difference keeps the interval and the word of its last look, even where an arm got more seeds for another. The intervals of "
+        "scores do not allow for looks."
     ]
 
 
-def _meanings(plan: Plan) -> list[str]:
+def _meanings(results: Results) -> list[str]:
+    margin, unit = results.shown_margin, results.metric.unit
     higher = "Higher, lower: the printed interval lies above or below zero"
-    if plan.margin is None:
+    if margin is None:
         return [f"{higher}. Not resolved: it contains zero, which is no sign that nothing is there."]
-    size = f"{plan.margin:g}"
+    size = f"{margin:g}"
     return [
-        f"{higher} (by less than {size}: and all of it within ±{size} {plan.unit}, the declared margin). Equivalent within {size}: it "
-        f"contains zero and all of it is within ±{size} {plan.unit}. Not resolved: it contains zero and reaches beyond the margin, "
+        f"{higher} (by less than {size}: and all of it within ±{size} {unit}, the declared margin). Equivalent within {size}: it "
+        f"contains zero and all of it is within ±{size} {unit}. Not resolved: it contains zero and reaches beyond the margin, "
         "which is no sign that nothing is there.",
     ]
 
 
-def power_notes(differences: Iterable[Estimate], plan: Plan) -> list[str]:
+def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     """The difference that the seeds of this column find at its level, and the seeds that half of it needs."""
+    plan, metric = results.experiment.plan, results.metric
     if plan.looks:  # the seeds of a difference are part of its outcome
         return []
     paired = plan.paired
@@ -122,7 +129,8 @@ def power_notes(differences: Iterable[Estimate], plan: Plan) -> list[str]:
         return ["The seeds do not differ at all here, so nothing can be said of power."]
     found = minimum_detectable_difference(sd, seeds, paired=paired, alpha=alpha)
     enough = seeds_needed(found / 2, sd, paired=paired, alpha=alpha) if found > 0 else None
-    size = f"{plan.scale * found:.{plan.digits}f}{' points' if plan.percent else ''}"
+    unit = "" if metric.unit == "reward" else f" {metric.unit}"
+    size = f"{metric.scale * found:.{metric.digits}f}{unit}"
     family = family_size(known)
     among = f", one among {family}," if family > 1 else ""
     note = f"With {seeds} seeds a difference of {size}{among} is found with 80 % power"

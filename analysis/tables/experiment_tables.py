@@ -29,21 +29,31 @@ from analysis.tables.engaged import with_engaged
 from analysis.tables.looks import look_states, looks_table
 from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
+from analysis.tables.of_metric import (
+    absent_notes,
+    metric_header,
+    metric_name,
+    of_metric,
+    samples,
+    score_name,
+)
 from analysis.tables.published import published_table
 from analysis.tables.table import Cell, Column, Table, cell_text
+from harness.evaluation.metrics.names import Metric
 
 
 def all_tables(results: Results) -> list[Table]:
     """Every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
-    tables = [main_table(results), answers_table(results), behaviour_table(results)]
+    views = results.each_metric()
+    tables = [*map(main_table, views), answers_table(results), behaviour_table(results)]
     tables += [second_reading_table(results), checkpoints_table(results)]
-    tables += attribution_tables(results, metric_name(results))
-    others = (
-        looks_table(results),
-        grid_table(results, metric_name(results)),
-        null_table(results),
+    tables += [table for view in views for table in attribution_tables(view, metric_name(view))]
+    others = [
+        *map(looks_table, views),
+        *(grid_table(view, metric_name(view)) for view in views),
+        *map(null_table, views),
         published_table(results),
-    )
+    ]
     return [*tables, *(table for table in others if table), cost_table(results)]
 
 
@@ -52,10 +62,11 @@ def main_table(results: Results) -> Table:
     plan = results.experiment.plan
     below = differences_to_reference(results)
     to_base = differences_to_base(results)
-    shared = _shared_source(plan)
+    about_score = results.metric == plan.score
+    shared = _shared_source(plan) if about_score else None
     rows: list[Mapping[str, Cell]] = []
-    before = _before_row(results, {"score": "avg"})
-    if before:
+    before = _before_row(results, {"score": results.column})
+    if before and before["score"] is not None:
         rows.append(before)
     odd = odd_arms(results.experiment)
     decided = look_states(results)
@@ -64,22 +75,22 @@ def main_table(results: Results) -> Table:
             {
                 "arm": marked(arm, odd),
                 "reference": arm_label(plan.reference_of(arm)),
-                "score": results.mean(arm, "avg"),
+                "score": results.mean(arm),
                 "delta": below.get(arm.name),
                 "delta_base": to_base.get(arm.name),
                 "look": decided.get(arm.name),
                 "seeds": _seeds(results, arm),
-                **_published(arm, shared),
+                **(_published(arm, shared) if about_score else {}),
             }
         )
     reference = REFERENCE[plan.design]
     columns = [
         Column("arm", "arm"),
-        _score_column(plan, "score", f"{metric_name(results)}{plan.percent} (95 % interval)"),
-        difference_column(plan, "delta", f"Δ to {reference}", below.values()),
+        _score_column(results.metric, "score", f"{metric_header(results)} (95 % interval)"),
+        difference_column(results.metric, "delta", f"Δ to {reference}", below.values()),
     ]
     if to_base:
-        columns.append(difference_column(plan, "delta_base", "Δ to base", to_base.values()))
+        columns.append(difference_column(results.metric, "delta_base", "Δ to base", to_base.values()))
     if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
         columns.insert(2, Column("reference", "reference"))
     if plan.looks:
@@ -87,16 +98,16 @@ def main_table(results: Results) -> Table:
     columns.append(Column("seeds", "seeds"))
     if shared:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
-    elif any(arm.published for arm in plan.arms):
+    elif about_score and any(arm.published for arm in plan.arms):
         columns += [Column("published", "published"), Column("source", "source")]
     notes = _main_notes(results, below, to_base)
-    table = Table(plan.name, plan.title, tuple(columns), tuple(rows), notes)
+    table = of_metric(Table(plan.name, plan.title, tuple(columns), tuple(rows), notes), results)
     return with_engaged(table, results.experiment)
 
 
 def answers_table(results: Results) -> Table:
     """Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
-    plan, n = results.experiment.plan, _samples(results)
+    plan, n = results.experiment.plan, samples(results)
     metrics = [
         Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100)
         for name in ("pass", "maj")
@@ -125,11 +136,12 @@ def behaviour_table(results: Results) -> Table:
         Column("train_generated_tokens_total", "generated tokens, k", digits=0, scale=1e-3),
         Column("tokens_to_target", "tokens to target, k", digits=0, scale=1e-3),
     ]
-    target = f"{plan.scale * results.target:.{plan.digits}f}{plan.percent}"
+    score = plan.score
+    target = f"{score.scale * results.target:.{score.digits}f}{score.percent}"
     origin = "declared" if plan.target_accuracy is not None else f"the final score of {plan.base.label}"
     notes = (
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
-        f"Tokens to target: generated tokens until {metric_name(results)} first reaches {target} ({origin}), linear "
+        f"Tokens to target: generated tokens until {score_name(results)} first reaches {target} ({origin}), linear "
         "between evaluations, mean of the seeds that reach it.",
     )
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
@@ -153,7 +165,7 @@ def _means_table(
 
 def checkpoints_table(results: Results) -> Table:
     """The score by the last checkpoint, the mean of the last three and the best on test, as published ladders mix them."""
-    plan, name = results.experiment.plan, metric_name(results)
+    plan, name = results.experiment.plan, score_name(results)
     rows: list[Mapping[str, Cell]] = [
         {
             "arm": arm.label,
@@ -163,9 +175,9 @@ def checkpoints_table(results: Results) -> Table:
     ]
     columns = (
         Column("arm", "arm"),
-        _score_column(plan, "last_score", f"{name}{plan.percent}, last"),
-        _score_column(plan, "mean_last_3_score", f"{name}{plan.percent}, mean of last 3"),
-        _score_column(plan, "best_on_test", f"{name}{plan.percent}, best on test (biased)"),
+        _score_column(plan.score, "last_score", f"{name}{plan.score.percent}, last"),
+        _score_column(plan.score, "mean_last_3_score", f"{name}{plan.score.percent}, mean of last 3"),
+        _score_column(plan.score, "best_on_test", f"{name}{plan.score.percent}, best on test (biased)"),
     )
     notes = (
         f"The result is by the declared rule, {plan.checkpoint_rule}; the other columns stand beside it since published "
@@ -176,7 +188,7 @@ def checkpoints_table(results: Results) -> Table:
 
 def summary_table(results: Results) -> Table:
     """What a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
-    plan, n = results.experiment.plan, _samples(results)
+    plan, n = results.experiment.plan, samples(results)
     behaviour, costs = behaviour_table(results), cost_table(results)
     caps = [cap for cap in plan.caps if cap != plan.primary_cap]
     means = [Column(f"{kind}@{n}", f"{kind.capitalize()}@{n} %", scale=100) for kind in ("pass", "maj") if n]
@@ -200,6 +212,7 @@ def summary_table(results: Results) -> Table:
 def second_reading_table(results: Results) -> Table:
     """Readings beside the mean: IQM over seeds, probability of improvement, problems mostly solved."""
     plan = results.experiment.plan
+    of_score = "" if plan.about_score else f" of {score_name(results)}"
     rows: list[Mapping[str, Cell]] = []
     for arm in plan.arms:
         scores = list(results.scores(arm, "avg").values())
@@ -216,7 +229,7 @@ def second_reading_table(results: Results) -> Table:
         )
     columns = (
         Column("arm", "arm"),
-        _score_column(plan, "iqm", f"interquartile mean{plan.percent} (95 % interval)"),
+        _score_column(plan.score, "iqm", f"interquartile mean{of_score}{plan.score.percent} (95 % interval)"),
         Column("improvement", f"P(seed beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
         Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
     )
@@ -278,27 +291,30 @@ def _main_notes(
     results: Results, below: Mapping[str, Estimate], to_base: Mapping[str, Estimate]
 ) -> tuple[str, ...]:
     plan = results.experiment.plan
+    about_score = results.metric == plan.score
+    direction = "" if about_score or not results.metric.direction else f" ({results.metric.direction})"
     notes = [
-        f"{metric_name(results)} on {plan.benchmark}{plan.cap_text}, checkpoint rule "
+        f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}, checkpoint rule "
         f"{plan.checkpoint_rule}. Intervals over training seeds, problems fixed; that of a score is the ordinary Student's t of its "
         f"arm alone, differences are {'paired by seed' if plan.paired else 'of independent seeds'}.",
-        *word_notes(plan, (below.values(), to_base.values()), "paired t" if plan.paired else "Welch's t"),
+        *word_notes(results, (below.values(), to_base.values()), "paired t" if plan.paired else "Welch's t"),
     ]
     last = plan.arms[-1]
-    if plan.design == "cumulative" and not plan.looks and last.name != plan.base.name:
+    if about_score and plan.design == "cumulative" and not plan.looks and last.name != plan.base.name:
         wider = results.population_difference(last, plan.base)
         if not math.isnan(wider.low):
-            shown = cell_text(wider, difference_column(plan, "", "", [wider]))
+            shown = cell_text(wider, difference_column(results.metric, "", "", [wider]))
             notes.append(
                 f"For new problems as well as new seeds (two-way t, a single comparison and not corrected), {last.label} over base: "
                 f"{shown}."
             )
-    single = [arm for arm in plan.arms if len(results.scores(arm, "avg")) == 1]
+    single = [arm for arm in plan.arms if len(results.values(arm)) == 1]
     if single:
         notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
+    notes += absent_notes(results)
     notes += maker_notes(results.experiment)
     notes += _foreign_notes(plan)
-    notes += power_notes(below.values(), plan)
+    notes += power_notes(below.values(), results)
     notes += plan.notes
     notes += [f"Missing: {line}." for line in (*results.experiment.notes, *results.notes)]
     return tuple(notes)
@@ -335,22 +351,8 @@ def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell]
 
 
 def _seeds(results: Results, arm: Arm) -> str:
-    return f"{len(results.scores(arm, 'avg'))}/{len(results.experiment.plan.seeds_of(arm))}"
+    return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
 
 
-def _samples(results: Results) -> int:
-    frame = results.per_seed
-    known = frame["samples"].dropna() if "samples" in frame else frame["avg"].iloc[:0]
-    return int(known.max()) if len(known) else 0
-
-
-def metric_name(results: Results) -> str:
-    """``avg@32``, or the score of foreign runs under the name their trainer gave it."""
-    plan = results.experiment.plan
-    if plan.metric != "avg":
-        return plan.metric
-    return f"avg@{_samples(results)}" if _samples(results) else "avg@n"
-
-
-def _score_column(plan: Plan, key: str, header: str) -> Column:
-    return Column(key, header, digits=plan.digits, scale=plan.scale)
+def _score_column(metric: Metric, key: str, header: str) -> Column:
+    return Column(key, header, digits=metric.digits, scale=metric.scale)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from analysis.evidence.looks import Comparison, followed
 from analysis.evidence.results import Results
+from analysis.tables.of_metric import of_metric
 from analysis.tables.table import Cell, Column, Table
 
 
@@ -32,8 +33,8 @@ def looks_table(results: Results) -> Table | None:
             Column(
                 f"look_{seeds}",
                 f"Δ at {seeds} seeds (95 % simultaneous)",
-                digits=plan.digits,
-                scale=plan.scale,
+                digits=results.metric.digits,
+                scale=results.metric.scale,
                 signed=True,
                 words=True,
             )
@@ -46,7 +47,9 @@ def looks_table(results: Results) -> Table | None:
         "Each interval uses the first seeds of both arms up to its look, and holds together with those of all looks and all "
         "comparisons; the first that gives a word closes the comparison.",
     )
-    return Table(f"{plan.name}-looks", f"{plan.title} (looks)", columns, tuple(rows), notes)
+    return of_metric(
+        Table(f"{plan.name}-looks", f"{plan.title} (looks)", columns, tuple(rows), notes), results
+    )
 
 
 def look_states(results: Results) -> dict[str, str]:
@@ -58,6 +61,8 @@ def look_states(results: Results) -> dict[str, str]:
 
 def state_text(one: Comparison) -> str:
     """``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
+    if one.newest.absent:
+        return one.newest.absent
     if one.next_look is not None:
         return f"open, next look at {one.next_look} seeds"
     return (

@@ -20,6 +20,7 @@ from analysis.statistics.attribution import (
 from analysis.statistics.estimate import Verdict
 from analysis.statistics.intervals import welch_difference
 from analysis.tables.differences import difference_column, word_notes
+from analysis.tables.of_metric import metric_header, of_metric
 from analysis.tables.table import Cell, Column, Table
 
 
@@ -29,7 +30,11 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     if plan.design not in ("factorial", "shapley"):
         return []
     patches = list(dict.fromkeys(name for arm in plan.arms for name in arm.patches))
-    scores = {frozenset(arm.patches): results.scores(arm, "avg") for arm in plan.arms}
+    never = next(
+        (f"{arm.label}: {results.unreached(arm)}" for arm in plan.arms if results.unreached(arm)), ""
+    )
+    scores = {frozenset(arm.patches): {} if never else results.values(arm) for arm in plan.arms}
+    margin, columns_of_family = results.margin, results.columns
     wanted = [("shapley", "Shapley value")]
     if plan.design == "factorial":
         wanted = [("main-effects", "main effect"), ("interactions", "interaction"), *wanted]
@@ -37,26 +42,29 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     for key, header in wanted:
         try:
             if key == "shapley":
-                found = shapley(patches, scores, plan.orders or None, margin=plan.score_margin)
+                found = shapley(
+                    patches, scores, plan.orders or None, margin=margin, columns=columns_of_family
+                )
             else:
                 effects = main_effects if key == "main-effects" else interactions
-                found = effects(patches, scores, margin=plan.score_margin)
+                found = effects(patches, scores, margin=margin, columns=columns_of_family)
         except IncompleteDesign as error:
             found = Attribution((), ())
-            notes = [f"Not computed: {error}."]
+            notes = [f"Not computed: {never or error}."]
         else:
-            notes = ["Per seed first, then over seeds.", *word_notes(plan, [found.effects], "Student's t")]
+            notes = ["Per seed first, then over seeds.", *word_notes(results, [found.effects], "Student's t")]
             notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
         columns = (
             Column("patch", "patch"),
-            difference_column(plan, "effect", f"{header} on {metric}, {plan.unit}", found.effects),
+            difference_column(
+                results.metric, "effect", f"{header} on {metric}, {results.metric.unit}", found.effects
+            ),
         )
         rows: list[Mapping[str, Cell]] = [
             {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
         ]
-        tables.append(
-            Table(f"{plan.name}-{key}", f"{plan.title} ({header}s)", columns, tuple(rows), tuple(notes))
-        )
+        table = Table(f"{plan.name}-{key}", f"{plan.title} ({header}s)", columns, tuple(rows), tuple(notes))
+        tables.append(of_metric(table, results))
     return tables
 
 
@@ -69,18 +77,18 @@ def grid_table(results: Results, metric: str) -> Table | None:
     (row_key, row_values), (column_key, column_values) = axes.items()
     columns = [Column("setting", f"{row_key} \\ {column_key}")]
     columns += [
-        Column(f"c{i}", str(value), digits=plan.digits, scale=plan.scale)
+        Column(f"c{i}", str(value), digits=results.metric.digits, scale=results.metric.scale)
         for i, value in enumerate(column_values)
     ]
     cells = {
-        (grid_value(plan, arm, row_key), grid_value(plan, arm, column_key)): results.mean(arm, "avg")
+        (grid_value(plan, arm, row_key), grid_value(plan, arm, column_key)): results.mean(arm)
         for arm in plan.arms
     }
     rows = [
         {"setting": str(r), **{f"c{i}": cells.get((r, c)) for i, c in enumerate(column_values)}}
         for r in row_values
     ]
-    notes = [f"{metric}{plan.percent}, mean over seeds with its 95 % interval."]
+    notes = [f"{metric_header(results)}, mean over seeds with its 95 % interval."]
     found = near_best(results)
     if found is not None:
         best, near = found
@@ -89,7 +97,8 @@ def grid_table(results: Results, metric: str) -> Table | None:
         notes.append(
             f"Best: {plan.arm(best).label}. Not distinguishable from it (simultaneous intervals of all cells): {rest}."
         )
-    return Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), tuple(notes))
+    table = Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), tuple(notes))
+    return of_metric(table, results)
 
 
 def null_table(results: Results, splits: int = 2000) -> Table | None:
@@ -101,7 +110,7 @@ def null_table(results: Results, splits: int = 2000) -> Table | None:
     plan = results.experiment.plan
     runs: dict[str, dict[str, float]] = {}  # arms that share a seed share the run: it is in the pool once
     for arm in plan.arms:
-        scores = results.scores(arm, "avg")
+        scores = {} if results.unreached(arm) else results.values(arm)
         runs.setdefault(arm.arm_id, {}).update((arm.runs[seed], score) for seed, score in scores.items())
     by_content = {content: list(scores.values()) for content, scores in runs.items()}
     arms = [arm.arm_id for arm in plan.arms]
@@ -133,12 +142,16 @@ def null_table(results: Results, splits: int = 2000) -> Table | None:
         Column("pool", "runs in the pool"),
         Column("rate", "null called resolved %", scale=100),
         Column("covered", "95 % interval covers zero %", scale=100),
-        Column("half", f"mean half width, {plan.unit}", digits=plan.digits, scale=plan.scale),
+        Column(
+            "half",
+            f"mean half width, {results.metric.unit}",
+            digits=results.metric.digits,
+            scale=results.metric.scale,
+        ),
     )
     notes = (
         f"The arms are one configuration: every difference is chance. {splits} random splits of the pooled seeds into two "
         f"disjoint groups, Welch's t; nominal 5 %. {Verdict.NOT_RESOLVED.capitalize()} is the right word for each.",
     )
-    return Table(
-        f"{plan.name}-null", f"{plan.title} (A/A: splits of one configuration)", columns, tuple(rows), notes
-    )
+    title = f"{plan.title} (A/A: splits of one configuration)"
+    return of_metric(Table(f"{plan.name}-null", title, columns, tuple(rows), notes), results)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Arm, Plan
+from analysis.tables.of_metric import score_name
 from analysis.tables.table import Cell, Column, Table
 
 REPOSITORY = Path(__file__).parents[2]
@@ -43,9 +44,11 @@ def published_table(results: Results, repository: Path = REPOSITORY) -> Table | 
                 "source": row["source"],
             }
         )
+    name = "" if plan.about_score else f", {score_name(results)}"
+    ours = f"ours{name}{plan.score.percent} (95 % interval)"
     columns = (
         Column("arm", "arm"),
-        Column("ours", f"ours{plan.percent} (95 % interval)", digits=plan.digits, scale=plan.scale),
+        Column("ours", ours, digits=plan.score.digits, scale=plan.score.scale),
         Column("published", "published"),
         Column("metric", "their metric"),
         Column("seeds", "their seeds"),

@@ -57,7 +57,7 @@ def cell_text(cell: Cell, column: Column) -> str:
         return cell
     if isinstance(cell, Estimate):
         if math.isnan(cell.value):
-            return ABSENT
+            return cell.absent or ABSENT
         text = _number(cell.value, column)
         if not math.isnan(cell.low) and column.words:
             low, high = bounds_text(cell, column.digits, scale=column.scale, signed=column.signed)

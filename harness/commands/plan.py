@@ -16,7 +16,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from harness.configuration.identity import arm_id, difference
-from harness.execution.looks import expected_runs
+from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
+from harness.execution.looks import expected_runs, stored_spreads
+from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
@@ -26,7 +28,7 @@ from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.past_engagement import past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.refusals import refusal_lines, refusals
-from harness.experiment.seed_spread import evaluation_noise, plan_power
+from harness.experiment.seed_spread import evaluation_noise, plan_power, planned_comparisons
 from harness.store import ResultStore
 
 
@@ -63,9 +65,11 @@ def run(options: argparse.Namespace) -> int:
     for line in (
         *refusal_lines(refused),
         *_totals(plan, statuses, costs, refused),
+        *metric_lines(plan),
         *look_lines(plan, store),
         *estimate_lines(estimates),
         *power_lines(plan, store),
+        *power_of_metrics(plan, store, finished="finished" in statuses.values()),
         *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime)]),
     ):
         console.print(line, highlight=False, markup=False)
@@ -77,6 +81,20 @@ def run(options: argparse.Namespace) -> int:
         )
     report_checks(plan, plan.arms[0].config.runtime.checks)
     return 0
+
+
+def metric_lines(plan: Plan) -> list[str]:
+    """What is asked about, with unit, direction and margin; nothing for accuracy alone."""
+    if plan.experiment.metrics == ["avg"]:
+        return []
+    margin = plan.experiment.margin
+    margins = margin if isinstance(margin, dict) else {plan.experiment.metrics[0]: margin}
+    told = []
+    for one in asked_metrics(plan.experiment.metrics):
+        size = margins.get(one.name)
+        words = [one.unit, *filter(None, [one.direction]), *([f"margin {size:g}"] if size else [])]
+        told.append(f"{one.title} ({', '.join(words)})")
+    return [f"asks about: {'; '.join(told)}"]
 
 
 def look_lines(plan: Plan, store: ResultStore) -> list[str]:
@@ -197,8 +215,31 @@ def _totals(
     return lines
 
 
+def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[str]:
+    """What the seeds can resolve in metrics other than accuracy, from the finished runs of this experiment."""
+    others = [one for one in asked_metrics(plan.experiment.metrics) if one.kind != "avg"]
+    spreads = stored_spreads(plan, store) if others and finished else {}
+    seeds, paired, family = len(plan.experiment.seeds), plan.experiment.paired, planned_comparisons(plan)
+    lines = []
+    for one in others:
+        known = spreads.get(one.name)
+        if known is None or seeds < 2:
+            lines.append(f"power for {one.title}: unknown until two seeds of a comparison have finished")
+            continue
+        found = minimum_detectable_difference(
+            known["sd"], seeds, paired=paired, alpha=comparison_alpha(family)
+        )
+        lines.append(
+            f"power for {one.title}: seeds differ by {known['sd']:.{one.digits}f} {one.unit} (standard deviation, "
+            f"{known['comparisons']:.0f} of its comparisons); {seeds} seeds resolve a difference of {found:.{one.digits}f} or more"
+        )
+    return lines
+
+
 def power_lines(plan: Plan, store: ResultStore) -> list[str]:
-    """What the seeds can resolve, in words; without two finished seeds only what evaluation alone adds."""
+    """What the seeds can resolve in accuracy, in words; without two finished seeds only what evaluation alone adds."""
+    if "avg" not in plan.experiment.metrics:
+        return []
     noise = evaluation_noise(plan)
     lines = []
     if not math.isnan(noise):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,6 +14,7 @@ from harness.configuration import plain_compose, plain_overrides
 from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
 from harness.configuration.folder import config_directory, options
+from harness.configuration.own_folder import searched
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, load
 from harness.configuration.yaml_files import NotPlainError
@@ -28,6 +30,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """
     # `checks=` is said so often that it may stand without its section.
     overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
+    overrides = searched(overrides, config_directory())
     try:
         return plain_compose.compose(str(config_directory()), overrides)
     except NotPlainError:
@@ -48,14 +51,17 @@ def _run_of(directory: str, overrides: tuple[str, ...]) -> RunConfig:
     return load(values)
 
 
-def patch_values(patch: str) -> dict[str, Any] | None:
+def patch_values(patch: str, folders: Sequence[Path] = ()) -> dict[str, Any] | None:
     """Dotted key → value of a patch that only sets values; None of one that chooses members of groups or interpolates.
+
+    `folders`: those of `config_dir=`, where it may stand as well.
 
     Raises:
         ConfigError: no such patch.
     """
-    path = config_directory() / "patch" / f"{patch}.yaml"
-    if not path.exists():
+    places = [folder / "patch" / f"{patch}.yaml" for folder in (config_directory(), *folders)]
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
         raise ConfigError(f"there is no patch {patch!r}{nearest(patch, options('patch'))}")
     text = path.read_text()
     values = yaml.safe_load(text) or {}

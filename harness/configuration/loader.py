@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import types
@@ -75,8 +76,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in arguments:
             return None
-        (hint,) = [argument for argument in arguments if argument is not type(None)]
-        return _convert(hint, value, where)
+        return _convert_to_one([one for one in arguments if one is not type(None)], value, where)
     if dataclasses.is_dataclass(hint):
         return load_dataclass(typing.cast(type, hint), value, where)
     if origin is list:
@@ -93,3 +93,16 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):
         return value
     raise ConfigError(f"{where} must be {hint.__name__}, got {value!r}")
+
+
+def _convert_to_one(choices: list[Any], value: Any, where: str) -> Any:
+    """Check a value against the choice that has its shape: a list, a mapping, or a plain value."""
+    shape = type(value) if isinstance(value, list | dict) else None
+    fitting = [one for one in choices if typing.get_origin(one) is shape]
+    if len(choices) == 1 or (shape and fitting):
+        return _convert((fitting or choices)[0], value, where)
+    for one in fitting:
+        with contextlib.suppress(ConfigError):
+            return _convert(one, value, where)
+    names = (str(one) if typing.get_args(one) else one.__name__ for one in choices)
+    raise ConfigError(f"{where} must be {' or '.join(names)}, got {value!r}")

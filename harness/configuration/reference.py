@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
+import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -82,10 +83,11 @@ def _as_yaml(value: Any) -> str:
 def _type(hint: Any) -> str:
     arguments = typing.get_args(hint)
     if type(None) in arguments:
-        (inner,) = [argument for argument in arguments if argument is not type(None)]
-        return f"{_type(inner)} or null"
+        return f"{' or '.join(_type(one) for one in arguments if one is not type(None))} or null"
     plain = {bool: "true/false", int: "integer", float: "number", str: "text", Any: "any"}
     origin = typing.get_origin(hint)
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(map(_type, arguments))
     if origin is list:
         return f"list of {_type(arguments[0])}"
     return (

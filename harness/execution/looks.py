@@ -51,6 +51,11 @@ def expected_runs(plan: Plan, store: ResultStore) -> dict[str, float]:
     return {str(size): float(runs) for size, runs in _analysis(plan, store, "--expected").items()}
 
 
+def stored_spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
+    """Metric to the spread of one seed's difference in the finished runs: `sd` in the shown unit, and how many `comparisons` tell it."""
+    return dict(_analysis(plan, store, "--spread"))
+
+
 def until_decided(
     plan: Plan,
     store: ResultStore,
@@ -101,7 +106,7 @@ def _analysis(plan: Plan, store: ResultStore, *arguments: str) -> dict[str, Any]
     )
     if done.returncode:
         raise StoreError(
-            f"the looks of {plan.experiment.name} could not be judged (see above); nothing is lost, run the same command again"
+            f"the runs of {plan.experiment.name} could not be judged (see above); nothing is lost, run the same command again"
         )
     found: dict[str, Any] = json.loads(done.stdout)
     return found

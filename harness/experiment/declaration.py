@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from harness.configuration.compose import compose_run, expand
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import difference
 from harness.configuration.registry import nearest
+from harness.experiment.asked import check_metrics
 from harness.experiment.designs import DESIGNS, Arm, design_arms
 from harness.experiment.equal_budget import MATCHES
 from harness.experiment.looks import check_design
@@ -46,11 +46,14 @@ class Experiment:
         match_budget: the budget as a number; null: that of the reference arm, which then runs first.
         overrides: applied to every arm.
         benchmark: name of the benchmark that the answer is about.
-        metric: the primary metric: avg (avg@n; the others stand in tables of their own).
+        metric: what the question is about, a name or a list of them: avg (avg@n), pass@8, maj@8, length, length_right, length_wrong,
+            length_truncated, truncated, no_answer, entropy, dead_groups, area (under the accuracy curve), generated_tokens, seconds;
+            tokens_to@0.8, seconds_to@0.8, steps_to@0.8 (until an accuracy of 80 % is reached); training/COLUMN (a column of the step
+            metrics, mean over training). Each has a table and figures of its own; their comparisons are one family (docs/statistics.md).
         checkpoint_rule: last, mean_last_<k> (the letter stands for 3) or best_on_dev.
         dev_benchmark: the benchmark that best_on_dev chooses by; evaluated like the other.
-        margin: points of the metric (a difference of avg@n in per cent) below which a difference does not matter: one whose interval lies
-            within it is called equivalent. null: nothing is called equivalent.
+        margin: difference that does not matter, in the unit of the metric (for avg points, a difference in per cent): one whose interval
+            lies within it is called equivalent. With several metrics a mapping from metric to margin. null: nothing is called equivalent.
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
         reference: file of published numbers, relative to the repository.
         notes: shown under the table.
@@ -72,10 +75,10 @@ class Experiment:
     match_budget: float | None = None
     overrides: list[str] = field(default_factory=list)
     benchmark: str = "arithmetic_heldout"
-    metric: str = "avg"
+    metric: str | list[str] = "avg"
     checkpoint_rule: str = "last"
     dev_benchmark: str | None = None
-    margin: float | None = None
+    margin: float | dict[str, float] | None = None
     paired: bool = True
     reference: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -83,7 +86,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         require("experiment.design", self.design, DESIGNS)
-        require("experiment.metric", self.metric, ("avg",))
+        check_metrics(self.metrics, self.margin)
         if _CHECKPOINT_RULE.fullmatch(self.checkpoint_rule) is None:
             raise ConfigError(
                 f"experiment.checkpoint_rule={self.checkpoint_rule!r}; choose last, mean_last_<k> or best_on_dev"
@@ -91,11 +94,6 @@ class Experiment:
         if (self.checkpoint_rule == "best_on_dev") != (self.dev_benchmark is not None):
             raise ConfigError(
                 "experiment.checkpoint_rule=best_on_dev and experiment.dev_benchmark go together"
-            )
-        if self.margin is not None and not 0 < self.margin < math.inf:
-            raise ConfigError(
-                f"experiment.margin={self.margin:g} must be above zero: the points of {self.metric} that do not matter; leave it out to "
-                "call nothing equivalent"
             )
         require("experiment.match", self.match, MATCHES)
         try:
@@ -117,6 +115,11 @@ class Experiment:
                 ),
             }
             check_design(self.looks, self.seeds, self.design, conflicts)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics, one or several."""
+        return [self.metric] if isinstance(self.metric, str) else self.metric
 
     def declared_arms(self) -> list[Arm]:
         """The arms, listed, or expanded from a grid or from patches."""

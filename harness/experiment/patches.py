@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.configuration.compose import compose_run, patch_values
 from harness.configuration.identity import difference, flatten
+from harness.configuration.own_folder import folders_of
 from harness.configuration.schema import RunConfig, dump
 
 Changes = Mapping[str, tuple[Any, Any]]
@@ -24,7 +25,7 @@ def patch_changes(patch: str, overrides: Sequence[str], config: RunConfig | None
         ConfigError: an unknown patch, or one that cannot stand on this configuration.
     """
     before = compose_run(overrides) if config is None else config
-    values, present = patch_values(patch), flatten(dump(before))
+    values, present = patch_values(patch, folders_of(overrides)), flatten(dump(before))
     if values is None or not values.keys() <= present.keys():
         return difference(before, compose_run(with_patch(overrides, patch)))
     return {

@@ -16,6 +16,7 @@ from harness.configuration.identity import arm_id, content_hash, difference, run
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump
+from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
@@ -197,8 +198,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
         for arm in experiment.declared_arms()
     ]
     _refuse_unknown_parents([planned.arm for planned in arms])
-    _refuse_unknown_benchmark(experiment, arms)
-    _refuse_few_samples(experiment, arms)
+    _refuse_unfit(experiment, arms)
     return with_runs(Plan(experiment, arms, shlex.join(["harness", "run", *_recorded(overrides)])))
 
 
@@ -217,8 +217,20 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
     spelled = [plain for item in overrides for plain in replacing(_spelled_out(item))]
-    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith("experiment")])
-    return load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
+    own = ("experiment", "config_dir=")
+    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
+    experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
+    changed = {item.lstrip("+~").partition("=")[0] for item in spelled}
+    if (
+        "experiment.metric" in changed
+        and "experiment.margin" not in changed
+        and isinstance(experiment.margin, float)
+    ):
+        raise ConfigError(
+            f"experiment.margin={experiment.margin:g} was declared for another metric than {', '.join(experiment.metrics)}; say "
+            "experiment.margin= in its unit, or experiment.margin=null"
+        )
+    return experiment
 
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
@@ -229,6 +241,14 @@ def common_overrides(overrides: Sequence[str]) -> list[str]:
 def _recorded(overrides: Sequence[str]) -> list[str]:
     """The overrides as recorded: without `runtime.*`, which changes no number and may hold this machine's paths."""
     return [item for item in overrides if not item.lstrip("+").startswith("runtime.")]
+
+
+def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
+    """Raises `ConfigError` for a benchmark, rule or metric that the arms' evaluations do not serve."""
+    _refuse_unknown_benchmark(experiment, arms)
+    _refuse_few_samples(experiment, arms)
+    for planned in arms:
+        refuse_too_few(experiment.metrics, planned.arm.name, planned.config)
 
 
 def _refuse_unknown_benchmark(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
@@ -297,6 +317,7 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
     """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm."""
     arms: dict[str, PlannedArm] = {}
     composed: dict[tuple[str, ...], RunConfig] = {}
+    given, (asked, overrides) = overrides, asked_of_a_multirun(overrides)
     jobs = expand(overrides)
     if not jobs:
         raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
@@ -313,13 +334,17 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
         planned.runs[spec.seed] = spec
     all_seeds = sorted({seed for planned in arms.values() for seed in planned.runs})
     first = next(iter(arms.values())).config
-    experiment = Experiment(
-        name=f"multirun_{content_hash(sorted(arms), all_seeds)[:8]}",
-        title=" ".join(_recorded(overrides)),
-        seeds=all_seeds,
-        benchmark=next(iter(first.evaluation.benchmarks), ""),
-    )
-    return Plan(experiment, list(arms.values()), shlex.join(["harness", "run", "-m", *_recorded(overrides)]))
+    values = {
+        "name": f"multirun_{content_hash(sorted(arms), all_seeds, *filter(None, [asked]))[:8]}",
+        "title": " ".join(_recorded(overrides)),
+        "benchmark": next(iter(first.evaluation.benchmarks), ""),
+        **asked,
+        "seeds": all_seeds,
+    }
+    experiment = load_dataclass(Experiment, values, "experiment")
+    if asked:
+        _refuse_unfit(experiment, list(arms.values()))
+    return Plan(experiment, list(arms.values()), shlex.join(["harness", "run", "-m", *_recorded(given)]))
 
 
 def arm_label(job: Sequence[str], overrides: Sequence[str]) -> str:

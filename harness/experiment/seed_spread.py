@@ -58,13 +58,13 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
 
 
 def planned_comparisons(plan: Plan) -> int:
-    """The comparisons of the answer's table, at least one: arms with a parent, and the others against the base.
+    """The comparisons of the answer's tables in all metrics, at least one each: arms with a parent, and the others against the base.
 
     In a leave-one-out arms without a parent are compared with nothing.
     """
     parents = [planned.arm.parent for planned in plan.arms]
     orphans = 0 if plan.experiment.design == "leave_one_out" else parents.count(None) - 1
-    return max(1, len(parents) - parents.count(None) + max(0, orphans))
+    return len(plan.experiment.metrics) * max(1, len(parents) - parents.count(None) + max(0, orphans))
 
 
 def evaluation_noise(plan: Plan) -> float:

@@ -22,6 +22,7 @@ from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
+from harness.evaluation.metrics.names import Metric
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,8 @@ def test_a_run_shorter_than_the_window_keeps_its_points():
 
 
 def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
-    plan = dataclasses.replace(results.experiment.plan, score_unit="reward", metric="reward_mean")
+    score = Metric("reward_mean", "reward_mean", "reward", 1.0, 3, "higher", "avg")
+    plan = dataclasses.replace(results.experiment.plan, score=score, metrics=(score,))
     shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
     with styled("paper"):
         figure = waterfall_figure(shown, "paper")
@@ -208,7 +210,7 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, tmp_p
 
 
 def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
-    plan = dataclasses.replace(results.experiment.plan, margin=3.0)
+    plan = dataclasses.replace(results.experiment.plan, margins={"avg": 3.0})
     shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
     with styled("paper"):
         axes = differences_figure(shown, "paper").figure.axes[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from synthetic_store import build_store
@@ -117,9 +118,13 @@ def test_a_margin_without_unit_or_size_is_refused_and_old_plans_have_none(result
         "name": "x", "design": "arms", "benchmark": "b", "primary_cap": 8, "seeds": [0],
         "arms": [{"name": "a", "runs": {}}],
     }  # fmt: skip
-    assert parse_plan(raw).score_margin is None
-    assert parse_plan(raw | {"margin": 3}).score_margin == pytest.approx(0.03)
-    assert parse_plan(raw | {"margin": 0.2, "score_unit": "reward"}).score_margin == 0.2
+    assert parse_plan(raw).margins == {}
+    assert parse_plan(raw | {"margin": 3}).margins == {"avg": 3}
+    assert replace(
+        results, experiment=replace(results.experiment, plan=parse_plan(raw | {"margin": 3}))
+    ).margin == pytest.approx(0.03)
+    reward = parse_plan(raw | {"margin": 0.2, "score_unit": "reward", "metric": "reward_mean"})
+    assert (reward.margins, reward.score.unit, reward.score.scale) == ({"reward_mean": 0.2}, "reward", 1)
     with pytest.raises(PlanError, match="margin 0 must be above zero"):
         parse_plan(raw | {"margin": 0})
     with pytest.raises(PlanError, match="score_unit is 'steps'"):

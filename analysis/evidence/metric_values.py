@@ -1,0 +1,131 @@
+"""One number a training seed for every metric that a question can be about, from the evaluations and step metrics of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from harness.evaluation.metrics.names import REACHED, TRAINING, Metric
+
+Floats = NDArray[np.float64]
+
+# Metrics that every evaluation or checkpoint row has anyway; Pass@k and Maj@k are columns of their own name.
+COLUMNS: Mapping[str, str] = {
+    "avg": "avg",
+    "length": "tokens_all_mean",
+    "length_right": "tokens_right_mean",
+    "length_wrong": "tokens_wrong_mean",
+    "length_truncated": "tokens_truncated_mean",
+    "truncated": "truncated_fraction",
+    "no_answer": "no_answer_fraction",
+    "entropy": "entropy_nats",
+    "generated_tokens": "train_generated_tokens_total",
+}
+# What a metric needs of the step metrics.
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "dead_groups": ("all_right_groups", "all_wrong_groups", "groups"),
+    "seconds": ("seconds_total",),
+    "seconds_to": ("seconds_total",),
+    "tokens_to": ("generated_tokens_total",),
+}
+NEVER = float("inf")  # the value of a target that a run never reaches
+
+
+def column_of(metric: Metric) -> str:
+    """The column of ``Results.per_seed`` that holds a metric."""
+    return COLUMNS.get(metric.kind, metric.name)
+
+
+def evaluated(metric: Metric) -> bool:
+    """Whether every evaluation has a value of it, so that it has a curve over training."""
+    return metric.kind in ("pass", "maj") or (metric.kind in COLUMNS and metric.kind != "generated_tokens")
+
+
+def computed(metric: Metric) -> bool:
+    """Whether it is computed here, and not read off the row of the checkpoint."""
+    return metric.kind in ("area", "seconds", "dead_groups", TRAINING, *REACHED)
+
+
+def needed_columns(metric: Metric) -> tuple[str, ...]:
+    """The columns of the step metrics that a computed metric is made of."""
+    return (str(metric.parameter),) if metric.kind == TRAINING else _NEEDS.get(metric.kind, ())
+
+
+def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoint: int) -> float:
+    """A computed metric of one run.
+
+    Args:
+        metric: one of those that are `computed`.
+        cells: evaluations of the run at one cap; columns step and avg.
+        steps: its step metrics.
+        checkpoint: the last step that its result counts.
+
+    Returns:
+        The value in the stored unit. NaN where the run has not logged what it needs, infinity for a target never reached.
+    """
+    if metric.kind == "area":
+        return area(cells)
+    if metric.kind == "steps_to":
+        return first_reach(cells, lambda wanted: np.array(wanted, dtype=np.float64), target_of(metric))
+    if not len(steps) or any(column not in steps for column in needed_columns(metric)):
+        return float("nan")
+    if metric.kind == "tokens_to":
+        return first_reach(cells, lambda wanted: tokens_at(steps, wanted), target_of(metric))
+    if metric.kind == "seconds_to":
+        return first_reach(cells, lambda wanted: seconds_at(steps, wanted), target_of(metric))
+    if metric.kind == "seconds":
+        return float(seconds_at(steps, [checkpoint])[0])
+    counted = steps[steps["step"] <= checkpoint]
+    if metric.kind == "dead_groups":
+        dead = counted["all_right_groups"] + counted["all_wrong_groups"]
+        return float((dead / counted["groups"]).mean())
+    return float(counted[str(metric.parameter)].mean())
+
+
+def target_of(metric: Metric) -> float:
+    """The accuracy that is counted to, a fraction of 1."""
+    assert isinstance(metric.parameter, float)
+    return metric.parameter
+
+
+def area(cells: pd.DataFrame) -> float:
+    """Mean height of the accuracy curve over rollout steps, linear between evaluations; NaN with fewer than two."""
+    curve = cells.sort_values("step")
+    step, score = curve["step"].to_numpy(dtype=np.float64), curve["avg"].to_numpy(dtype=np.float64)
+    if len(step) < 2:
+        return float("nan")
+    return float(np.trapezoid(score, step) / (step[-1] - step[0]))
+
+
+def first_reach(cells: pd.DataFrame, spent: Callable[[list[int]], Floats], target: float) -> float:
+    """What was spent when avg first reached ``target``, linear between evaluations; infinity if it never does.
+
+    ``spent`` maps evaluated steps to what was spent up to each; NaN there is NaN here.
+    """
+    curve = cells.sort_values("step")
+    scores = curve["avg"].to_numpy(dtype=np.float64)
+    reached = np.flatnonzero(scores >= target)
+    if not len(reached):
+        return NEVER
+    index = int(reached[0])
+    at = spent(curve["step"].tolist())
+    if index == 0:
+        return float(at[0])
+    share = (target - scores[index - 1]) / (scores[index] - scores[index - 1])
+    return float(at[index - 1] + share * (at[index] - at[index - 1]))
+
+
+def tokens_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
+    """Cumulative generated tokens at each wanted step; zero at step 0, NaN where the step is not logged."""
+    total = dict(zip(steps["step"], steps["generated_tokens_total"], strict=True)) if len(steps) else {}
+    return np.array([0.0 if step == 0 else float(total.get(step, np.nan)) for step in wanted])
+
+
+def seconds_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
+    """Cumulative wall seconds at each wanted step; zero at step 0, NaN where the step or a time before it is not logged."""
+    ordered = steps.sort_values("step")
+    total = dict(zip(ordered["step"], ordered["seconds_total"].cumsum(skipna=False), strict=True))
+    return np.array([0.0 if step == 0 else float(total.get(step, np.nan)) for step in wanted])

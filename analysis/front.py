@@ -1,0 +1,184 @@
+"""The Python front: an experiment out of its store as frames, differences of any metric, tables and figures. `from analysis import ...`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
+from analysis.figures.style import FORMATS, save, styled
+from analysis.report import figure_makers
+from analysis.statistics.estimate import Estimate
+from analysis.tables.experiment_tables import all_tables
+from analysis.tables.of_metric import metric_header, why_absent
+from analysis.tables.table import Table
+from harness.evaluation.metrics.names import PLAIN, Metric, metric
+from harness.store import ResultStore
+
+
+class NoValueError(LookupError):
+    """No finished run has a value of the metric; the message says what the runs would have had to log."""
+
+
+def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Results:
+    """An experiment out of the results root.
+
+    Args:
+        root: such as `results`.
+        experiment: its name.
+        metrics: names asked of it later whose k is no power of two (`pass@12`); all others need not be named.
+
+    Raises:
+        harness.store.StoreError: no such experiment; names those that there are.
+        UnknownMetric: a name that is none.
+    """
+    return results_of(load_experiment(root, experiment, also=[metric(name) for name in metrics]))
+
+
+def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+    """One row per arm and seed at the checkpoint: arm, label, seed, run_id, and a column for each metric in its shown unit.
+
+    Args:
+        results: of `load`.
+        metrics: names; None: those that the experiment declares.
+
+    Raises:
+        UnknownMetric: a name that is none.
+        NoValueError: a metric that no finished run has.
+    """
+    declared = [one.name for one in results.experiment.plan.metrics]
+    views = [_about(results, name) for name in (declared if metrics is None else metrics)]
+    rows = [
+        {
+            "arm": arm.name,
+            "label": arm.label,
+            "seed": seed,
+            "run_id": arm.runs[seed],
+            **{
+                view.metric.name: view.metric.scale * view.values(arm).get(seed, float("nan"))
+                for view in views
+            },
+        }
+        for arm in results.experiment.plan.arms
+        for seed in results.scores(arm, "avg")
+    ]
+    return pd.DataFrame(rows)
+
+
+def evaluation_frame(results: Results) -> pd.DataFrame:
+    """One row per run, evaluated step and response cap, as stored: avg, pass@k, maj@k, tokens_wrong_mean, truncated_fraction, ..."""
+    return results.experiment.cells.copy()
+
+
+def step_frame(results: Results) -> pd.DataFrame:
+    """One row per run and rollout step: the step metrics as logged (docs/objective, `harness.store.METRICS`)."""
+    return results.experiment.steps.copy()
+
+
+def difference(
+    results: Results, arm: str, reference: str, metric: str = "avg", *, margin: float | None = None
+) -> Estimate:
+    """Arm minus reference in a metric, in its shown unit: value, low, high, seeds, verdict.
+
+    One comparison that stands alone, its 95 % interval corrected for nothing: several of them are no family. What an
+    experiment declares is judged together in `tables_of`. A target that some seed never reaches has no value, and
+    `absent` says so.
+
+    Args:
+        results: of `load`.
+        arm: name of an arm.
+        reference: name of the arm that it is compared with.
+        metric: its name.
+        margin: in the shown unit; None: the declared one of the metric, if any.
+
+    Raises:
+        PlanError: an unknown arm.
+        UnknownMetric: an unknown metric.
+        NoValueError: a metric that no finished run has.
+    """
+    view = _about(results, metric)
+    plan = view.experiment.plan
+    if margin is not None:
+        margins = {**plan.margins, view.metric.name: margin}
+        plan = replace(plan, margins=margins)
+    alone = replace(plan, metrics=(view.metric,))
+    view = replace(view, experiment=replace(view.experiment, plan=alone))
+    found = view.difference(plan.arm(arm), plan.arm(reference))
+    scale = view.metric.scale
+    return replace(
+        found,
+        value=scale * found.value,
+        low=scale * found.low,
+        high=scale * found.high,
+        standard_error=scale * found.standard_error,
+        margin=None if found.margin is None else scale * found.margin,
+    )
+
+
+def tables_of(results: Results) -> dict[str, Table]:
+    """Every table of the report by its file's name; `analysis.to_frame`, `to_markdown` and `to_latex` render one."""
+    return {table.name: table for table in all_tables(results)}
+
+
+def figure_of(
+    results: Results,
+    name: str,
+    metric: str | None = None,
+    *,
+    root: Path | str = "results",
+    style: str = "screen",
+) -> Figure:
+    """A figure of the report by its file's name (`differences`, `ladder`, `metric`, `accuracy`, `training/length`, ...).
+
+    Args:
+        results: of `load`.
+        name: of the figure.
+        metric: what it is about; None: the first that the experiment declares.
+        root: the results root, where the figure `gradient-share` reads samples.
+        style: `paper` or `screen`.
+
+    Raises:
+        LookupError: no such figure, or no data for it; the first names those that there are.
+    """
+    view = results if metric is None else _about(results, metric)
+    plan = replace(view.experiment.plan, metrics=(view.metric,))
+    view = replace(view, experiment=replace(view.experiment, plan=plan))
+    makers = dict(figure_makers(view, ResultStore(root), style))
+    if name not in makers:
+        raise LookupError(f"there is no figure {name!r}; there are: {', '.join(makers)}")
+    with styled(style):
+        drawn = makers[name]()
+    if drawn is None:
+        raise LookupError(
+            f"{view.experiment.plan.name} has no data for the figure {name!r} of {metric_header(view)}"
+        )
+    return drawn
+
+
+def save_figure(
+    figure: Figure, folder: Path | str, name: str, *, style: str = "screen", formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Write a figure with reproducible bytes; returns its paths."""
+    with styled(style):
+        return save(figure, Path(folder), name, formats)
+
+
+def known_metrics() -> list[Metric]:
+    """The metrics without a parameter; `pass@K`, `maj@K`, `tokens_to@ACCURACY` and the like are documented in docs/python.md."""
+    return list(PLAIN.values())
+
+
+def _about(results: Results, name: str) -> Results:
+    score = results.experiment.plan.score
+    view = results.about(score if name == score.name else metric(name))
+    arms = view.experiment.plan.arms
+    if any(view.scores(arm, "avg") for arm in arms) and not any(view.values(arm) for arm in arms):
+        raise NoValueError(
+            f"no finished run of {view.experiment.plan.name} has a value of {name}{why_absent(view)}"
+        )
+    return view

@@ -1,0 +1,346 @@
+"""A question about anything but accuracy: metrics per seed, their differences as one family, their names and units wherever told."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from synthetic_store import RUNGS, build_store
+
+from analysis.answer import answer_sentences, headlines
+from analysis.evidence.load import load_experiment
+from analysis.evidence.looks import followed
+from analysis.evidence.metric_values import area, first_reach, value_of
+from analysis.evidence.results import results_of
+from analysis.evidence.stored_plan import PlanError, parse_plan
+from analysis.figures.differences import differences_figure
+from analysis.figures.evaluation import grid_figure, metric_figure, waterfall_figure
+from analysis.figures.style import styled
+from analysis.looks import main as looks_main
+from analysis.report import write_answer
+from analysis.statistics.sequential import design_levels
+from analysis.tables.differences import differences_to_reference
+from analysis.tables.experiment_tables import all_tables, main_table
+from analysis.tables.table import to_markdown
+from harness.evaluation.metrics.names import PLAIN, UnknownMetric, metric
+from harness.store import ResultStore
+
+SEEDS = (0, 1, 2, 3)
+ASKED = ["length_wrong", "avg", "pass@2", "truncated", "dead_groups", "area", "seconds", "generated_tokens"]
+ASKED += ["tokens_to@0.4", "steps_to@0.4", "seconds_to@0.4", "training/gradient_norm"]
+
+
+def declare(root, metrics, **more):
+    store = ResultStore(root)
+    store.write_plan("ladder", {**store.plan("ladder"), "metric": metrics, "margin": None, **more})
+    return results_of(load_experiment(root, "ladder"))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    path = tmp_path_factory.mktemp("metrics")
+    build_store(path, seeds=SEEDS, problems=40, steps=20)
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(root):
+    return declare(root, ASKED)
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------------
+
+
+def test_names_carry_unit_scale_and_direction():
+    wrong, reach, gradient = (
+        metric("length_wrong"),
+        metric("tokens_to@0.85"),
+        metric("training/clip_fraction_low"),
+    )
+    assert (wrong.title, wrong.unit, wrong.better) == ("length of wrong answers", "tokens", "")
+    assert (reach.title, reach.unit, reach.scale) == (
+        "generated tokens to an accuracy of 85 %",
+        "k tokens",
+        1e-3,
+    )
+    assert (reach.parameter, reach.direction, reach.censored) == (0.85, "lower is better", True)
+    assert (gradient.unit, gradient.scale, gradient.parameter) == ("points", 100, "clip_fraction_low")
+    assert (metric("pass@8").header, wrong.header) == ("Pass@8 %", "length of wrong answers, tokens")
+    assert metric("training/gradient_norm").file_name == "training_gradient_norm"
+    assert all(metric(name).name == name for name in [*PLAIN, *ASKED])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("lenght_wrong", "did you mean 'length_wrong'"),
+        ("pass", "did you mean 'pass@K'"),
+        ("pass@0", "whole number"),
+        ("maj@08", "whole number"),
+        ("tokens_to@80", "fraction of 1"),
+        ("tokens_to@x", "fraction of 1"),
+        ("training/", "there is no metric"),
+        ("xyz", "there are: avg, length"),
+    ],
+)
+def test_names_that_cannot_be_say_what_can(name, words):
+    with pytest.raises(UnknownMetric, match=words):
+        metric(name)
+
+
+def test_plans_with_metrics_or_margins_that_cannot_be_are_refused(root):
+    plan = ResultStore(root).plan("ladder")
+    with pytest.raises(PlanError, match="no metric 'speed'"):
+        parse_plan({**plan, "metric": "speed"})
+    with pytest.raises(PlanError, match="2 metrics; name them"):
+        parse_plan({**plan, "metric": ["avg", "length"], "margin": 3})
+    with pytest.raises(PlanError, match="'length' is that of no metric; there are: avg"):
+        parse_plan({**plan, "metric": "avg", "margin": {"length": 3}})
+    assert parse_plan({**plan, "metric": ["avg", "length"], "margin": {"length": 3}}).margins == {"length": 3}
+
+
+# ---- values --------------------------------------------------------------------------------------------------------------
+
+
+def run_samples(root, arm, seed):
+    store = ResultStore(root)
+    run_id = store.plan("ladder")["arms"][arm]["runs"][str(seed)]
+    samples = store.run(run_id).samples("arithmetic_heldout", 20)
+    return samples[samples["max_response_tokens"] == 32], store.run(run_id).steps()
+
+
+def test_every_metric_is_that_of_the_stored_samples_and_steps(root, results):
+    arm = results.experiment.plan.arms[2]
+    for seed in SEEDS:
+        samples, steps = run_samples(root, 2, seed)
+        of = {name: results.about(metric(name)).values(arm)[seed] for name in ASKED}
+        assert of["length_wrong"] == pytest.approx(samples[~samples["correct"]]["response_tokens"].mean())
+        assert of["avg"] == pytest.approx(samples["correct"].mean())
+        assert of["truncated"] == pytest.approx((samples["finish_reason"] == "length").mean())
+        right = samples.groupby("problem_id")["correct"].sum()
+        assert of["pass@2"] == pytest.approx(
+            np.mean([1 - math.comb(8 - c, 2) / math.comb(8, 2) for c in right])
+        )
+        assert of["dead_groups"] == pytest.approx(
+            ((steps["all_right_groups"] + steps["all_wrong_groups"]) / 32).mean()
+        )
+        assert of["seconds"] == pytest.approx(20 * 0.16)
+        assert of["generated_tokens"] == 20 * 3100
+        assert of["training/gradient_norm"] == pytest.approx(steps["gradient_norm"].mean())
+        assert of["tokens_to@0.4"] == pytest.approx(3100 * of["steps_to@0.4"])
+        assert of["seconds_to@0.4"] == pytest.approx(0.16 * of["steps_to@0.4"])
+
+
+def curve(*points):
+    return pd.DataFrame(points, columns=["step", "avg"])
+
+
+def test_area_and_first_reach_by_hand():
+    cells = curve((0, 0.2), (10, 0.6), (40, 0.6))
+    assert area(cells) == pytest.approx((10 * 0.4 + 30 * 0.6) / 40)
+    assert area(cells.iloc[::-1]) == area(cells)
+    assert math.isnan(area(curve((0, 0.2))))
+    steps = lambda wanted: np.array(wanted, dtype=float)  # noqa: E731
+    assert first_reach(cells, steps, 0.3) == pytest.approx(2.5)
+    assert first_reach(cells, steps, 0.1) == 0
+    assert first_reach(cells, steps, 0.61) == math.inf
+
+
+def test_what_a_run_has_not_logged_has_no_value():
+    cells, logged = curve((0, 0.2), (10, 0.6)), pd.DataFrame({"step": [10], "loss": [0.5]})
+    for name in ("seconds", "tokens_to@0.4", "seconds_to@0.4", "dead_groups", "training/gradient_norm"):
+        assert math.isnan(value_of(metric(name), cells, logged, 10)), name
+        assert math.isnan(value_of(metric(name), cells, logged.iloc[:0], 10)), name
+    assert value_of(metric("steps_to@0.4"), cells, logged, 10) == pytest.approx(5)
+    assert value_of(metric("training/loss"), cells, logged, 10) == 0.5
+
+
+# ---- the family ----------------------------------------------------------------------------------------------------------
+
+
+def test_all_comparisons_of_all_metrics_hold_together(root):
+    both = declare(root, ["length_wrong", "avg"], margin={"length_wrong": 1.5})
+    for view in both.each_metric():
+        arms, deltas = view.experiment.plan.arms, differences_to_reference(view)
+        for arm, below in zip(arms[1:], arms[:-1], strict=True):
+            a, b = view.values(arm), view.values(below)
+            single = stats.ttest_1samp([a[s] - b[s] for s in SEEDS], 0).confidence_interval(0.95 ** (1 / 6))
+            assert (deltas[arm.name].low, deltas[arm.name].high) == pytest.approx((single.low, single.high))
+            assert deltas[arm.name].family == 6
+        assert view.margin == (1.5 if view.metric.name == "length_wrong" else None)
+    assert differences_to_reference(declare(root, "length_wrong"))[RUNGS[1][0]].family == 3
+    lone = both.about(metric("entropy"))  # asked of the API only: no part of the declared family
+    assert differences_to_reference(lone)[RUNGS[1][0]].family == 3
+
+
+def test_the_single_comparison_of_a_ladder_is_one_of_as_many_as_there_are_metrics(root):
+    view = declare(root, ["length_wrong", "avg"])
+    arms = view.experiment.plan.arms
+    assert view.difference(arms[-1], arms[0]).level == pytest.approx(0.95 ** (1 / 2))
+    assert "a single comparison in each of 2 metrics" in headlines(view)[0]
+
+
+def test_factorial_effects_of_several_metrics_are_one_family(tmp_path):
+    patches = [[], ["a"], ["b"], ["a", "b"]]
+    build_store(
+        tmp_path, seeds=SEEDS, problems=20, steps=2, evaluate=(0, 2), design="factorial", patches=patches
+    )
+    tables = {table.name: table for table in all_tables(declare(tmp_path, ["avg", "length"]))}
+    effects = tables["ladder-main-effects"], tables["ladder-main-effects-length"]
+    assert [row["effect"].family for table in effects for row in table.rows] == [4] * 4
+    assert "on length of answers, tokens" in effects[1].columns[1].header
+
+
+# ---- words ---------------------------------------------------------------------------------------------------------------
+
+
+def test_answer_table_and_figure_name_metric_unit_and_margin(root):
+    view = declare(root, "length_wrong", margin=2.0)
+    table, sentences = main_table(view), answer_sentences(view)
+    assert sentences[0].startswith("Length of wrong answers: up to dynamic sampling")
+    assert " tokens (95 % " in sentences[1]
+    assert table.title == "Which rung helps?: length of wrong answers"
+    assert "length of wrong answers, tokens (95 % interval)" in [column.header for column in table.columns]
+    assert "published" not in " ".join(column.header for column in table.columns)
+    text = to_markdown(table)
+    assert "±2 tokens, the declared margin" in text
+    assert "avg@" not in text
+    with styled("screen"):
+        forest, ladder, over_training = (
+            draw(view, "screen") for draw in (differences_figure, waterfall_figure, metric_figure)
+        )
+    assert "in length of wrong answers to the rung below, tokens" in forest.axes[0].get_xlabel()
+    assert ladder.axes[0].get_xlabel().startswith("length of wrong answers, tokens")
+    assert over_training.axes[0].get_ylabel() == "length of wrong answers, tokens, cap 32"
+    drawn = over_training.axes[0].lines[0].get_ydata()[-1]
+    assert drawn == pytest.approx(view.mean(view.experiment.plan.arms[0]).value)
+
+
+def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name(root, tmp_path):
+    declare(root, ["length_wrong", "tokens_to@0.4"])
+    paths = write_answer(root, "ladder", tmp_path, formats=("svg",))
+    names = {path.name for path in paths}
+    assert {
+        "ladder.md",
+        "ladder-tokens_to_0.4.md",
+        "differences.svg",
+        "differences-tokens_to_0.4.svg",
+        "metric.svg",
+    } <= names
+    assert "metric-tokens_to_0.4.svg" not in names
+    assert "tokens_to@0.4" in (tmp_path / "tables" / "per-seed.csv").read_text().splitlines()[0]
+    assert "interquartile mean of avg@8 %" in (tmp_path / "tables" / "ladder-robust.md").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("Differences with their intervals") == 2
+    assert "Which rung helps?: generated tokens to an accuracy of 40 %" in page
+
+
+def test_a_direction_decides_what_is_best_in_a_grid_and_none_is_best_without_one(tmp_path):
+    cells = [(f"g{i}", f"g{i}", accuracy, 1.0) for i, accuracy in enumerate((0.4, 0.8, 0.5, 0.6))]
+    store = build_store(
+        tmp_path, rungs=cells, seeds=SEEDS, problems=40, steps=2, evaluate=(0, 2), design="arms"
+    )
+    plan = store.plan("ladder")
+    for arm, (x, y) in zip(plan["arms"], ((1, 1), (1, 2), (2, 1), (2, 2)), strict=True):
+        arm |= {"changes": {}, "overrides": [f"lr={x}", f"clip={y}"]}
+    store.write_plan("ladder", plan)
+    tables = {table.name: table for table in all_tables(declare(tmp_path, ["no_answer", "avg", "entropy"]))}
+    assert "Best: g1" in " ".join(tables["ladder-grid-avg"].notes)
+    assert "Best" not in " ".join(tables["ladder-grid-entropy"].notes)
+    view = declare(tmp_path, "no_answer")
+    least = min(view.experiment.plan.arms, key=lambda arm: view.mean(arm).value)
+    assert f"Best: {least.label}." in " ".join(all_tables(view)[-2].notes)
+    with styled("screen"):
+        assert grid_figure(view.about(metric("entropy")), "screen") is not None
+
+
+# ---- values that are not there -------------------------------------------------------------------------------------------
+
+
+def test_a_target_that_some_seeds_never_reach_is_said_and_not_averaged(root):
+    """Between the worst and the best last score of the first arm, so that some of its seeds reach it."""
+    plain = declare(root, "avg")
+    first, second, *_ = plain.experiment.plan.arms
+    target = round(float(np.mean(sorted(plain.values(first).values())[:2])), 4)
+    view = declare(root, f"tokens_to@{target}")
+    never = sum(math.isinf(value) for value in view.values(first).values())
+    assert 1 <= never < len(SEEDS)
+    said = f"not reached in {never} of 4 seeds"
+    assert view.mean(first).absent == said
+    assert math.isnan(view.mean(first).value)
+    delta = differences_to_reference(view)[second.name]
+    assert said in delta.absent
+    assert "(naive GRPO)" in delta.absent
+    text = to_markdown(main_table(view))
+    assert f"| {said} |" in text
+    assert "the others would flatter their arm: naive GRPO, not reached" in text
+    assert any(
+        "no comparison, " in line and f"{said} (naive GRPO)" in line for line in answer_sentences(view)
+    )
+    with styled("screen"):
+        assert waterfall_figure(view, "screen") is not None
+        nowhere = declare(root, "tokens_to@0.999")
+        assert differences_figure(nowhere, "screen") is None
+    assert "not reached in 4 of 4 seeds" in to_markdown(main_table(nowhere))
+
+
+def test_a_metric_that_no_run_has_is_said_with_what_is_missing(root):
+    text = " ".join(main_table(declare(root, "pass@16")).notes)
+    assert "No finished run has a value of pass@16: they have 8 samples a problem." in text
+    text = " ".join(main_table(declare(root, "training/refill_rounds")).notes)
+    assert "they have not logged refill_rounds" in text
+    assert "No two arms" not in " ".join(answer_sentences(declare(root, "avg")))
+    (line, *_) = answer_sentences(declare(root, "pass@16"))
+    assert line == "Pass@16: no two arms have finished runs with a value to compare."
+
+
+# ---- sequential seeds ----------------------------------------------------------------------------------------------------
+
+
+def ask(root, monkeypatch, capsys, *arguments):
+    text = json.dumps(ResultStore(root).plan("ladder"))
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert looks_main([str(root), *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path, monkeypatch, capsys):
+    """Accuracy differs by 40 points, the lengths are drawn from one distribution."""
+    rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0)]
+    build_store(tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,))
+    view = declare(tmp_path, "avg", looks=[3, 5])
+    assert ask(tmp_path, monkeypatch, capsys)["wanted"] == {"a": 3, "b": 3}
+    view = declare(tmp_path, ["avg", "length"], looks=[3, 5])
+    accuracy, length = (followed(one)[0] for one in view.each_metric())
+    assert (accuracy.state, length.state) == ("decided", "open")
+    level = 1 - design_levels([3, 5], 2)[0]
+    a, b = (view.values(arm) for arm in view.experiment.plan.arms)
+    single = stats.ttest_1samp([b[s] - a[s] for s in (0, 1, 2)], 0).confidence_interval(level)
+    assert (accuracy.newest.low, accuracy.newest.high) == pytest.approx((single.low, single.high))
+    said = ask(tmp_path, monkeypatch, capsys)
+    assert said["wanted"] == {"a": 5, "b": 5}
+    (comparison,) = said["comparisons"]
+    assert comparison["state"] == "open"
+    assert comparison["text"].startswith("avg@n: +")
+    assert "; length of answers: " in comparison["text"]
+    assert comparison["text"].endswith("next look at 5 seeds")
+    spread = ask(tmp_path, monkeypatch, capsys, "--spread")
+    lengths = view.about(metric("length"))
+    a, b = (lengths.values(arm) for arm in view.experiment.plan.arms)
+    assert spread["length"]["sd"] == pytest.approx(np.std([b[s] - a[s] for s in a], ddof=1))
+
+
+def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path, monkeypatch, capsys):
+    rungs = [("a", "a", 0.35, 1.0), ("b", "b", 0.8, 1.0)]
+    build_store(tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,))
+    declare(tmp_path, "steps_to@0.6", looks=[3, 5])
+    said = ask(tmp_path, monkeypatch, capsys)
+    assert said["wanted"] == {"a": 3, "b": 3}  # more seeds cannot make these three comparable
+    (comparison,) = said["comparisons"]
+    assert comparison["state"] == "no comparison"
+    assert comparison["text"].endswith("no comparison, not reached in 3 of 3 seeds (a)")

@@ -1,0 +1,158 @@
+"""What an experiment may ask: metrics and margins in a file, on the command line and of a multirun, and folders of the user's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.commands import plan as plan_verb
+from harness.commands.plan import metric_lines, power_lines, power_of_metrics
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.evaluation.power import comparison_alpha, power
+from harness.experiment.planning import declared_experiment, make_plan, plan_experiment
+from harness.experiment.seed_spread import planned_comparisons
+from harness.store import METRICS, ResultStore
+
+NAME = "experiment=dr_grpo_readings"
+MULTIRUN = ["algorithm=grpo,dr_grpo", "seed=0,1"]
+
+
+def test_the_default_is_accuracy_and_its_record_is_as_before():
+    experiment = declared_experiment([NAME])
+    assert (experiment.metric, experiment.metrics) == ("avg", ["avg"])
+    record = plan_experiment([NAME]).record()
+    assert (record["metric"], record["margin"]) == ("avg", None)
+    assert metric_lines(plan_experiment([NAME])) == []
+
+
+def test_metrics_and_margins_are_recorded_as_they_are_declared():
+    asked = [
+        "experiment.metric=[length_wrong,pass@8,tokens_to@0.8]",
+        "experiment.margin={length_wrong: 0.5, pass@8: 2}",
+    ]
+    plan = plan_experiment([NAME, *asked])
+    record = plan.record()
+    assert record["metric"] == ["length_wrong", "pass@8", "tokens_to@0.8"]
+    assert record["margin"] == {"length_wrong": 0.5, "pass@8": 2.0}
+    assert planned_comparisons(plan) == 3 * 3
+    assert metric_lines(plan) == [
+        "asks about: length of wrong answers (tokens, margin 0.5); Pass@8 (points, higher is better, margin 2); "
+        "generated tokens to an accuracy of 80 % (k tokens, lower is better)"
+    ]
+    assert declared_experiment([NAME, "experiment.metric=entropy", "experiment.margin=1"]).margin == 1.0
+    assert [planned.config for planned in plan.arms] == [
+        planned.config for planned in plan_experiment([NAME]).arms
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (["experiment.metric=length_wrnog"], "did you mean 'length_wrong'"),
+        (["experiment.metric=[]"], "asks for nothing"),
+        (["experiment.metric=[avg,avg]"], "twice"),
+        (["experiment.metric=training/gradient_nrm"], "did you mean 'gradient_norm'"),
+        (["experiment.metric=pass@64"], "set evaluation.samples_per_problem=64"),
+        (["experiment.metric=3"], "experiment.metric must be str or list[str], got 3"),
+        (["experiment.margin=x"], "experiment.margin must be float or dict[str, float], got 'x'"),
+        (["experiment.metric=[avg,length]", "experiment.margin=3"], "say it for each: {avg: 3, length: 3}"),
+        (["experiment.margin={lenght: 3}"], "'lenght' is not asked about"),
+        (["experiment.metric=length", "experiment.margin=0"], "above zero: the tokens of length"),
+        (["experiment.margin={avg: -1}"], "experiment.margin=-1 must be above zero"),
+    ],
+)
+def test_what_cannot_be_asked_says_what_can(asked, words):
+    with pytest.raises(ConfigError) as error:
+        plan_experiment([NAME, *asked])
+    assert words in str(error.value), error.value
+
+
+def test_a_margin_of_the_file_is_not_taken_for_one_of_another_metric():
+    with pytest.raises(ConfigError, match="was declared for another metric than length"):
+        declared_experiment(["experiment=dapo_ladder", "experiment.metric=length"])
+    assert (
+        declared_experiment(
+            ["experiment=dapo_ladder", "experiment.metric=length", "experiment.margin=null"]
+        ).margin
+        is None
+    )
+
+
+def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothing():
+    plain = make_plan(MULTIRUN, multirun=True)
+    asked = make_plan([*MULTIRUN, "experiment.metric=length_wrong", "experiment.name=lengths"], multirun=True)
+    assert (asked.experiment.name, asked.experiment.metric) == ("lengths", "length_wrong")
+    assert [spec.run_id for spec in asked.specs] == [spec.run_id for spec in plain.specs]
+    assert plain.experiment.name == "multirun_8fc74e7a"  # stored answers are found again
+    assert "experiment.metric=length_wrong" in asked.command
+    with pytest.raises(ConfigError, match=r"experiment\.seeds is not for a multirun"):
+        make_plan([*MULTIRUN, "experiment.seeds=[1]"], multirun=True)
+    with pytest.raises(ConfigError, match=r"arm 'algorithm=grpo' takes 32"):
+        make_plan([*MULTIRUN, "experiment.metric=pass@64"], multirun=True)
+
+
+def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(monkeypatch, tmp_path):
+    plan = plan_experiment([NAME, "experiment.metric=[length_wrong,entropy]", "experiment.seeds=[0,1,2,3,4]"])
+    store = ResultStore(tmp_path)
+    assert power_lines(plan, store) == []
+    unknown = power_of_metrics(plan, store, finished=False)
+    assert (
+        unknown[0]
+        == "power for length of wrong answers: unknown until two seeds of a comparison have finished"
+    )
+    monkeypatch.setattr(
+        plan_verb, "stored_spreads", lambda *_: {"length_wrong": {"sd": 0.8, "comparisons": 3}}
+    )
+    line, other = power_of_metrics(plan, store, finished=True)
+    assert "seeds differ by 0.80 tokens (standard deviation, 3 of its comparisons)" in line
+    found = float(line.rpartition("difference of ")[2].removesuffix(" or more"))
+    assert power(found, 0.8, 5, paired=True, alpha=comparison_alpha(6)) == pytest.approx(0.8, abs=0.01)
+    assert "entropy per token: unknown" in other
+
+
+# ---- folders of the user's own -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    files = {
+        "experiment/mine.yaml": "name: mine\narms:\n  - {name: a, overrides: [algorithm=grpo]}\n"
+        "  - {name: b, parent: a, patch: low_rate, overrides: [algorithm=gentle, 'patch=[low_rate]']}\n",
+        "algorithm/gentle.yaml": "defaults:\n  - grpo\n  - _self_\nentropy_coefficient: 0.001\n",
+        "patch/low_rate.yaml": "# @package _global_\noptimizer:\n  learning_rate: 1.0e-05\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_a_folder_of_ones_own_adds_experiments_algorithms_and_patches(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    plan = make_plan([f"config_dir={folder.name}", "experiment=mine", "experiment.seeds=[0,1]"])
+    a, b = plan.arms
+    assert (b.config.algorithm.entropy_coefficient, b.config.optimizer.learning_rate) == (0.001, 1e-5)
+    assert a.config == compose_run(["algorithm=grpo"])
+    assert f"config_dir={folder.name}" in plan.command
+    assert list(plan.seeds) == [0, 1]
+    jobs = make_plan([f"config_dir={folder}", "algorithm=grpo,gentle", "seed=0"], multirun=True)
+    assert jobs.specs[0].run_id == a.runs[0].run_id
+
+
+def test_folders_that_cannot_be_are_named(folder):
+    with pytest.raises(ConfigError, match="there is no folder"):
+        make_plan([f"config_dir={folder}/nowhere", "experiment=mine"])
+    (folder / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"no YAML file in a group below it.*experiment/NAME.yaml"):
+        make_plan([f"config_dir={folder}/empty", "experiment=mine"])
+    (folder / "experiment" / "dapo_ladder.yaml").write_text("name: other\n")
+    with pytest.raises(ConfigError, match=r"dapo_ladder.yaml has the name of a shipped file"):
+        make_plan([f"config_dir={folder}", "experiment=dapo_ladder"])
+
+
+def test_every_logged_column_is_a_metric():
+    for column in METRICS:
+        if column not in ("step", "attempt"):
+            assert declared_experiment([NAME, f"experiment.metric=training/{column}"]).metrics == [
+                f"training/{column}"
+            ]
