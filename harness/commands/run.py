@@ -24,6 +24,7 @@ from harness.execution.progress import progress_on
 from harness.execution.provisional import provisional
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
+from harness.experiment.claim import remember
 from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.planning import Plan, make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
@@ -93,7 +94,10 @@ def _bring_to_end(
 
     def record(part: Plan, decisions: Decisions | None = None) -> None:
         closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}
-        store.write_plan(name, {**part.record(), **closed, "checks": checks})
+        written = {**part.record(), **closed, "checks": checks}
+        store.write_plan(name, written)
+        if "declaration" in written:
+            remember(store, name, written["declaration"])
 
     def bring(part: Plan) -> Summary:
         progress = progress_on(sys.stderr)
@@ -151,8 +155,11 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
     return "\n".join(lines)
 
 
+STOPPED = 75  # stopped, or runs are elsewhere: repeat the command
+
+
 def exit_code(summary: Summary) -> int:
     """0: complete, or all submitted; 1: something failed; 75: stopped or elsewhere, repeat the command."""
     if summary.failed:
         return 1
-    return 0 if summary.complete or summary.submitted else 75
+    return 0 if summary.complete or summary.submitted else STOPPED

@@ -13,6 +13,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import difference
 from harness.configuration.registry import nearest
 from harness.experiment.asked import check_metrics
+from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, Arm, design_arms
 from harness.experiment.equal_budget import MATCHES
 from harness.experiment.looks import check_design
@@ -57,6 +58,7 @@ class Experiment:
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
         reference: file of published numbers, relative to the repository.
         notes: shown under the table.
+        claim: a published claim that the only comparison decides (`conf/claim`, `harness audit`).
     """
 
     name: str
@@ -83,10 +85,13 @@ class Experiment:
     reference: str | None = None
     notes: list[str] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
+    claim: Claim | None = None
 
     def __post_init__(self) -> None:
         require("experiment.design", self.design, DESIGNS)
         check_metrics(self.metrics, self.margin)
+        if self.claim is not None:
+            check_claim(self.claim, self.arms, self.metrics, self.margin)
         if _CHECKPOINT_RULE.fullmatch(self.checkpoint_rule) is None:
             raise ConfigError(
                 f"experiment.checkpoint_rule={self.checkpoint_rule!r}; choose last, mean_last_<k> or best_on_dev"

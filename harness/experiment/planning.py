@@ -17,6 +17,7 @@ from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
+from harness.experiment.claim import fingerprint
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
@@ -132,7 +133,7 @@ class Plan:
             **{
                 k: v
                 for k, v in dataclasses.asdict(self.experiment).items()
-                if k not in ("arms", "base", "orders", "grid", "search")
+                if k not in ("arms", "base", "orders", "grid", "search") and (k != "claim" or v)
             },
             "seeds": self.seeds,
             "primary_cap": first.sampling.max_response_tokens,
@@ -145,6 +146,7 @@ class Plan:
                 for planned in self.arms
             ],
             "command": self.command,
+            **({"declaration": fingerprint(self.experiment)} if self.experiment.claim else {}),
         }
 
 
@@ -174,7 +176,7 @@ def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
     Raises:
         ConfigError: both at once: an experiment says itself what is varied.
     """
-    if not any(item.startswith("experiment=") for item in overrides):
+    if not any(item.startswith(("experiment=", "claim=")) for item in overrides):
         return plan_multirun(overrides)
     if multirun:
         raise ConfigError(
@@ -217,7 +219,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
     spelled = [plain for item in overrides for plain in replacing(_spelled_out(item))]
-    own = ("experiment", "config_dir=")
+    own = ("experiment", "claim=", "config_dir=")
     declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
     experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
     changed = {item.lstrip("+~").partition("=")[0] for item in spelled}
@@ -235,7 +237,8 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that apply to every arm: all but those on the declaration."""
-    return [item for item in overrides if not _spelled_out(item).lstrip("+~").startswith("experiment")]
+    own = ("experiment", "claim=")
+    return [item for item in overrides if not _spelled_out(item).lstrip("+~").startswith(own)]
 
 
 def _recorded(overrides: Sequence[str]) -> list[str]:

@@ -1,0 +1,89 @@
+"""What `harness audit` writes: a page of all claims with figure and table, and a page for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.claims import Judged
+from analysis.figures.claims import claims_figure
+from analysis.figures.style import save, styled
+from analysis.tables.claims import claims_table, effect_text
+from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
+from harness.store.atomic import write_file
+
+_EXPECTS = {
+    "higher": "the arm is higher",
+    "lower": "the arm is lower",
+    "equivalent": "the two are equivalent within the margin",
+    "not_higher": "the arm is not higher by the margin or more",
+    "not_lower": "the arm is not lower by the margin or more",
+}
+
+
+def write_pages(found: Sequence[Judged], out: Path) -> str:
+    """Write everything below `out`; returns the table for a terminal and the count of each verdict."""
+    table = claims_table(found)
+    for name, text in (("md", to_markdown(table)), ("csv", to_csv(table)), ("tex", to_latex(table))):
+        write_file(out / f"claims.{name}", text.encode())
+    with styled("paper"):
+        save(claims_figure(found, "paper"), out / "figures", "claims")
+    for one in found:
+        write_file(out / f"{one.name}.md", page(one).encode())
+    counts = Counter(one.finding.value for one in found)
+    said = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    write_file(out / "README.md", _overview(found, said).encode())
+    return f"{to_terminal(table, 200)}\n{len(found)} claims: {said}\n"
+
+
+def _overview(found: Sequence[Judged], said: str) -> str:
+    lines = ["# Claims of the field, judged on the testbed", ""]
+    lines += [
+        f"{len(found)} claims: {said}. Made again by `harness audit claim=all`.",
+        "",
+        "![All claims](figures/claims.png)",
+        "",
+    ]
+    lines += ["| claim | effect (95 % interval) | verdict |", "|---|---|---|"]
+    lines += [f"| [{one.title}]({one.name}.md) | {effect_text(one)} | {one.verdict} |" for one in found]
+    lines += ["", "The whole table: [claims.md](claims.md), [claims.csv](claims.csv).", ""]
+    lines += [f"- {note}" for note in claims_table(found).notes]
+    return "\n".join(lines) + "\n"
+
+
+def page(one: Judged) -> str:
+    """Statement, source, design, finding and what would overturn it, as Markdown."""
+    claim = one.claim
+    engaged = one.engaged or "no measure covers what differs between the two arms"
+    lines = [
+        f"# {one.title}: {one.verdict}",
+        "",
+        f"**Claim.** {claim['statement']} ({claim['source']}; {claim['setting']})",
+        "",
+        f"**Command.** `harness audit claim={one.name}` ([declaration](../../conf/claim/{one.name}.yaml))",
+        "",
+        f"**Prediction.** {_EXPECTS[claim['expects']].capitalize()}; differences below {one.margin:g} {one.unit} do not matter.",
+        "",
+        f"**Found.** {one.sentence}.",
+        "",
+        f"**Engaged.** {engaged}.",
+        "",
+        f"**Cost.** {one.generated_tokens / 1e6:.1f} million generated tokens, {one.hours:.2f} core-hours (runs shared with other "
+        "experiments included).",
+        "",
+        f"**What could explain another result elsewhere.** {claim['differs']}",
+        "",
+        "**What would overturn it.** " + _overturn(one),
+    ]
+    lines += ["", *(f"- {note}" for note in one.notes)] if one.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _overturn(one: Judged) -> str:
+    if one.seeds < 2:
+        return "Nothing has been found yet."
+    return (
+        f"An interval over fresh seeds and other base policies that excludes {effect_text(one)}; or the same sign at an operating point "
+        "where the mechanism is engaged more strongly."
+    )

@@ -1,0 +1,186 @@
+"""``python -m analysis.claims ROOT [CLAIM ...]``: judge declared claims by their experiments; one page, one table, one figure.
+
+A verdict is about the testbed at the operating point that the claim's experiment declares, and about nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from analysis.answer import describe
+from analysis.evidence.engagement import engagements
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
+from analysis.evidence.stored_plan import PlanError
+from analysis.statistics.estimate import Estimate
+from analysis.tables.differences import differences_to_reference
+from harness.store import ResultStore, StoreError, layout
+
+
+class Finding(StrEnum):
+    """What an experiment says of a claim."""
+
+    HOLDS = "holds here"
+    REVERSED = "reversed here"
+    NOTHING = "equivalent to nothing"
+    OPEN = "open"
+    NOT_ENGAGED = "not engaged"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with what its experiment found. ``effect`` and ``margin`` are in the shown unit ``unit``."""
+
+    name: str
+    title: str
+    claim: dict[str, str]
+    finding: Finding
+    effect: Estimate
+    margin: float
+    unit: str
+    sentence: str
+    engaged: str
+    share: float
+    seeds: int
+    generated_tokens: float
+    hours: float
+    declared_after: bool
+    notes: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """The finding, with its margin where that belongs to it."""
+        margin = f" within {self.margin:g} {self.unit}" if self.finding is Finding.NOTHING else ""
+        return f"{self.finding}{margin}{' (declared after the fact)' if self.declared_after else ''}"
+
+
+def finding(effect: Estimate, expects: str, hardly: bool) -> Finding:
+    """The word for a claim that ``expects`` this sign of ``effect``; ``hardly``: its mechanism was hardly engaged.
+
+    ``not_lower`` holds where the whole interval lies above minus the margin (non-inferiority), ``not_higher`` the other way round.
+    """
+    margin = math.inf if effect.margin is None else effect.margin
+    if math.isnan(effect.low):
+        return Finding.OPEN
+    if hardly:
+        return Finding.NOT_ENGAGED
+    low, high = (
+        (effect.low, effect.high) if expects in ("higher", "not_lower") else (-effect.high, -effect.low)
+    )
+    if expects in ("higher", "lower"):
+        if low > 0 or high < 0:
+            return Finding.HOLDS if low > 0 else Finding.REVERSED
+        return Finding.NOTHING if effect.inside_margin else Finding.OPEN
+    if expects == "equivalent":
+        if effect.inside_margin:
+            return Finding.HOLDS
+        return Finding.REVERSED if effect.resolved else Finding.OPEN
+    if low > -margin:
+        return Finding.HOLDS
+    return Finding.REVERSED if high < 0 else Finding.OPEN
+
+
+def judged(root: Path, name: str) -> Judged | None:
+    """The claim of an experiment; None of one that declares none.
+
+    Raises:
+        StoreError: no such experiment.
+        PlanError: its plan cannot be read.
+    """
+    store = ResultStore(root)
+    record = store.plan(name)
+    if not record.get("claim"):
+        return None
+    results = results_of(load_experiment(root, name, curves=False))
+    (arm_name, effect), *_ = differences_to_reference(results).items()
+    engaged = engagements(results.experiment)[arm_name]
+    claim, scale = record["claim"], results.metric.scale
+    known = [value for value in engaged.values if not math.isnan(value)]
+    return Judged(
+        name=name.removeprefix("claim_"),
+        title=record["title"],
+        claim=claim,
+        finding=finding(effect, claim["expects"], engaged.hardly and engaged.known),
+        effect=_shown(effect, scale),
+        margin=results.shown_margin or math.nan,
+        unit=results.metric.unit,
+        sentence=describe(effect, results.metric),
+        engaged=engaged.text,
+        share=max(known, default=math.nan),
+        seeds=effect.seeds,
+        **_cost(results),
+        declared_after=_first_declaration(root, name) not in (None, record.get("declaration")),
+        notes=tuple(record.get("notes", ())),
+    )
+
+
+def _shown(effect: Estimate, scale: float) -> Estimate:
+    margin = None if effect.margin is None else scale * effect.margin
+    return Estimate(
+        scale * effect.value, scale * effect.low, scale * effect.high, effect.seeds, margin=margin
+    )
+
+
+def _cost(results: Results) -> dict[str, float]:
+    """Generated tokens and hours of all runs of the experiment, those that other experiments share included."""
+    steps = results.experiment.steps.drop_duplicates(["run_id", "step"])
+    return {
+        "generated_tokens": float(steps["generated_tokens"].sum()) if len(steps) else 0.0,
+        "hours": float(steps["seconds_total"].sum()) / 3600 if len(steps) else 0.0,
+    }
+
+
+def _first_declaration(root: Path, name: str) -> str | None:
+    path = layout.plan_file(root, name).parent / "claim.json"
+    if not path.exists():
+        return None
+    kept: dict[str, Any] = json.loads(path.read_text())
+    return str(kept["declaration"])
+
+
+def all_judged(root: Path, names: Sequence[str] = ()) -> tuple[list[Judged], list[str]]:
+    """The claims of these experiments, or of all in the store, by name; and a line for each that cannot be read."""
+    found, unread = [], []
+    for name in names or sorted(ResultStore(root).plans()):
+        try:
+            one = judged(root, name)
+        except (StoreError, PlanError) as error:
+            unread.append(f"{name}: {error}")
+            continue
+        if one is not None:
+            found.append(one)
+    return found, unread
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code 0, or 2 where there is no claim to judge."""
+    parser = argparse.ArgumentParser(prog="python -m analysis.claims", description=__doc__)
+    parser.add_argument("root", type=Path, help="results root")
+    parser.add_argument("claims", nargs="*", help="names of claims; none: all that have been run")
+    parser.add_argument("--out", type=Path, help="folder to write to; by default ROOT/claims")
+    options = parser.parse_args(arguments)
+    found, unread = all_judged(options.root, [f"claim_{name}" for name in options.claims])
+    sys.stderr.writelines(f"{line}\n" for line in unread)
+    if not found:
+        sys.stderr.write(
+            f"{options.root} holds no claim that has been run; run one with: harness audit claim=all\n"
+        )
+        return 2
+    from analysis.claim_pages import write_pages
+
+    out = options.out or options.root / "claims"
+    sys.stdout.write(write_pages(found, out))
+    sys.stdout.write(f"written: {out}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,61 @@
+"""All claims in one figure: effect and interval in units of the claim's margin, colour by verdict, size by engagement."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from analysis.claims import Finding, Judged
+from analysis.figures.style import legend_below, new_figure
+
+COLOURS = {
+    Finding.HOLDS: "#009E73",
+    Finding.REVERSED: "#D55E00",
+    Finding.NOTHING: "#0072B2",
+    Finding.OPEN: "#777777",
+    Finding.NOT_ENGAGED: "#bbbbbb",
+}
+_ARROWS = {"higher": "→", "not_lower": "→|", "lower": "←", "not_higher": "|←", "equivalent": "="}
+_WIDEST = 6.0  # margins; longer whiskers are cut at the frame
+
+
+def claims_figure(found: Sequence[Judged], style: str) -> Figure:
+    """One row a claim with an interval; the arrow after its name is what the source predicts."""
+    shown = [one for one in found if not math.isnan(one.effect.low)]
+    figure, axes = new_figure(style, width=1.8, height=(0.9 + 0.2 * len(shown)) / 1.5)
+    axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
+    axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
+    for y, one in enumerate(shown):
+        value, low, high = (
+            bound / one.margin for bound in (one.effect.value, one.effect.low, one.effect.high)
+        )
+        colour = COLOURS[one.finding]
+        axes.plot([low, high], [y, y], color=colour, linewidth=1.3, zorder=2)
+        axes.scatter([value], [y], s=_size(one.share), color=colour, zorder=3, linewidths=0)
+    labels = [
+        f"{textwrap.shorten(one.title, 46, placeholder=' …')} {_ARROWS[one.claim['expects']]}"
+        for one in shown
+    ]
+    axes.set_yticks(range(len(shown)), labels)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    widest = max(
+        (abs(b) / one.margin for one in shown for b in (one.effect.low, one.effect.high)), default=1.0
+    )
+    reach = min(_WIDEST, 1.05 * max(widest, 1.2))
+    axes.set_xlim(-reach, reach)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(
+        "effect in margins of the claim (95 % interval; band: within the margin; larger dot: more engaged)"
+    )
+    words = [word for word in Finding if any(one.finding is word for one in shown)]
+    handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
+    legend_below(figure, handles, [word.value for word in words])
+    return figure
+
+
+def _size(share: float) -> float:
+    """Area of a dot by the share of the data that the mechanism touched; where nothing measures it, of middle size."""
+    return 18.0 if math.isnan(share) else 8.0 + 32.0 * math.sqrt(min(1.0, share))

@@ -1,0 +1,59 @@
+"""The table of claims: what was said of which setting, what was found here, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.claims import Judged
+from analysis.tables.numbers import bounds_text, number_text
+from analysis.tables.table import Column, Table
+
+NOTES = (
+    "Each claim was declared with its comparison, direction, margin and most seeds before it was run (`conf/claim`). A verdict is about "
+    "this testbed at its declared operating point; a claim that fails here may hold where it was made.",
+    "The effect is arm minus reference, paired by seed, with the 95 % interval of the claim's own sequential design: looks at declared "
+    "numbers of seeds, error spent over them. Claims are not corrected for one another.",
+    "Holds here: the interval has the sign that the claim predicts (for a claim of no harm: it ends above minus the margin). Reversed: "
+    "the other sign. Equivalent to nothing: it contains zero and lies within the margin. Open: none of these yet. Not engaged: what the "
+    "claim is about hardly happened, so nothing follows.",
+)
+
+
+def claims_table(found: Sequence[Judged]) -> Table:
+    """One row a claim, in the order given."""
+    columns = (
+        Column("claim", "claim"),
+        Column("source", "source"),
+        Column("setting", "source's setting"),
+        Column("engaged", "engaged here"),
+        Column("effect", "effect (95 % interval)"),
+        Column("verdict", "verdict"),
+        Column("seeds", "seeds", digits=0),
+        Column("tokens", "generated tokens, M", digits=1),
+        Column("hours", "core-hours", digits=2),
+    )
+    return Table(
+        "claims", "Claims of the field, judged on the testbed", columns, tuple(map(_row, found)), NOTES
+    )
+
+
+def _row(one: Judged) -> dict[str, float | int | str]:
+    return {
+        "claim": one.title,
+        "source": one.claim["source"],
+        "setting": one.claim["setting"],
+        "engaged": one.engaged or "–",
+        "effect": effect_text(one),
+        "verdict": one.verdict,
+        "seeds": one.seeds,
+        "tokens": one.generated_tokens / 1e6,
+        "hours": one.hours,
+    }
+
+
+def effect_text(one: Judged) -> str:
+    """``−1.5 [−2.7, −0.2] points``."""
+    if one.effect.seeds < 2:
+        return "–"
+    low, high = bounds_text(one.effect, 1, scale=1.0, signed=True)
+    return f"{number_text(one.effect.value, 1, signed=True)} [{low}, {high}] {one.unit}"
