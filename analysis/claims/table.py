@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.claims import Judged
+from analysis.claims.judged import Judged
 from analysis.tables.numbers import bounds_text, number_text
 from analysis.tables.table import Column, Table
 

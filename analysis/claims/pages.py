@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.claims import Judged
-from analysis.figures.claims import claims_figure
+from analysis.claims.figure import claims_figure
+from analysis.claims.judged import Judged
+from analysis.claims.table import claims_table, effect_text
 from analysis.figures.style import save, styled
-from analysis.tables.claims import claims_table, effect_text
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.store.atomic import write_file
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from analysis.claims import Finding, Judged
+from analysis.claims.judged import Finding, Judged
 from analysis.figures.style import legend_below, new_figure
 
 COLOURS = {

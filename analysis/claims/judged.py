@@ -1,14 +1,12 @@
-"""``python -m analysis.claims ROOT [CLAIM ...]``: judge declared claims by their experiments; one page, one table, one figure.
+"""Declared claims judged by their experiments.
 
 A verdict is about the testbed at the operating point that the claim's experiment declares, and about nothing else.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -158,29 +156,3 @@ def all_judged(root: Path, names: Sequence[str] = ()) -> tuple[list[Judged], lis
         if one is not None:
             found.append(one)
     return found, unread
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0, or 2 where there is no claim to judge."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.claims", description=__doc__)
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument("claims", nargs="*", help="names of claims; none: all that have been run")
-    parser.add_argument("--out", type=Path, help="folder to write to; by default ROOT/claims")
-    options = parser.parse_args(arguments)
-    found, unread = all_judged(options.root, [f"claim_{name}" for name in options.claims])
-    sys.stderr.writelines(f"{line}\n" for line in unread)
-    if not found:
-        sys.stderr.write(
-            f"{options.root} holds no claim that has been run; run one with: harness audit claim=all\n"
-        )
-        return 2
-    from analysis.claim_pages import write_pages
-
-    out = options.out or options.root / "claims"
-    sys.stdout.write(write_pages(found, out))
-    sys.stdout.write(f"written: {out}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
