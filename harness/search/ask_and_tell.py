@@ -24,6 +24,7 @@ from harness.configuration.identity import flatten, identity
 from harness.configuration.schema import RunConfig
 from harness.execution.supervise import Feed
 from harness.execution.supervise.attempt import Runnable
+from harness.experiment.arm_names import short_names
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
 from harness.experiment.planning import Plan, PlannedArm, RunSpec
@@ -178,7 +179,12 @@ class Sweep(Feed):
         for frozen in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
             if frozen.number not in self._arms:
                 self._plan_arm(frozen.number, overrides_of(self.parameters, frozen.params))
-        arms = [self._arms[number] for number in sorted(self._arms)]
+        planned = [self._arms[number] for number in sorted(self._arms)]
+        labels = short_names([one.arm.overrides[len(self.fixed) :] for one in planned])
+        arms = [
+            dataclasses.replace(one, arm=dataclasses.replace(one.arm, label=label))
+            for one, label in zip(planned, labels, strict=True)
+        ]
         return Plan(self.experiment, arms, self._command)
 
     def _adopt(self) -> None:
@@ -221,7 +227,7 @@ class Sweep(Feed):
         runs = {
             seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in self.experiment.seeds
         }
-        arm = Arm(name, (*self.fixed, *overrides), label=", ".join(overrides))
+        arm = Arm(name, (*self.fixed, *overrides))
         self._arms[number] = PlannedArm(arm, config, runs)
         return self._arms[number]
 
