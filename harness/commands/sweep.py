@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if sweep.plan().arms:
         store.write_plan(experiment.name, sweep.plan().record())
     folder = store.root / "experiments" / experiment.name / "figures"
-    figures = study_figures(sweep, folder)
+    figures = [] if summary.stopped_by is not None else study_figures(sweep, folder)
     for line in (*best_lines(sweep), *([f"importance and contours: {folder}"] if figures else [])):
         print(line)
     return _exit_code(summary, bool(sweep.reasons), sweep.unsettled == 0 and sweep.asked >= sweep.total)

@@ -78,6 +78,7 @@ class Sweep(Feed):
         self.reasons: list[str] = []  # why trials of this call could not begin
         self._arms: dict[int, PlannedArm] = {}
         self._adopt()
+        self._asked = self.asked
 
     def _declaration(self, base: RunConfig) -> dict[str, Any]:
         """What every trial of the study has in common."""
@@ -120,8 +121,13 @@ class Sweep(Feed):
             trial = self.study.ask()
             overrides = [parameter.suggest(trial) for parameter in self.parameters]
             self._begin(trial, trial.number, overrides)
+            self._asked = self.asked
         taken, self._queue = self._queue[:free], self._queue[free:]
         return taken
+
+    def remaining(self) -> int:
+        """Runs of open trials that wait for a place, and of trials still to be asked for."""
+        return len(self._queue) + max(0, self.total - self._asked) * len(self.experiment.seeds)
 
     def observe(self, run_id: str, row: Mapping[str, Any]) -> None:
         """Report the evaluations of a trial's first seed, and end the trial if it lags behind."""
