@@ -27,7 +27,7 @@ from harness.experiment.estimate.words import lines as estimate_in_words
 from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.past_engagement import past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
-from harness.experiment.refusals import refusal_lines, refusals
+from harness.experiment.refusals import absent, refusal_lines, refusals
 from harness.experiment.seed_spread import evaluation_noise, plan_power, planned_comparisons
 from harness.store import ResultStore
 
@@ -62,8 +62,10 @@ def run(options: argparse.Namespace) -> int:
     costs |= {name: computed(estimate) for name, estimate in estimates.items()}
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
     console.print(_table(plan, statuses, costs, refused, past_engagement(plan, store, history)))
+    lacking = {planned.arm.name: absent(planned.config) for planned in plan.arms}
     for line in (
         *refusal_lines(refused),
+        *(line.replace("refused", "not here:", 1) for line in refusal_lines(lacking)),
         *_totals(plan, statuses, costs, refused),
         *metric_lines(plan),
         *look_lines(plan, store),

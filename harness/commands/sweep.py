@@ -23,7 +23,7 @@ from harness.execution.progress import progress_on
 from harness.execution.supervise import Summary
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
-from harness.experiment.refusals import refusals
+from harness.experiment.refusals import absent, refusals
 from harness.store import ResultStore
 
 
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     search = search_of(experiment)
     assert search is not None
     base = compose_run(fixed)
-    if reasons := refusals(base):
+    if reasons := [*refusals(base), *absent(base)]:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
     runtime = base.runtime
     store = ResultStore(runtime.results)

@@ -35,8 +35,10 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
         return plain_compose.compose(str(config_directory()), overrides)
     except NotPlainError:
         from harness.configuration.hydra_compose import compose
-
+    try:
         return compose(overrides)
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_broken(error)) from error
 
 
 def compose_run(overrides: Sequence[str]) -> RunConfig:
@@ -64,8 +66,19 @@ def patch_values(patch: str, folders: Sequence[Path] = ()) -> dict[str, Any] | N
     if path is None:
         raise ConfigError(f"there is no patch {patch!r}{nearest(patch, options('patch'))}")
     text = path.read_text()
-    values = yaml.safe_load(text) or {}
+    try:
+        values = yaml.safe_load(text) or {}
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_broken(error, str(path))) from error
     return None if "defaults" in values or "${" in text else flatten(values)
+
+
+def _broken(error: yaml.MarkedYAMLError, path: str = "") -> str:
+    """Where a file stops being YAML, and why."""
+    mark, reason = error.problem_mark, error.problem or "cannot be read"
+    if mark is None:
+        return f"{path or 'a configuration file'} is no YAML: {reason}"
+    return f"{path or mark.name}, line {mark.line + 1}, column {mark.column + 1}: {reason}; mend the YAML there or just above"
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
