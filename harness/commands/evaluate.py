@@ -141,7 +141,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     write_file(out / "table.csv", tables.cell_frame(cells).to_csv(index=False).encode())
     write_file(out / "table.md", tables.markdown(cells).encode())
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
-    Console(width=None if sys.stdout.isatty() else _LOG_WIDTH).print(tables.terminal(cells))
+    Console(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
     return draw(out / "evaluation.json") if own.get("figures", True) else 0
 

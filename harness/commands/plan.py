@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from harness.configuration.identity import arm_id, difference
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
@@ -45,11 +46,9 @@ def run(options: argparse.Namespace) -> int:
     plan = make_plan(options.overrides, options.multirun)
     store = ResultStore(plan.arms[0].config.runtime.results)
     # A pipe or a narrow terminal gets the whole names, too.
-    console = Console() if sys.stdout.isatty() else Console(width=200)
+    console = Console(markup=False) if sys.stdout.isatty() else Console(width=200, markup=False)
     experiment = plan.experiment
-    console.print(
-        f"[bold]{experiment.title or experiment.name}[/bold]  {experiment.question}", highlight=False
-    )
+    console.print(Text(experiment.title or experiment.name, style="bold"), f" {experiment.question}")
     history = History(store)
     refused = {planned.arm.name: refusals(planned.config) for planned in plan.arms}
     costs = {planned.arm.name: _cost(planned, history) for planned in plan.arms}

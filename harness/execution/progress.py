@@ -227,7 +227,7 @@ def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool =
             continue
         name = run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"])
         step, reward, left = _latest(run, status, total_steps(manifest["labels"]))
-        table.add_row(run_id, name, status, step, reward, left)
+        table.add_row(run_id, Text(name), status, step, reward, left)
         if status == "failed":
             reasons.append(f"{run_id} {name}: {_last_line(manifest['error'] or '')}")
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
@@ -248,7 +248,7 @@ def _latest(run: RunDir, status: str, total: int | None) -> tuple[str, str, str]
 def _running_table(running: Sequence[RunProgress]) -> Table:
     table = Table("run", "step", "reward", "left", box=None, pad_edge=False)
     for run in running:
-        table.add_row(run.name, run.where, _number(run.reward), format_seconds(run.seconds_left))
+        table.add_row(Text(run.name), run.where, _number(run.reward), format_seconds(run.seconds_left))
     return table
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import shutil
 
 import pytest
+from rich.console import Console
 
 from harness.cli import main
 from harness.configuration import compose, hydra_compose
 from harness.configuration.error import ConfigError
 from harness.exchange.importers._log import ForeignLogError
 from harness.exchange.importers._store import Import, import_run
+from harness.execution.progress import LiveProgress, RunProgress, Snapshot
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
 from harness.store import ResultStore
@@ -87,3 +90,17 @@ def test_an_arm_of_an_experiment_is_exported(capsys):
     assert "epsilon_high: 0.28" in wider
     assert "epsilon_high: 0.28" not in naive
     assert "did you mean 'dapo_2_clip_higher'" in said(capsys, *ladder, "arm=clip_higher")
+
+
+def test_brackets_in_a_title_are_text(tmp_path, capsys):
+    text = said(capsys, "plan", "-m", "patch=[clip_higher],[]", f"runtime.results={tmp_path}", code=0)
+    assert text.startswith("patch=[clip_higher],[]")
+
+
+def test_brackets_in_the_name_of_a_run_are_text():
+    stream = io.StringIO()
+    live = LiveProgress(Console(file=stream, force_terminal=True, width=100, color_system=None))
+    live.begin(1, 0)
+    live.update(Snapshot(1, 0, 0, 0, 0, running=[RunProgress("caps [red] seed 0", 60)]))
+    live.close()
+    assert "caps [red] seed 0" in stream.getvalue()
