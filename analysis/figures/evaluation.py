@@ -19,8 +19,8 @@ from analysis.evidence.load import Experiment
 from analysis.evidence.metric_values import evaluated, tokens_at
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Plan
-from analysis.figures.series import Series, combine, mean_band
-from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
+from analysis.figures.series import Series, combine, draw_band, mean_band
+from analysis.figures.style import Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
 from analysis.statistics.estimate import Estimate, Verdict
 from analysis.statistics.intervals import mean_interval, performance_profile
@@ -298,10 +298,7 @@ def _mark_best(
 def _interval_line(axes: Any, ks: list[int], values: list[Estimate], look: Look) -> None:
     means = [v.value for v in values]
     axes.plot(ks, means, color=look.colour, linestyle=look.line, marker=look.marker)
-    known = [(k, v) for k, v in zip(ks, values, strict=True) if not math.isnan(v.low)]
-    if known:
-        x, low, high = zip(*((k, v.low, v.high) for k, v in known), strict=True)
-        axes.fill_between(x, low, high, color=look.colour, alpha=BAND_ALPHA, linewidth=0)
+    draw_band(axes, ks, [v.low for v in values], [v.high for v in values], look.colour)
 
 
 def _error_bar(axes: Any, scale: float, y: float, estimate: Estimate, colour: str) -> None:

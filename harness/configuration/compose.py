@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from harness.configuration.yaml_files import NotPlainError
 
 __all__ = ["compose_run", "compose_values", "config_directory", "expand", "options", "patch_values"]
 
+_MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
+
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included).
@@ -30,6 +33,8 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """
     # `checks=` is said so often that it may stand without its section.
     overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
+    # Hydra adds no key to a mapping that is given whole (`model.overrides={num_layers: 2}`); what is unknown is refused when it is loaded.
+    overrides = [f"++{item}" if _MAPPING.match(item) else item for item in overrides]
     overrides = searched(overrides, config_directory())
     try:
         return plain_compose.compose(str(config_directory()), overrides)

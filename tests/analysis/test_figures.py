@@ -9,15 +9,17 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 
+from analysis.evaluations import k_curves_figure
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
 from analysis.figures.paper import FIGURES as PAPER
 from analysis.figures.paper import paper_figure, write_paper_figures
-from analysis.figures.series import centred_mean, combine, mean_band
+from analysis.figures.series import centred_mean, combine, draw_band, mean_band
 from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
 from analysis.report import write_answer
@@ -224,3 +226,30 @@ def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
             assert ends == pytest.approx([100 * delta.low, 100 * delta.high])
     assert [patch.get_x() for patch in axes.patches] == [-3.0]
     assert not plain.patches
+
+
+def test_a_band_stops_where_the_method_of_the_interval_changes() -> None:
+    """At k = 4 every problem is solved: Clopper and Pearson's interval is a whisker, the band of Student's t ends at k = 2."""
+    intervals = {"1": [0.7, 0.9], "2": [0.96, 1.0], "4": [0.8, 1.0]}
+    cell = {
+        "model": "m",
+        "pass_at": {"1": 0.8, "2": 0.99, "4": 1.0},
+        "maj_at": {"1": 0.8},
+        "intervals": {"pass_at": intervals, "maj_at": {"1": None}},
+    }
+    with styled("screen"):
+        figure = k_curves_figure([cell], "screen")
+    band, *whiskers = figure.axes[0].collections
+    assert band.get_paths()[0].get_extents().x1 == 2.0
+    ends = [segment for line in whiskers for segment in line.get_segments() if np.isfinite(segment).all()]
+    np.testing.assert_allclose(ends, [[[4.0, 80.0], [4.0, 100.0]]])
+
+
+def test_a_band_does_not_bridge_a_missing_interval() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    nan = math.nan
+    draw_band(axes, [1, 2, 4, 8], [0.1, 0.2, nan, 0.4], [0.3, 0.4, nan, 0.6], "black")
+    band, whisker = axes.collections
+    assert band.get_paths()[0].get_extents().x1 == 2.0
+    np.testing.assert_allclose(whisker.get_segments(), [[[8.0, 0.4], [8.0, 0.6]]])

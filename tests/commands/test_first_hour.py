@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 import shutil
+import subprocess
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,7 @@ from harness.configuration.error import ConfigError
 from harness.exchange.importers._log import ForeignLogError
 from harness.exchange.importers._store import Import, import_run
 from harness.execution.progress import LiveProgress, RunProgress, Snapshot
+from harness.execution.provenance import dirty_hash
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
 from harness.store import ResultStore
@@ -104,3 +106,30 @@ def test_brackets_in_the_name_of_a_run_are_text():
     live.update(Snapshot(1, 0, 0, 0, 0, running=[RunProgress("caps [red] seed 0", 60)]))
     live.close()
     assert "caps [red] seed 0" in stream.getvalue()
+
+
+def test_a_mapping_may_be_given_whole():
+    config = compose.compose_run(["model=random_init", "model.overrides={num_hidden_layers: 2}"])
+    assert config.model.overrides == {"num_hidden_layers": 2}
+    with pytest.raises(ConfigError, match="unknown keys num_layers"):
+        compose.compose_run(["model=random_init", "model.overrides={num_layers: 2}"])
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.overides'; did you mean 'overrides'"):
+        compose.compose_run(["model=random_init", "model.overides={num_hidden_layers: 2}"])
+
+
+def test_a_file_that_git_does_not_know_changes_the_dirty_hash(tmp_path):
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True, capture_output=True)
+
+    assert dirty_hash(tmp_path) is None  # no repository
+    git("init")
+    (tmp_path / "code.py").write_text("a = 1\n")
+    git("add", ".")
+    git("commit", "-m", "code")
+    assert dirty_hash(tmp_path) is None
+    (tmp_path / "new.py").write_text("b = 1\n")
+    first = dirty_hash(tmp_path)
+    (tmp_path / "new.py").write_text("b = 2\n")
+    second = dirty_hash(tmp_path)
+    assert len({None, first, second}) == 3
