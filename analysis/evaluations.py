@@ -58,12 +58,10 @@ def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
                 linestyle=look.line,
                 marker=look.marker,
             )
-            for alike in (False, True):
-                low, high = _bounds(cell["intervals"][kind], values, alike=alike)
-                if alike:
-                    axes_.vlines(list(values), low, high, color=look.colour, linewidth=1, alpha=WHISKER_ALPHA)
-                else:
-                    draw_band(axes_, list(values), low, high, look.colour)
+            low, high, alike = _bounds(cell["intervals"][kind], values)
+            draw_band(axes_, list(values), low, high, look.colour)
+            for k, pair in alike.items():
+                axes_.vlines(k, *pair, color=look.colour, linewidth=1, alpha=WHISKER_ALPHA)
         axes_.set_xscale("log", base=2)
         axes_.set_xticks(sorted(ks), [str(k) for k in sorted(ks)])
         axes_.minorticks_off()
@@ -77,18 +75,20 @@ def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
 
 
 def _bounds(
-    intervals: Mapping[str, Sequence[float] | None], values: Mapping[int, float], *, alike: bool
-) -> tuple[list[float], list[float]]:
-    """Ends in % at every k; NaN where there is none, or where it is by the other of two methods.
+    intervals: Mapping[str, Sequence[float] | None], values: Mapping[int, float]
+) -> tuple[list[float], list[float], dict[int, tuple[float, float]]]:
+    """Ends in % of Student's t interval at every k (NaN where there is none), and by k of the intervals where all problems score alike.
 
-    `alike`: all problems score 0 or all score 1, so the interval is Clopper and Pearson's and far wider than Student's t beside it.
+    Where all problems score 0 or all score 1, the interval is Clopper and Pearson's and far wider than Student's t beside it.
     """
-    missing = (math.nan, math.nan)
-    pairs = [
-        intervals.get(str(k)) or missing if (value in (0.0, 100.0)) == alike else missing
-        for k, value in values.items()
-    ]
-    return [100 * pair[0] for pair in pairs], [100 * pair[1] for pair in pairs]
+    pairs, alike = [], {}
+    for k, value in values.items():
+        found = intervals.get(str(k)) or (math.nan, math.nan)
+        pair = 100 * found[0], 100 * found[1]
+        if value in (0.0, 100.0):
+            alike[k] = pair
+        pairs.append((math.nan, math.nan) if k in alike else pair)
+    return [low for low, _ in pairs], [high for _, high in pairs], alike
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -119,7 +119,7 @@ def draw_band(
     beside[1:] |= there[:-1]
     beside[:-1] |= there[1:]
     axes.fill_between(x, low, high, where=there & beside, color=colour, alpha=BAND_ALPHA, linewidth=0)
-    for i in np.flatnonzero(there & ~beside):
+    for i in np.flatnonzero(there & ~beside).tolist():
         axes.vlines(x[i], low[i], high[i], color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
