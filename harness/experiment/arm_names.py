@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from harness.configuration.compose import config_directory, options
 
-_NOT_THE_ARM = ("seed", "runtime", "launcher", "tracker", "checks")
+_NOT_THE_ARM = ("seed", "runtime", "launcher", "tracker", "checks", "config_dir")
 _TERMS = {"learning_rate": "lr"}  # the field's own short forms
 _BETWEEN = " · "
 

@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -16,7 +17,8 @@ from analysis.evaluations import k_curves_figure
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.figures.differences import differences_figure
-from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
+from analysis.figures.evaluation import accuracy_figure, accuracy_series, k_curves, k_figure, waterfall_figure
+from analysis.figures.multiples import accuracy_multiples
 from analysis.figures.paper import FIGURES as PAPER
 from analysis.figures.paper import paper_figure, write_paper_figures
 from analysis.figures.series import centred_mean, combine, draw_band, mean_band
@@ -253,3 +255,30 @@ def test_a_band_does_not_bridge_a_missing_interval() -> None:
     band, whisker = axes.collections
     assert band.get_paths()[0].get_extents().x1 == 2.0
     np.testing.assert_allclose(whisker.get_segments(), [[[8.0, 0.4], [8.0, 0.6]]])
+
+
+def test_bands_and_seeds_are_drawn_where_few_arms_share_axes(results, tmp_path):
+    def panel(arms: int):
+        plan = dataclasses.replace(results.experiment.plan, arms=results.experiment.plan.arms[:arms])
+        with styled("paper"):
+            figure = accuracy_figure(dataclasses.replace(results.experiment, plan=plan), "paper")
+        bands = [c for c in figure.axes[0].collections if isinstance(c, PolyCollection)]
+        legend = figure.legends[0]
+        markers = [line.get_marker() for line in legend.get_lines()][:arms]
+        return len(bands), [text.get_text() for text in legend.get_texts()][arms:], markers
+
+    look = looks([arm.name for arm in results.experiment.plan.arms])
+    markers = [one.marker for one in look.values()]
+    assert panel(3) == (3, ["95 % t interval over seeds", "one seed"], markers[:3])
+    assert panel(4) == (0, [], markers)
+    with styled("paper"):
+        multiples = accuracy_multiples(results.experiment, "paper")
+    drawn = [axes for axes in multiples.axes if axes.collections]
+    assert [axes.get_title(loc="left") for axes in drawn] == [a.label for a in results.experiment.plan.arms]
+
+
+def test_no_panel_shows_the_length_of_truncated_responses():
+    """It is the cap by definition."""
+    columns = {panel.column for group in FIGURES.values() for panel in group}
+    assert "response_tokens_mean_right" in columns
+    assert "response_tokens_mean_truncated" not in columns
