@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from harness.evaluation.problem_texts import problem_texts
+from harness.problems.benchmarks.arithmetic import Config, load
 from harness.store import ResultStore, RunDir
 
 ARITHMETIC = "evaluation: {benchmarks: {held: {kind: arithmetic, problems: 3}}}\n"
@@ -14,16 +15,18 @@ ARITHMETIC = "evaluation: {benchmarks: {held: {kind: arithmetic, problems: 3}}}\
 
 def a_run(tmp_path: Path, config: str) -> RunDir:
     run = ResultStore(tmp_path).run("0" * 16)
-    run.create(
-        config, {"identity_version": 1, "arm_id": "a", "seed": 0, "status": "finished", "attempts": []}
-    )
+    manifest = {"identity_version": 1, "arm_id": "a", "seed": 0, "status": "finished", "attempts": []}
+    run.create(config, {**manifest, "labels": {}, "provenance": {}, "error": None})
     return run
 
 
 def test_prompt_and_gold_come_from_the_benchmark_of_the_run(tmp_path):
     texts = problem_texts(a_run(tmp_path, ARITHMETIC), "held")
     assert len(texts) == 3
-    assert all(text.prompt.endswith(":") and text.gold.isdigit() for text in texts.values())
+    expected = load(Config(problems=3)).problems
+    assert {i: (text.prompt, text.gold) for i, text in texts.items()} == {
+        p.id: (p.prompt, p.gold) for p in expected
+    }
 
 
 def test_a_local_file_is_read_and_a_missing_one_is_no_error(tmp_path):
