@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import BAND_ALPHA, FORMATS, STYLES, legend_below, looks, new_figure, save, styled
+from analysis.figures.series import draw_band
+from analysis.figures.style import (
+    FORMATS,
+    STYLES,
+    WHISKER_ALPHA,
+    legend_below,
+    looks,
+    new_figure,
+    save,
+    styled,
+)
 
 _PANELS = (("pass_at", "Pass@k, %"), ("maj_at", "Maj@k, %"))
 
@@ -28,7 +39,10 @@ def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]
 
 
 def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
-    """Pass@k and Maj@k (side by side) against k; one line per model, bands are intervals over problems."""
+    """Pass@k and Maj@k (side by side) against k; one line per model.
+
+    Bands are t intervals over problems; where all problems score alike, a whisker has Clopper and Pearson's interval.
+    """
     figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
     looked = looks([cell["model"] for cell in cells])
     for axes_, (kind, title) in zip(axes, _PANELS, strict=True):
@@ -44,9 +58,10 @@ def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
                 linestyle=look.line,
                 marker=look.marker,
             )
-            bounds = {int(k): pair for k, pair in cell["intervals"][kind].items() if pair is not None}
-            low, high = ([100 * pair[i] for pair in bounds.values()] for i in (0, 1))
-            axes_.fill_between(list(bounds), low, high, color=look.colour, alpha=BAND_ALPHA, linewidth=0)
+            low, high, alike = _bounds(cell["intervals"][kind], values)
+            draw_band(axes_, list(values), low, high, look.colour)
+            for k, pair in alike.items():
+                axes_.vlines(k, *pair, color=look.colour, linewidth=1, alpha=WHISKER_ALPHA)
         axes_.set_xscale("log", base=2)
         axes_.set_xticks(sorted(ks), [str(k) for k in sorted(ks)])
         axes_.minorticks_off()
@@ -57,6 +72,23 @@ def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
     ]
     legend_below(figure, handles, list(looked))
     return figure
+
+
+def _bounds(
+    intervals: Mapping[str, Sequence[float] | None], values: Mapping[int, float]
+) -> tuple[list[float], list[float], dict[int, tuple[float, float]]]:
+    """Ends in % of Student's t interval at every k (NaN where there is none), and by k of the intervals where all problems score alike.
+
+    Where all problems score 0 or all score 1, the interval is Clopper and Pearson's and far wider than Student's t beside it.
+    """
+    pairs, alike = [], {}
+    for k, value in values.items():
+        found = intervals.get(str(k)) or (math.nan, math.nan)
+        pair = 100 * found[0], 100 * found[1]
+        if value in (0.0, 100.0):
+            alike[k] = pair
+        pairs.append((math.nan, math.nan) if k in alike else pair)
+    return [low for low, _ in pairs], [high for _, high in pairs], alike
 
 
 def main(arguments: list[str] | None = None) -> int:

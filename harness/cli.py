@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, StoreError) as error:
         print(f"harness {verb}: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"harness {verb}: interrupted; what is written stays", file=sys.stderr)
+        return 128 + signal.SIGINT
 
 
 def entry() -> int:

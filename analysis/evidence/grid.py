@@ -17,11 +17,17 @@ def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
     """Setting to its sorted values, for arms that vary the same one or two settings; None where they do not.
 
     ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the base
-    value. Arms without a parent (a multirun) have no changes; their overrides ``setting=value`` are compared.
+    value. Where they are no grid (a chosen group member changes many settings), overrides ``setting=value`` are compared.
     """
     if plan.design != "arms":
         return None
-    found = sorted({key for arm in plan.arms for key in (arm.changes or _overrides(arm))})
+    changed = {key for arm in plan.arms for key in (arm.changes or _overrides(arm))}
+    return _axes(plan, sorted(changed)) or _axes(
+        plan, sorted({key for arm in plan.arms for key in _overrides(arm)})
+    )
+
+
+def _axes(plan: Plan, found: list[str]) -> dict[str, list[Any]] | None:
     keys = [key for key in found if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
     if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
         return None
@@ -33,11 +39,11 @@ def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
 
 def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
     """The value of a setting in an arm, None where nothing says it."""
-    if key in arm.changes:
-        return arm.changes[key][-1]
     overrides = _overrides(arm)
     if key in overrides:
         return overrides[key]
+    if key in arm.changes:
+        return arm.changes[key][-1]
     return next((other.changes[key][0] for other in plan.arms if key in other.changes), None)
 
 
@@ -60,7 +66,11 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
 def _overrides(arm: Arm) -> dict[str, Any]:
     pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
     found = {key: value for key, _, value in pairs if key != "seed"}
-    return {key: float(value) if _NUMBER.fullmatch(value) else value for key, value in found.items()}
+    return {key: _number(value) if _NUMBER.fullmatch(value) else value for key, value in found.items()}
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 def _ordered(values: list[Any]) -> list[Any]:

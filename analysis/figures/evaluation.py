@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import rcParams
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 
 from analysis.evidence.grid import grid_axes, grid_value, near_best
 from analysis.evidence.load import Experiment
 from analysis.evidence.metric_values import evaluated, tokens_at
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Plan
-from analysis.figures.series import Series, combine, mean_band
+from analysis.figures.series import Series, combine, draw_band, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
-from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, panel_series
+from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, few_arms, panel_series
 from analysis.statistics.estimate import Estimate, Verdict
 from analysis.statistics.intervals import mean_interval, performance_profile
 from analysis.tables.differences import differences_to_reference
@@ -76,7 +77,11 @@ def _metric_label(results: Results) -> str:
 
 
 def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
-    """Evaluation accuracy against rollout steps and against generated tokens, side by side."""
+    """Evaluation accuracy against rollout steps and against generated tokens, side by side.
+
+    Of many arms the means only; `accuracy_multiples` has their intervals.
+    """
+    few = few_arms(experiment)
     arms = experiment.plan.arms
     if not len(experiment.cells):
         return None
@@ -84,13 +89,13 @@ def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
     look = looks([arm.name for arm in arms])
     for arm in arms:
         by_step = accuracy_series(experiment, arm.name, "step")
-        draw_series(axes[0], by_step, look[arm.name], marked=True)
-        draw_series(axes[1], accuracy_series(experiment, arm.name, "tokens"), look[arm.name])
+        draw_series(axes[0], by_step, look[arm.name], marked=True, spread=few)
+        draw_series(axes[1], accuracy_series(experiment, arm.name, "tokens"), look[arm.name], spread=few)
     axes[0].set_ylabel(score_label(experiment.plan))
     axes[0].set_xlabel("rollout steps")
     axes[1].set_xlabel("generated tokens")
     axes[1].xaxis.set_major_formatter(COUNTS)
-    arm_legend(figure, experiment)
+    arm_legend(figure, experiment, marked=True, spread=few)
     return figure
 
 
@@ -124,10 +129,19 @@ def entropy_accuracy_figure(experiment: Experiment, style: str) -> Figure | None
             continue
         look = looked[arm.name]
         axes.plot(x.mean, y.mean, color=look.colour, linestyle=look.line)
-        axes.plot(x.mean[-1:], y.mean[-1:], color=look.colour, marker=look.marker, linestyle="")
+        axes.plot(
+            x.mean[-1:],
+            y.mean[-1:],
+            color=look.colour,
+            marker=look.marker,
+            markersize=2 * float(rcParams["lines.markersize"]),
+            markeredgecolor="white",
+            linestyle="",
+            zorder=4,
+        )
     axes.set_xlabel("training accuracy, % (marker: end of training)")
     axes.set_ylabel("entropy, nats per token")
-    arm_legend(figure, experiment)
+    arm_legend(figure, experiment, marked=True)
     return figure
 
 
@@ -150,8 +164,8 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, tuple[list[int
 
 
 def k_figure(results: Results, style: str) -> Figure | None:
-    """Pass@k and Maj@k against k, before RL (dashed) and after."""
-    plan = results.experiment.plan
+    """Pass@k and Maj@k against k, before RL (dashed) and after; of many arms without bands."""
+    plan, few = results.experiment.plan, few_arms(results.experiment)
     before = k_curves(results, None)
     if not before:
         return None
@@ -162,7 +176,7 @@ def k_figure(results: Results, style: str) -> Figure | None:
         axes_.plot(ks, [v.value for v in values], color="#666666", linestyle="--", zorder=4)
         for arm in plan.arms:
             ks, values = k_curves(results, arm.name).get(kind, ([], []))
-            _interval_line(axes_, ks, values, looked[arm.name])
+            _interval_line(axes_, ks, values, looked[arm.name], banded=few)
         axes_.set_xscale("log", base=2)
         axes_.set_xticks(before[kind][0], [str(k) for k in before[kind][0]])
         axes_.minorticks_off()
@@ -172,7 +186,9 @@ def k_figure(results: Results, style: str) -> Figure | None:
         Line2D([], [], color=look.colour, linestyle=look.line, marker=look.marker) for look in looked.values()
     ]
     dashed = Line2D([], [], color="#666666", linestyle="--")
-    legend_below(figure, [dashed, *handles], ["before RL", *(a.label for a in plan.arms)])
+    band = [Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0)] * few
+    labels = ["before RL", *(a.label for a in plan.arms), *["95 % t interval over seeds"] * few]
+    legend_below(figure, [dashed, *handles, *band], labels)
     return figure
 
 
@@ -182,16 +198,16 @@ def profile_figure(results: Results, style: str) -> Figure | None:
     plan = results.experiment.plan
     looked = looks([arm.name for arm in plan.arms])
     figure, axes = new_figure(style)
-    drawn = False
+    drawn, few = False, few_arms(results.experiment)
     for arm in plan.arms:
         profiles = [100 * performance_profile(p, thresholds) for p in results.problem_scores(arm).values()]
         if profiles:
             seeds = np.array(profiles)
-            draw_series(axes, Series(thresholds, seeds, *mean_band(seeds)), looked[arm.name])
+            draw_series(axes, Series(thresholds, seeds, *mean_band(seeds)), looked[arm.name], spread=few)
             drawn = True
     axes.set_xlabel("τ (avg@n of a problem)")
     axes.set_ylabel("problems above τ, %")
-    arm_legend(figure, results.experiment)
+    arm_legend(figure, results.experiment, spread=few)
     return figure if drawn else None
 
 
@@ -295,13 +311,11 @@ def _mark_best(
     axes.set_title("frame: best; dotted: not distinguishable from it", loc="left")
 
 
-def _interval_line(axes: Any, ks: list[int], values: list[Estimate], look: Look) -> None:
+def _interval_line(axes: Any, ks: list[int], values: list[Estimate], look: Look, *, banded: bool) -> None:
     means = [v.value for v in values]
     axes.plot(ks, means, color=look.colour, linestyle=look.line, marker=look.marker)
-    known = [(k, v) for k, v in zip(ks, values, strict=True) if not math.isnan(v.low)]
-    if known:
-        x, low, high = zip(*((k, v.low, v.high) for k, v in known), strict=True)
-        axes.fill_between(x, low, high, color=look.colour, alpha=BAND_ALPHA, linewidth=0)
+    if banded:
+        draw_band(axes, ks, [v.low for v in values], [v.high for v in values], look.colour)
 
 
 def _error_bar(axes: Any, scale: float, y: float, estimate: Estimate, colour: str) -> None:

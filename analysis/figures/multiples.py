@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from analysis.evidence.load import Experiment
 from analysis.figures.evaluation import accuracy_series
-from analysis.figures.style import SEED_ALPHA, looks, new_figure
+from analysis.figures.series import draw_band
+from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, legend_below, looks, new_figure
+from analysis.figures.training import few_arms
 
-MANY = 9  # the palette's colours
-_COLUMNS = 5
+_WIDE = 9  # arms, above which panels stand five in a row
 
 
 def accuracy_multiples(experiment: Experiment, style: str) -> Figure | None:
     """Evaluation accuracy of every arm against rollout steps; None where the arms fit into one panel or nothing was evaluated.
 
-    Lines are means over seeds, thin lines the seeds; the number is the mean at the last step.
+    Thick line: mean over seeds; band: its 95 % t interval; thin lines: the seeds; grey: the other arms' means. The number is the mean at
+    the last step.
     """
     arms = experiment.plan.arms
-    if len(arms) <= MANY or not len(experiment.cells):
+    if few_arms(experiment) or not len(experiment.cells):
         return None
     series = {arm.name: accuracy_series(experiment, arm.name, "step") for arm in arms}
-    rows = -(-len(arms) // _COLUMNS)
+    columns = 5 if len(arms) > _WIDE else 3
+    rows = -(-len(arms) // columns)
     figure, axes = new_figure(
         style,
         width=2.0,
-        height=0.62 * rows,
+        height=(0.62 if columns == 5 else 0.75) * rows,
         nrows=rows,
-        ncols=_COLUMNS,
+        ncols=columns,
         squeeze=False,
         sharex=True,
         sharey=True,
@@ -40,16 +45,27 @@ def accuracy_multiples(experiment: Experiment, style: str) -> Figure | None:
         own = series[arm.name]
         for seed in own.seed_y:
             panel.plot(own.x, seed, color=colour[arm.name].colour, alpha=SEED_ALPHA, linewidth=0.6, zorder=2)
+        draw_band(panel, own.x.tolist(), own.low.tolist(), own.high.tolist(), colour[arm.name].colour)
         panel.plot(own.x, own.mean, color=colour[arm.name].colour, linewidth=1.4, zorder=3)
         panel.set_title(arm.label, loc="left")
         if len(own) and np.isfinite(own.mean[-1]):
             panel.text(0.97, 0.05, f"{own.mean[-1]:.0f}", transform=panel.transAxes, ha="right", va="bottom")
     for panel in list(axes.flat)[len(arms) :]:
         panel.set_axis_off()
-    for column in range(_COLUMNS):
-        last = max(row for row in range(rows) if row * _COLUMNS + column < len(arms))
+    for column in range(columns):
+        last = max(row for row in range(rows) if row * columns + column < len(arms))
         axes[last][column].tick_params(labelbottom=True)
         axes[last][column].set_xlabel("rollout steps")
     for row in range(rows):
         axes[row][0].set_ylabel("accuracy, %")
+    legend_below(
+        figure,
+        [
+            Line2D([], [], linewidth=1.4, color="#000000"),
+            Patch(alpha=BAND_ALPHA, linewidth=0, color="#000000"),
+            Line2D([], [], alpha=SEED_ALPHA, linewidth=0.6, color="#000000"),
+            Line2D([], [], linewidth=0.5, color="#BBBBBB"),
+        ],
+        ["mean over seeds", "its 95 % t interval", "one seed", "means of the other arms"],
+    )
     return figure

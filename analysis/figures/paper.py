@@ -19,7 +19,7 @@ from analysis.evidence.stored_plan import Arm
 from analysis.figures.evaluation import accuracy_series, k_figure, score_label
 from analysis.figures.series import AXES, Series
 from analysis.figures.style import legend_below, looks, new_figure, save, styled
-from analysis.figures.training import COUNTS, Panel, draw_series, logged, panel_series
+from analysis.figures.training import COUNTS, FEW, Panel, draw_series, logged, panel_series
 
 ACCURACY = "accuracy"  # a panel of evaluations rather than of a logged column
 ENTROPY = Panel("entropy_nats", "entropy, nats per token", zero=True)
@@ -141,13 +141,14 @@ def caption(results: Results, entry: PaperFigure, arms: Sequence[Arm]) -> str:
     labels = ", ".join(arm.label for arm in arms)
     seeds = min(len(results.experiment.finished_seeds(arm)) for arm in arms)
     extra = ""
+    spread = " with 95 % t band, thin lines are seeds" if len(arms) <= FEW else ""
     if PROBABILITY in entry.panels:
         extra = " Mean probability is the geometric mean over response tokens at the evaluations (theirs: over training rollouts)."
     if len(arms) == 2:
         extra += " The two arms are neighbours of this experiment's design; the paper does not say which other techniques its pair has."
     return (
         f"corresponds to {entry.paper}: {entry.shows}. Arms: {labels}; against {AXES[entry.axis]}; mean of {seeds} "
-        f"seed{'s' if seeds != 1 else ''} with 95 % t band, thin lines are seeds (the paper has one run).{extra} {_ours(results)}"
+        f"seed{'s' if seeds != 1 else ''}{spread} (the paper has one run).{extra} {_ours(results)}"
         if plan.arms
         else ""
     )
@@ -183,6 +184,7 @@ def paper_figure(results: Results, entry: PaperFigure, style: str) -> Figure | N
                 _series(results, panel, arm, entry.axis),
                 looked[arm.name],
                 marked=panel in (ACCURACY, PROBABILITY),
+                spread=len(arms) <= FEW,
             )
         axes_.set_ylabel(score_label(results.experiment.plan) if panel == ACCURACY else _label(panel))
         axes_.xaxis.set_major_formatter(COUNTS)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+
+from analysis.figures.style import BAND_ALPHA, WHISKER_ALPHA
 
 Floats = NDArray[np.float64]
 
@@ -104,6 +108,19 @@ def mean_band(seed_y: Floats, level: float = 0.95) -> tuple[Floats, Floats, Floa
     quantile = {n: float(stats.t.ppf(0.5 + level / 2, n - 1)) for n in set(count.tolist()) if n > 1}
     half: Floats = error * np.array([quantile.get(n, np.nan) for n in count.tolist()])
     return mean, mean - half, mean + half
+
+
+def draw_band(
+    axes: Any, x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str
+) -> None:
+    """A band over neighbouring points that have an interval, a whisker for a point that has one alone (NaN: none)."""
+    there = np.isfinite(np.asarray(low, dtype=np.float64))
+    beside = np.zeros(len(there), dtype=bool)
+    beside[1:] |= there[:-1]
+    beside[:-1] |= there[1:]
+    axes.fill_between(x, low, high, where=there & beside, color=colour, alpha=BAND_ALPHA, linewidth=0)
+    for i in np.flatnonzero(there & ~beside).tolist():
+        axes.vlines(x[i], low[i], high[i], color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
 def centred_mean(y: Floats, window: int) -> Floats:

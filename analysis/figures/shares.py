@@ -12,7 +12,7 @@ from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Arm
 from analysis.figures.series import Series, mean_band
 from analysis.figures.style import looks, new_figure
-from analysis.figures.training import arm_legend, draw_series
+from analysis.figures.training import arm_legend, draw_series, few_arms
 from harness.store import ResultStore, StoreError
 
 LENGTH_BINS = 8
@@ -33,20 +33,24 @@ def share_figure(results: Results, store: ResultStore, style: str) -> Figure | N
     }
     if not lines:
         return None
+    few = few_arms(results.experiment)
     figure, axes = new_figure(style, width=1.6, height=1.7, nrows=2, ncols=2, sharex="col")
     for row, when, title in ((0, 0, "before RL"), (1, -1, "end of training")):
         for arm in plan.arms:
             own = lines.get((when, arm.name), [])
             if own:
-                draw_series(axes[row][0], by_length(own, plan.primary_cap), looked[arm.name], marked=True)
-                draw_series(axes[row][1], by_success(own), looked[arm.name], marked=True)
+                draw_series(
+                    axes[row][0], by_length(own, plan.primary_cap), looked[arm.name], marked=True, spread=few
+                )
+                draw_series(axes[row][1], by_success(own), looked[arm.name], marked=True, spread=few)
         axes[row][0].set_ylabel("share of gradient, %")
         axes[row][0].set_title(title, loc="left")
         for axes_ in axes[row]:
             axes_.set_ylim(bottom=0)
     axes[1][0].set_xlabel("response length, tokens")
     axes[1][1].set_xlabel("right responses in the group, %")
-    arm_legend(figure, results.experiment, list(dict.fromkeys(name for _, name in lines)))
+    drawn = list(dict.fromkeys(name for _, name in lines))
+    arm_legend(figure, results.experiment, drawn, marked=True, spread=few)
     return figure
 
 

@@ -26,7 +26,7 @@ FORMATS = ("pdf", "svg", "png")
 PALETTE = ("#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#7F3C8D", "#8C6D31")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
-SEED_ALPHA, BAND_ALPHA = 0.28, 0.16
+SEED_ALPHA, BAND_ALPHA, WHISKER_ALPHA = 0.28, 0.16, 0.6
 
 _SIZES = {"paper": (3.4, 2.3, 7.0), "screen": (6.4, 4.0, 10.0)}
 

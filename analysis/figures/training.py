@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
 from analysis.evidence.load import Experiment
@@ -28,6 +29,7 @@ class Panel:
     zero: bool = False
 
 
+FEW = 3  # arms whose bands can be told apart in one set of axes
 PERCENT = 100.0
 COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 FIGURES: dict[str, tuple[Panel, ...]] = {
@@ -36,8 +38,7 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
     "entropy": (Panel("entropy_nats", "entropy, nats per token", zero=True),),
     "length": (
         Panel("response_tokens_mean_right", "tokens, right"),
-        Panel("response_tokens_mean_wrong", "tokens, wrong"),
-        Panel("response_tokens_mean_truncated", "tokens, truncated"),
+        Panel("response_tokens_mean_wrong", "tokens, wrong"),  # of truncated ones it is the cap
     ),
     "dead-groups": (
         Panel("all_right_groups", "all-right groups, %", per="groups", scale=PERCENT, zero=True),
@@ -64,14 +65,13 @@ def training_figure(experiment: Experiment, name: str, axis: str, style: str) ->
     for axes_, panel in zip(axes[0], panels, strict=True):
         draw_panel(axes_, experiment, panel, axis)
         axes_.set_xlabel(_axis_label(axis, len(panels)))
-    arm_legend(figure, experiment)
+    arm_legend(figure, experiment, spread=few_arms(experiment))
     return figure
 
 
 def overview_figure(experiment: Experiment, axis: str, style: str) -> Figure | None:
     """All panels of ``FIGURES`` in one figure against one axis; None where nothing is logged."""
     panels = [panel for group in FIGURES.values() for panel in group if logged(experiment, panel)]
-    panels = [panel for panel in panels if panel.column != "response_tokens_mean_truncated"]  # about the cap
     if not panels:
         return None
     rows = -(-len(panels) // 3)
@@ -86,18 +86,23 @@ def overview_figure(experiment: Experiment, axis: str, style: str) -> Figure | N
         if index + 3 >= len(panels):
             axes_.tick_params(labelbottom=True)
             axes_.set_xlabel(_axis_label(axis, 3))
-    arm_legend(figure, experiment)
+    arm_legend(figure, experiment, spread=few_arms(experiment))
     return figure
 
 
 def draw_panel(axes: Any, experiment: Experiment, panel: Panel, axis: str) -> None:
-    """Mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
+    """Mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them.
+
+    Of more than `FEW` arms means only: bands and seeds would hide each other.
+    """
     drawn: list[Any] = []
+    few = few_arms(experiment)
     looked = looks([arm.name for arm in experiment.plan.arms])
     for arm in experiment.plan.arms:
         series = panel_series(experiment, arm.name, panel, axis)
-        draw_series(axes, series, looked[arm.name])
-        drawn.append(series.seed_y[np.isfinite(series.seed_y)])
+        draw_series(axes, series, looked[arm.name], spread=few)
+        values = series.seed_y if few else series.mean
+        drawn.append(values[np.isfinite(values)])
     axes.set_ylabel(panel.label)
     axes.margins(x=0.01)
     _limit_to_seeds(axes, np.concatenate(drawn) if drawn else np.empty(0))
@@ -123,13 +128,13 @@ def panel_series(experiment: Experiment, arm: str, panel: Panel, axis: str) -> S
     return series.scaled(panel.scale)
 
 
-def draw_series(axes: Any, series: Series, look: Look, *, marked: bool = False) -> None:
-    """Thin seeds below, then the band, then the mean."""
+def draw_series(axes: Any, series: Series, look: Look, *, marked: bool = False, spread: bool = True) -> None:
+    """Thin seeds below, then the band, then the mean; without ``spread`` the mean alone."""
     colour = look.colour
-    lines = [np.column_stack([series.x, seed]) for seed in series.seed_y]
+    lines = [np.column_stack([series.x, seed]) for seed in series.seed_y] if spread else []
     axes.add_collection(LineCollection(lines, colors=colour, alpha=SEED_ALPHA, linewidths=0.5, zorder=1))
     band = np.isfinite(series.low)
-    if band.any():
+    if spread and band.any():
         axes.fill_between(
             series.x[band], series.low[band], series.high[band], color=colour, alpha=BAND_ALPHA, linewidth=0
         )
@@ -137,15 +142,41 @@ def draw_series(axes: Any, series: Series, look: Look, *, marked: bool = False) 
     axes.plot(series.x, series.mean, color=colour, linestyle=look.line, marker=marker, zorder=3)
 
 
-def arm_legend(figure: Figure, experiment: Experiment, names: Sequence[str] | None = None) -> None:
-    """The arms below the axes, in the order of the plan."""
+def arm_legend(
+    figure: Figure,
+    experiment: Experiment,
+    names: Sequence[str] | None = None,
+    *,
+    marked: bool = False,
+    spread: bool = False,
+) -> None:
+    """The arms below the axes, in the order of the plan, with their markers where those are drawn.
+
+    ``spread``: bands and thin lines are drawn, and the legend says what they are.
+    """
     looked = looks([arm.name for arm in experiment.plan.arms])
     arms = [arm for arm in experiment.plan.arms if names is None or arm.name in names]
-    legend_below(
-        figure,
-        [Line2D([], [], color=looked[a.name].colour, linestyle=looked[a.name].line) for a in arms],
-        [arm.label for arm in arms],
-    )
+    handles: list[Any] = [
+        Line2D(
+            [],
+            [],
+            color=looked[arm.name].colour,
+            linestyle=looked[arm.name].line,
+            marker=looked[arm.name].marker if marked else None,
+        )
+        for arm in arms
+    ]
+    labels = [arm.label for arm in arms]
+    if spread:
+        handles += [Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0)]
+        handles += [Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8)]
+        labels += ["95 % t interval over seeds", "one seed"]
+    legend_below(figure, handles, labels)
+
+
+def few_arms(experiment: Experiment) -> bool:
+    """Whether bands and seeds of all arms can be told apart in one set of axes."""
+    return len(experiment.plan.arms) <= FEW
 
 
 def logged(experiment: Experiment, panel: Panel) -> bool:

@@ -30,6 +30,8 @@
   const plot = byId("chart-plot"), quantity = byId("chart-quantity"), against = byId("chart-axis");
   const box = { left: 62, right: 745, top: 12, bottom: 350 };
   const shown = arms.map(() => true);
+  const bands = byId("chart-bands");
+  bands.checked = arms.length <= 3; // more of them hide each other
   let range = null, cursor = null, brush = null, scale = null;
 
   const current = () => charts[+quantity.value].axes[+against.value];
@@ -47,7 +49,8 @@
       line.x.forEach((v, j) => {
         const x = toX(axis, v);
         if (x < x0 || x > x1) return;
-        for (const y of [line.mean[j], line.low[j], line.high[j]]) if (y !== null) ys.push(y);
+        const around = bands.checked ? [line.low[j], line.high[j]] : [];
+        for (const y of [line.mean[j], ...around]) if (y !== null) ys.push(y);
       });
     }
     let [y0, y1] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
@@ -95,7 +98,7 @@
       const points = line.x.map((v, j) => ({ x: px(toX(axis, v)), j }));
       const path = (values, list) => list.map(({ x, j }) => `${x.toFixed(1)},${py(values[j]).toFixed(1)}`);
       const banded = points.filter(({ j }) => line.low[j] !== null);
-      if (banded.length > 1) {
+      if (bands.checked && banded.length > 1) {
         const around = [...path(line.low, banded), ...path(line.high, [...banded].reverse())];
         group.append(svg("polygon", { points: around.join(" "), fill: ink(arms[i].colour), opacity: 0.15 }));
       }
@@ -104,6 +107,9 @@
         fill: "none", stroke: ink(arms[i].colour), "stroke-width": 2, "stroke-dasharray": arms[i].dash,
       };
       group.append(svg("polyline", { points: path(line.mean, known).join(" "), ...attributes }));
+      for (const { x, j } of known.length > 12 ? known.slice(-1) : known) {
+        plot.append(svg("circle", { cx: x, cy: py(line.mean[j]), r: 3.5, fill: ink(arms[i].colour), "clip-path": "url(#inside)" }));
+      }
     }
     if (brush) {
       const [a, b] = [Math.min(...brush), Math.max(...brush)];
@@ -195,6 +201,7 @@
     });
     quantity.addEventListener("change", fillAxes);
     against.addEventListener("change", reset);
+    bands.addEventListener("change", update);
     byId("chart-reset").addEventListener("click", reset);
     plot.addEventListener("pointerdown", (event) => {
       if (!scale) return;
@@ -250,6 +257,7 @@
   function show() {
     const view = byId("sample-view");
     view.replaceChildren();
+    byId("sample-problem").replaceChildren();
     if (!list.length) {
       byId("sample-position").textContent = "No problem matches.";
       return;
@@ -257,6 +265,9 @@
     const problem = list[position];
     byId("sample-position").textContent =
       `Problem ${position + 1} of ${list.length}: ${problem.id} (seed ${browser.seed}; first samples, not picked)`;
+    if (problem.text !== null) {
+      byId("sample-problem").append(make("pre", problem.text, { tabindex: "0" }), make("p", `Gold answer: ${problem.gold}`));
+    }
     arms.forEach((arm, i) => {
       const card = make("section", null, { class: "sample-arm" });
       const share = problem.rates[i] === null ? "no finished run" : `${(100 * problem.rates[i]).toFixed(0)} % right`;

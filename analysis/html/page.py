@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -13,10 +12,8 @@ from typing import Any
 
 from analysis.answer import answer_sentences
 from analysis.evidence.results import Results
-from analysis.figures.differences import differences_figure
-from analysis.figures.evaluation import waterfall_figure
-from analysis.figures.style import styled, svg_bytes
 from analysis.html.charts import chart_data
+from analysis.html.images import pictures
 from analysis.html.samples import browser_data
 from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.experiment_tables import all_tables
@@ -87,12 +84,14 @@ def render_page(results: Results, store_root: Path | str) -> str:
 _CHART = """<div class="controls">
 <label>Quantity <select id="chart-quantity"></select></label>
 <label>Against <select id="chart-axis"></select></label>
+<label><input type="checkbox" id="chart-bands"> Intervals</label>
 <button type="button" id="chart-reset">Reset zoom</button></div>
 <fieldset id="chart-arms"><legend>Arms</legend></fieldset>
 <svg id="chart-plot" viewBox="0 0 760 400" tabindex="0" role="application"
  aria-label="Line chart. Left and right arrow read values, plus and minus zoom, Escape resets."></svg>
 <div id="chart-tip" role="status" aria-live="polite"></div>
-<p class="hint">Mean over seeds, band: 95 % t interval. Drag to zoom; arrow keys read values.</p>
+<p class="hint">Lines: means over seeds. Bands (Intervals): 95 % Student's t interval over seeds, of each point alone. Dots: evaluated
+points, or the last one of many. Drag to zoom; arrow keys read values.</p>
 <details><summary>Values as a table</summary><div id="chart-table" class="scroll"></div></details>
 <noscript><p>The curves need JavaScript; the same figures stand as PDF, SVG and PNG beside this
 page.</p></noscript>"""
@@ -101,7 +100,7 @@ _SAMPLES = """<div class="controls">
 <label>Show <select id="sample-filter"></select></label>
 <button type="button" id="sample-previous">Previous problem</button>
 <button type="button" id="sample-next">Next problem</button></div>
-<p id="sample-position" role="status" aria-live="polite"></p><div id="sample-view" class="samples"></div>"""
+<p id="sample-position" role="status" aria-live="polite"></p><div id="sample-problem"></div><div id="sample-view" class="samples"></div>"""
 
 
 def _asset(name: str) -> str:
@@ -125,30 +124,7 @@ def _answer(results: Results) -> str:
     items = "".join(f"<li>{escape(line.removeprefix('- '))}</li>" for line in rest)
     notes = "".join(f"<li>{escape(n)}</li>" for n in (*results.experiment.notes, *results.notes))
     missing = f'<p class="warning">Missing runs:</p><ul class="warning">{notes}</ul>' if notes else ""
-    return f'<p class="headline">{escape(headline)}</p><ul>{items}</ul>{missing}{_images(results)}'
-
-
-_IMAGES = (
-    (waterfall_figure, "Scores of the arms with 95 % intervals; the numbers stand in the first table below."),
-    (
-        differences_figure,
-        "Differences with their intervals, the margin and their words; the numbers stand in the first table below.",
-    ),
-)
-
-
-def _images(results: Results) -> str:
-    images = []
-    drawn = [(draw, description, view) for view in results.each_metric() for draw, description in _IMAGES]
-    with styled("screen"):
-        for draw, description, view in drawn:
-            figure = draw(view, "screen")
-            if figure is not None:
-                data = base64.b64encode(svg_bytes(figure)).decode()
-                images.append(
-                    f'<img class="figure" alt="{description}" src="data:image/svg+xml;base64,{data}">'
-                )
-    return "".join(images)
+    return f'<p class="headline">{escape(headline)}</p><ul>{items}</ul>{missing}{pictures(results)}'
 
 
 def _table(table: Table) -> str:
@@ -180,7 +156,7 @@ def _cell(cell: Cell, column: Column) -> str:
         known = cell.verdict is not Verdict.NOT_RESOLVED
         tag, kind = ("strong", re.split("[ ,]", cell.verdict)[0]) if known else ("span", "unresolved")
         shown = f'{shown.removesuffix(word)}<{tag} class="{kind}">{word}</{tag}>'
-    return f"<td{_long(text)}>{shown}</td>"
+    return f'<td{_long(text)} data-label="{escape(column.header)}"><span>{shown}</span></td>'
 
 
 def _configuration(results: Results) -> str:
@@ -243,8 +219,17 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, s
 
 
 def _plain_table(title: str, header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    names = list(header)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-label="{escape(name)}">{escape(cell)}</td>'
+            for name, cell in zip(names, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table class="left">'
         f"<caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

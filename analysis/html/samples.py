@@ -9,7 +9,8 @@ import numpy as np
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Arm
-from harness.store import ResultStore
+from harness.evaluation.problem_texts import ProblemText, problem_texts
+from harness.store import ResultStore, StoreError
 
 SAMPLES_PER_PROBLEM = 2
 MAX_PROBLEMS = 64
@@ -28,11 +29,11 @@ COLUMNS = (
 
 
 def browser_data(results: Results, store_root: Path | str, byte_limit: int = 6_000_000) -> dict[str, Any]:
-    """``{"seed", "step", "problems": [{"id", "rates", "samples": [[...] per arm]}]}``.
+    """``{"seed", "step", "problems": [{"id", "text", "gold", "rates", "samples": [[...] per arm]}]}``.
 
-    One seed that most arms finished; problems in falling order of disagreement between the arms; the first
-    ``SAMPLES_PER_PROBLEM`` sample indices of each, never picked by content. Problems are dropped from the end
-    until the text fits ``byte_limit``.
+    Text and gold are null where the data are not on this machine. One seed that most arms finished; problems in
+    falling order of disagreement between the arms; the first ``SAMPLES_PER_PROBLEM`` sample indices of each,
+    never picked by content. Problems are dropped from the end until the text fits ``byte_limit``.
     """
     plan = results.experiment.plan
     counts = {seed: sum(seed in results.scores(arm, "avg") for arm in plan.arms) for seed in plan.seeds}
@@ -45,10 +46,13 @@ def browser_data(results: Results, store_root: Path | str, byte_limit: int = 6_0
     spread = np.ptp(np.array(shown), axis=0)
     order = np.argsort(-spread, kind="stable")[:MAX_PROBLEMS]
     samples = {arm.name: _samples(results, arm, seed, store_root) for arm in plan.arms}
+    texts = _texts(results, seed, store_root)
     problems, size = [], 0
     for index in order:
         problem = {
             "id": problem_ids[index],
+            "text": _cut(texts[problem_ids[index]].prompt) if problem_ids[index] in texts else None,
+            "gold": texts[problem_ids[index]].gold if problem_ids[index] in texts else None,
             "rates": [None if r is None else round(float(r[index]), 4) for r in rates.values()],
             "samples": [samples[arm.name].get(problem_ids[index], []) for arm in plan.arms],
         }
@@ -57,6 +61,22 @@ def browser_data(results: Results, store_root: Path | str, byte_limit: int = 6_0
             break
         problems.append(problem)
     return {"seed": seed, "problems": problems}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
+
+
+def _texts(results: Results, seed: int, store_root: Path | str) -> dict[str, ProblemText]:
+    """What the first arm with this seed was asked; all arms were asked the same."""
+    store, plan = ResultStore(store_root), results.experiment.plan
+    for arm in plan.arms:
+        if seed in results.scores(arm, "avg"):
+            try:
+                return problem_texts(store.run(arm.runs[seed]), plan.benchmark)
+            except StoreError:
+                return {}
+    return {}
 
 
 def _rates(results: Results, seed: int) -> dict[str, Any]:
@@ -88,8 +108,6 @@ def _samples(
     ].sort_values(["problem_id", "sample_index"])
     found: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dict("records"):
-        text = str(row["response"])
-        cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
         found.setdefault(str(row["problem_id"]), []).append(
             {
                 "right": bool(row["correct"]),
@@ -97,7 +115,7 @@ def _samples(
                 "answer": row["answer"] if isinstance(row["answer"], str) else None,
                 "tokens": int(row["response_tokens"]),
                 "truncated": row["finish_reason"] == "length",
-                "text": cut,
+                "text": _cut(str(row["response"])),
             }
         )
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.runtime import RuntimeConfig
@@ -42,11 +42,21 @@ def select(overrides: Sequence[str]) -> Selection:
     runtime = compose_run(rest).runtime
     store = ResultStore(runtime.results)
     for name in names:
-        if name not in store.plans():
-            raise ConfigError(f"{store.root} holds no experiment {name!r}{nearest(name, store.plans())}")
+        require_stored(store, name)
     plans = [store.plan(name) for name in names]
     ids = [run_id for plan in plans for arm in plan["arms"] for run_id in arm["runs"].values()]
     return Selection(store, names, list(dict.fromkeys(ids)) if names else store.run_ids(), runtime, rest)
+
+
+def require_stored(store: ResultStore, name: str) -> None:
+    """Raises `ConfigError` unless the store holds the experiment; one that is only declared is to be run first."""
+    if name in store.plans():
+        return
+    if name in options("experiment"):
+        raise ConfigError(
+            f"{store.root} holds nothing of experiment {name!r} yet; run it first: harness run experiment={name}"
+        )
+    raise ConfigError(f"{store.root} holds no experiment {name!r}{nearest(name, store.plans())}")
 
 
 def find_run(store: ResultStore, prefix: str) -> str:

@@ -2,7 +2,7 @@ r"""avg@n, Pass@k and Maj@k of models, of runs, or of recorded generations.
 
 harness evaluate model=Qwen/Qwen2.5-Math-1.5B benchmark=aime24,math500 [evaluation=dapo] [template=r1] [data.path=DIR]
 harness evaluate model=RUN_ID@0,RUN_ID                a run before and after RL, under the run's own protocol
-harness evaluate samples=FILE.jsonl out=DIR [extraction=any] [ks=[1,4,16]]
+harness evaluate samples=FILE.jsonl out=DIR [verifier=any] [ks=[1,4,16]]
 harness evaluate regrade=RESULT verifier=any          grade stored samples again and print what changed
 harness evaluate check benchmark=aime24 task=gsm8k_train [out=DIR]    golds, duplicates, overlap; out= keeps the data as JSONL
 
@@ -15,7 +15,6 @@ which model= names the tokenizer only. Repeat an interrupted command to go on.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import subprocess
 import sys
@@ -23,19 +22,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 
 from harness.commands._counter import Counter
 from harness.commands._key_values import key_values
-from harness.commands.verify import verifier_config
-from harness.configuration.compose import compose_run, config_directory, options
-from harness.configuration.error import ConfigError, require
+from harness.commands.verify import RULES, verifier_config
+from harness.configuration.compose import compose_run, options
+from harness.configuration.error import ConfigError
 from harness.rollout.errors import EngineDied
 from harness.store import ResultStore
-from harness.verify import MathVerifier, VerifierConfig
+from harness.verify import MathVerifier
 
-_SETTINGS = tuple(item.name for item in dataclasses.fields(VerifierConfig))
 _OWN = ("model", "benchmark", "data.path", "template", "ks", "out", "figures")
 INTERRUPTED = 75
 _LOG_WIDTH = 200
@@ -73,12 +70,12 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     """`samples=FILE.jsonl out=DIR`."""
     from harness.evaluation import recorded
 
-    values = key_values(items, ("samples", "out", "ks", "figures", *_SETTINGS), "evaluate samples=")
+    values = key_values(items, ("samples", "out", "ks", "figures", *RULES), "evaluate samples=")
     if "out" not in values:
         raise ConfigError("evaluate samples= needs out=DIR")
     source, out = Path(str(values.pop("samples"))), Path(str(values.pop("out")))
     ks, figures = _ks(values.pop("ks", None)), values.pop("figures", True)
-    config = verifier_config({"extraction": "any", **values})
+    config = verifier_config({"verifier": "any", **values})
     samples = recorded.read_recorded(source)
     with MathVerifier(config) as verifier:
         table = recorded.grade_recorded(samples, verifier, Counter("verify"))
@@ -89,22 +86,16 @@ def evaluate_recorded(items: Sequence[str]) -> int:
 
 
 def evaluate_again(items: Sequence[str]) -> int:
-    """`regrade=RESULT verifier=NAME`, further verifier settings, `out=DIR` for a table of the changes."""
+    """`regrade=RESULT verifier=NAME`, `verifier.KEY=`, `out=DIR` for a table of the changes."""
     from harness.evaluation.regrade import regrade
     from harness.store.atomic import publish_file
 
-    values = key_values(
-        items, ("regrade", "verifier", "out", "runtime.results", *_SETTINGS), "evaluate regrade="
-    )
-    result, name, out = str(values.pop("regrade")), values.pop("verifier", None), values.pop("out", None)
+    values = key_values(items, ("regrade", "out", "runtime.results", *RULES), "evaluate regrade=")
+    result, out = str(values.pop("regrade")), values.pop("out", None)
     store = ResultStore(str(values.pop("runtime.results", compose_run([]).runtime.results)))
-    rules: dict[str, Any] = {}
-    if name is not None:
-        require("verifier", name, options("verifier"))
-        rules = yaml.safe_load((config_directory() / "verifier" / f"{name}.yaml").read_text())
-    if not rules and not values:
+    if not values:
         raise ConfigError(f"evaluate regrade= needs new rules: verifier={' | '.join(options('verifier'))}")
-    with MathVerifier(verifier_config({**rules, **values})) as verifier:
+    with MathVerifier(verifier_config(values)) as verifier:
         regraded = regrade(result, store, verifier)
     print("\n".join(regraded.lines()))
     if out is not None:
@@ -141,7 +132,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     write_file(out / "table.csv", tables.cell_frame(cells).to_csv(index=False).encode())
     write_file(out / "table.md", tables.markdown(cells).encode())
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
-    Console(width=None if sys.stdout.isatty() else _LOG_WIDTH).print(tables.terminal(cells))
+    Console(width=None if sys.stdout.isatty() else _LOG_WIDTH, markup=False).print(tables.terminal(cells))
     print(f"written: {out}")
     return draw(out / "evaluation.json") if own.get("figures", True) else 0
 

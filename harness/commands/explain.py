@@ -4,6 +4,7 @@ harness explain 'rewards=[1.1,0.1,0,1.1]' 'lengths=[220,950,1100,180]'
 harness explain 'rewards=[1,0]' 'lengths=[2,3]' 'old_log_probs=[-1,-2]' 'new_log_probs=[[-0.5,-1],[-2,-2,-2]]' format=json
 harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=[grpo,dapo] format=html output=page.html
 
+systems: grpo, dr_grpo, dapo, gspo, cispo and rloo in a table, else all; systems=all takes all.
 Further arguments: correct=[1,0], cap=TOKENS, value=NUMBER (the critic's prediction). Log-probabilities: one number a rollout, or one a
 token; the old ones are also the reference policy's.
 """
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _GROUP = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct", "cap", "value")
 _KEYS = (*_GROUP, "systems", "format", "output")
 _FORMATS = ("table", "json", "html")
+_SHOWN = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
+_EDGES = 3  # of a column, in characters
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     values = parse(options.values)
     shape = str(values.pop("format", "table"))
     require("format", shape, _FORMATS)
-    output, names = values.pop("output", None), _names(values.pop("systems", None))
+    output, chosen = values.pop("output", None), values.pop("systems", None)
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
@@ -50,13 +53,20 @@ def run(options: argparse.Namespace) -> int:
     from harness.explain.shares import as_json, explain, make_group, systems
 
     group = make_group(**values)
+    names = (
+        list(_SHOWN) if chosen is None and shape == "table" else None if chosen == "all" else _names(chosen)
+    )
     algorithms = systems(group.cap, names)
     if shape == "html":
         text = html(group, algorithms)
     elif shape == "json":
         text = json.dumps(as_json(explain(group, algorithms)), indent=1)
     else:
-        Console().print(table(explain(group, algorithms)))
+        console = Console(markup=False)
+        for part in tables(explain(group, algorithms), console.width):
+            console.print(part)
+        if chosen is None:
+            print(f"{len(algorithms)} systems are shown; systems=all shows all, systems=[dapo,vapo] those")
         return 0
     if output is None:
         print(text)
@@ -85,15 +95,28 @@ def parse(items: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def table(explained: Mapping[str, Sequence[Rollout]]) -> Table:
-    """One row a system, one column a rollout."""
+def tables(explained: Mapping[str, Sequence[Rollout]], width: int) -> list[Table]:
+    """One row a system, one column a rollout; as many tables as `width` characters make necessary, so that no number is cut."""
     first = next(iter(explained.values()))
-    heads = [f"{i + 1}: reward {r.reward:g}, {r.length} tokens" for i, r in enumerate(first)]
-    result = Table("system", *heads, caption="share of the gradient | advantage | coefficient of a token")
-    for name, rollouts in explained.items():
-        cells = [f"{100 * r.share:5.1f} % | {r.advantage:+.3f} | {r.coefficient:+.2e}" for r in rollouts]
-        result.add_row(name, *cells)
-    return result
+    heads = [f"{i + 1}\nreward {r.reward:g}\n{r.length} tokens" for i, r in enumerate(first)]
+    cells = {
+        name: [f"{100 * r.share:.1f} %\n{r.advantage:+.3f}\n{r.coefficient:+.2e}" for r in rollouts]
+        for name, rollouts in explained.items()
+    }
+    lines = [line for column in (heads, *cells.values()) for text in column for line in text.split("\n")]
+    widest, names = max(map(len, lines)), max(map(len, [*explained, "system"]))
+    fit = max(1, (width - names - _EDGES - 1) // (widest + _EDGES))
+    found = []
+    for start in range(0, len(heads), fit):
+        part = slice(start, start + fit)
+        drawn = Table(caption="share of the gradient, advantage, coefficient of a token", show_lines=True)
+        drawn.add_column("system", no_wrap=True)
+        for head in heads[part]:
+            drawn.add_column(head, justify="right", no_wrap=True)
+        for name in explained:
+            drawn.add_row(name, *cells[name][part])
+        found.append(drawn)
+    return found
 
 
 def _names(value: Any) -> list[str] | None:

@@ -1,5 +1,7 @@
 """Write the algorithm part of a configuration in another trainer's names and units: harness export dialect=trl algorithm=dapo.
 
+harness export dialect=verl experiment=dapo_ladder arm=dynamic_sampling    an arm of an experiment
+
 What the target cannot express, and how units or defaults differ, follow as comments. The way back is `harness import`.
 """
 
@@ -10,9 +12,11 @@ import argparse
 import yaml
 
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
+from harness.configuration.error import ConfigError, require
 from harness.configuration.registry import kinds, member, nearest
+from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Translation
+from harness.experiment.planning import plan_experiment
 
 FAMILY = "harness.exchange.dialects"
 
@@ -27,10 +31,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
     name, rest = take(options.overrides, "dialect")
-    translation = dialect(name).export(compose_run(rest))
+    translation = dialect(name).export(_configuration(rest))
     print(yaml.safe_dump(translation.settings, sort_keys=False), end="")
     print_remarks(translation, name)
     return 0
+
+
+def _configuration(items: list[str]) -> RunConfig:
+    """What overrides describe, or the arm that `experiment=` and `arm=` name.
+
+    Raises:
+        ConfigError: an experiment without an arm, an arm without an experiment, or one that it does not have.
+    """
+    arms = [item.partition("=")[2] for item in items if item.startswith("arm=")]
+    rest = [item for item in items if not item.startswith("arm=")]
+    if not any(item.startswith("experiment=") for item in rest):
+        if arms:
+            raise ConfigError(f"arm={arms[0]} needs experiment=NAME")
+        return compose_run(rest)
+    planned = {one.arm.name: one.config for one in plan_experiment(rest).arms}
+    if len(arms) != 1 and len(planned) > 1:
+        raise ConfigError(f"an experiment has several arms; name one with arm=: {', '.join(planned)}")
+    chosen = arms[0] if arms else next(iter(planned))
+    require("arm", chosen, list(planned))
+    return planned[chosen]
 
 
 def take(items: list[str], key: str) -> tuple[str, list[str]]:

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if options.markdown:
         print("\n".join(page(keys)))
         return 0
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    console = Console(markup=False) if sys.stdout.isatty() else Console(width=160, markup=False)
     if not options.key:
         for section in _sections(keys):
             count = sum(key.name.split(".")[0] == section for key in keys)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from harness.configuration.identity import arm_id, difference
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
@@ -27,7 +28,7 @@ from harness.experiment.estimate.words import lines as estimate_in_words
 from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.past_engagement import past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
-from harness.experiment.refusals import refusal_lines, refusals
+from harness.experiment.refusals import absent, refusal_lines, refusals
 from harness.experiment.seed_spread import evaluation_noise, plan_power, planned_comparisons
 from harness.store import ResultStore
 
@@ -45,11 +46,9 @@ def run(options: argparse.Namespace) -> int:
     plan = make_plan(options.overrides, options.multirun)
     store = ResultStore(plan.arms[0].config.runtime.results)
     # A pipe or a narrow terminal gets the whole names, too.
-    console = Console() if sys.stdout.isatty() else Console(width=200)
+    console = Console(markup=False) if sys.stdout.isatty() else Console(width=200, markup=False)
     experiment = plan.experiment
-    console.print(
-        f"[bold]{experiment.title or experiment.name}[/bold]  {experiment.question}", highlight=False
-    )
+    console.print(Text(experiment.title or experiment.name, style="bold"), f" {experiment.question}")
     history = History(store)
     refused = {planned.arm.name: refusals(planned.config) for planned in plan.arms}
     costs = {planned.arm.name: _cost(planned, history) for planned in plan.arms}
@@ -62,8 +61,10 @@ def run(options: argparse.Namespace) -> int:
     costs |= {name: computed(estimate) for name, estimate in estimates.items()}
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
     console.print(_table(plan, statuses, costs, refused, past_engagement(plan, store, history)))
+    lacking = {planned.arm.name: absent(planned.config) for planned in plan.arms}
     for line in (
         *refusal_lines(refused),
+        *(line.replace("refused", "not here:", 1) for line in refusal_lines(lacking)),
         *_totals(plan, statuses, costs, refused),
         *metric_lines(plan),
         *look_lines(plan, store),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 
+from harness.commands._select import require_stored
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
@@ -48,7 +49,6 @@ def run(options: argparse.Namespace) -> int:
             raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")
     rest = [item for item in options.overrides if item.partition("=")[0] not in ("experiment", *_CHOICES)]
     store = ResultStore(compose_run(rest).runtime.results)
-    if names[0] not in store.plans():
-        raise ConfigError(f"{store.root} holds no experiment {names[0]!r}{nearest(names[0], store.plans())}")
+    require_stored(store, names[0])
     write_answer(store, names[0], *(f"--{key}={value}" for key, value in own.items()))
     return 0

@@ -62,7 +62,11 @@ def run(options: argparse.Namespace) -> int:
         # Tables that stand already are shown, in a second instead of twenty.
         name = plan.experiment.name
         stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in part.specs])
-        write_answer(store, name, *(("--only", "table") if stands else ()))
+        # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
+        only = "table" if stands else "tables" if summary.stopped_by is not None else "all"
+        write_answer(store, name, "--only", only)
+        if only == "tables":
+            print(f"figures and page are left out; they come with: harness report experiment={name}")
         send_results(store, plan.experiment.name, config.runtime.trackers)
     return exit_code(summary)
 

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
         console = Console()
         console.print(_shown(selection, options.runs))
         for problem in selection.store.problems():
-            console.print(f"skipped: {problem}", style="yellow", markup=False)
+            console.print(f"skipped: {problem}", style="yellow", markup=False, soft_wrap=True)
         return 0
     with Live(_shown(selection, options.runs), refresh_per_second=2) as live:
         try:

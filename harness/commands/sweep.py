@@ -23,7 +23,7 @@ from harness.execution.progress import progress_on
 from harness.execution.supervise import Summary
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
-from harness.experiment.refusals import refusals
+from harness.experiment.refusals import absent, refusals
 from harness.store import ResultStore
 
 
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     search = search_of(experiment)
     assert search is not None
     base = compose_run(fixed)
-    if reasons := refusals(base):
+    if reasons := [*refusals(base), *absent(base)]:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
     runtime = base.runtime
     store = ResultStore(runtime.results)
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if sweep.plan().arms:
         store.write_plan(experiment.name, sweep.plan().record())
     folder = store.root / "experiments" / experiment.name / "figures"
-    figures = study_figures(sweep, folder)
+    figures = [] if summary.stopped_by is not None else study_figures(sweep, folder)
     for line in (*best_lines(sweep), *([f"importance and contours: {folder}"] if figures else [])):
         print(line)
     return _exit_code(summary, bool(sweep.reasons), sweep.unsettled == 0 and sweep.asked >= sweep.total)

@@ -1,10 +1,10 @@
 r"""Grade a file of cases, one JSON object a line, in order.
 
-harness verify cases=FILE.jsonl out=FILE.jsonl [extraction=any]
+harness verify cases=FILE.jsonl out=FILE.jsonl [verifier=any] [verifier.extraction=boxed]
 
 In: {"id", "gold", "response"}. Out: {"id", "verdict", "correct", "answer", "method", "seconds"}. A malformed line is reported by its
-number and gets the verdict "malformed"; the rest goes on. Further arguments are the verifier's settings: extraction (boxed,
-answer_line, any), answer_must_end, percent, workers, timeout_cpu_seconds, ...
+number and gets the verdict "malformed"; the rest goes on. verifier= names a set of rules (any, answer_line, boxed); verifier.KEY= sets
+one of them (`harness keys verifier`) or how they are run (workers, timeout_cpu_seconds, ...).
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+
+import yaml
 
 from harness.commands._counter import Counter
 from harness.commands._key_values import key_values
-from harness.configuration.error import ConfigError
+from harness.configuration.compose import config_directory, options
+from harness.configuration.error import ConfigError, require
 from harness.configuration.loader import load_dataclass
 from harness.verify import VerifierConfig
 from harness.verify.batch import VerifySummary, verify_file
 
-_SETTINGS = tuple(item.name for item in dataclasses.fields(VerifierConfig))
+RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(VerifierConfig)))
 _REPORTED_LINES = 20
 
 
@@ -32,12 +36,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
-    values = key_values(options.values, ("cases", "out", *_SETTINGS), "verify")
+    values = key_values(options.values, ("cases", "out", *RULES), "verify")
     for key in ("cases", "out"):
         if key not in values:
             raise ConfigError("verify needs cases=FILE.jsonl and out=FILE.jsonl")
     cases, out = Path(str(values.pop("cases"))), Path(str(values.pop("out")))
-    config = verifier_config({"extraction": "any", **values})
+    config = verifier_config({"verifier": "any", **values})
     if not cases.is_file():
         raise ConfigError(f"cases={cases} is not a file")
     if out.resolve() == cases.resolve():
@@ -51,10 +55,17 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def verifier_config(values: dict[str, object]) -> VerifierConfig:
-    """The verifier's settings. Raises `ConfigError` naming the key."""
+def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
+    """The verifier's settings: those of `verifier` under `conf/verifier`, then `verifier.KEY`. Raises `ConfigError` naming the key."""
+    settings: dict[str, object] = {}
+    if "verifier" in values:
+        require("verifier", values["verifier"], options("verifier"))
+        settings = yaml.safe_load(
+            (config_directory() / "verifier" / f"{values['verifier']}.yaml").read_text()
+        )
+    settings |= {key.removeprefix("verifier."): value for key, value in values.items() if key != "verifier"}
     try:
-        return load_dataclass(VerifierConfig, values, "verifier")
+        return load_dataclass(VerifierConfig, settings, "verifier")
     except ConfigError:
         raise
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from harness.configuration.yaml_files import NotPlainError
 
 __all__ = ["compose_run", "compose_values", "config_directory", "expand", "options", "patch_values"]
 
+_MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
+
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included).
@@ -30,13 +33,17 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     """
     # `checks=` is said so often that it may stand without its section.
     overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
+    # Hydra adds no key to a mapping that is given whole (`model.overrides={num_layers: 2}`); what is unknown is refused when it is loaded.
+    overrides = [f"++{item}" if _MAPPING.match(item) else item for item in overrides]
     overrides = searched(overrides, config_directory())
     try:
         return plain_compose.compose(str(config_directory()), overrides)
     except NotPlainError:
         from harness.configuration.hydra_compose import compose
-
+    try:
         return compose(overrides)
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_broken(error)) from error
 
 
 def compose_run(overrides: Sequence[str]) -> RunConfig:
@@ -64,8 +71,19 @@ def patch_values(patch: str, folders: Sequence[Path] = ()) -> dict[str, Any] | N
     if path is None:
         raise ConfigError(f"there is no patch {patch!r}{nearest(patch, options('patch'))}")
     text = path.read_text()
-    values = yaml.safe_load(text) or {}
+    try:
+        values = yaml.safe_load(text) or {}
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_broken(error, str(path))) from error
     return None if "defaults" in values or "${" in text else flatten(values)
+
+
+def _broken(error: yaml.MarkedYAMLError, path: str = "") -> str:
+    """Where a file stops being YAML, and why."""
+    mark, reason = error.problem_mark, error.problem or "cannot be read"
+    if mark is None:
+        return f"{path or 'a configuration file'} is no YAML: {reason}"
+    return f"{path or mark.name}, line {mark.line + 1}, column {mark.column + 1}: {reason}; mend the YAML there or just above"
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:

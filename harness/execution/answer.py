@@ -10,11 +10,14 @@ from harness.store import ResultStore, StoreError, layout
 
 
 def answer_stands(store: ResultStore, experiment: str, run_ids: Iterable[str]) -> bool:
-    """Whether the tables were written after the plan and the end of every one of these runs."""
+    """Whether tables and page were written after the plan and the end of every one of these runs; the page is written last."""
     plan = layout.plan_file(store.root, experiment)
-    tables = [path.stat().st_mtime_ns for path in (plan.parent / "tables").glob("*")]
+    page = plan.parent / "report.html"
+    if not page.exists():
+        return False
+    tables = [path.stat().st_mtime_ns for path in (page, *(plan.parent / "tables").glob("*"))]
     sources = [plan, *(store.run(run_id).path / layout.MANIFEST for run_id in run_ids)]
-    return bool(tables) and min(tables) > max(path.stat().st_mtime_ns for path in sources)
+    return len(tables) > 1 and min(tables) > max(path.stat().st_mtime_ns for path in sources)
 
 
 def write_answer(store: ResultStore, experiment: str, *arguments: str) -> None:
@@ -25,7 +28,8 @@ def write_answer(store: ResultStore, experiment: str, *arguments: str) -> None:
     """
     sys.stdout.flush()
     command = [sys.executable, "-m", "analysis", str(store.root), experiment, *arguments]
-    if subprocess.run(command, check=False).returncode:
+    # A process group of its own: an interrupt from the keyboard is this process's to answer, which then ends that one.
+    if subprocess.run(command, check=False, process_group=0).returncode:
         raise StoreError(
             f"the analysis of {experiment} failed (see above); repeat it with: harness report experiment={experiment}"
         )

@@ -16,11 +16,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.experiment.duration import format_seconds
-from harness.store import ResultStore, RunDir, StoreError
+from harness.store import ResultStore, RunDir, StoreError, layout
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
 _ERROR_LINES = 3
+_STARTING = "starting"
 
 
 def run_name(run_id: str, arm_id: str, seed: int, labels: Mapping[str, str]) -> str:
@@ -42,16 +43,25 @@ class RunProgress:
     total: int | None
     step: int = 0
     reward: float | None = None
+    phase: str = _STARTING
     _first: tuple[int, float] | None = None
     _latest: float = 0.0
 
-    def observe(self, row: Mapping[str, Any] | None, now: float) -> None:
-        """Take in the newest metrics row (None before the first step) at monotonic time `now` in seconds."""
+    def observe(self, row: Mapping[str, Any] | None, now: float, phase: str = "") -> None:
+        """Take in the newest metrics row (None before the first step) and phase at monotonic time `now` in seconds."""
+        self.phase = phase or self.phase
         if row is None or (self._first is not None and row["step"] == self.step):
             return
         self.step, self.reward, self._latest = row["step"], row.get("reward_mean"), now
         if self._first is None or row["step"] < self._first[0]:
             self._first = (row["step"], now)
+
+    @property
+    def where(self) -> str:
+        """`12/60`, and what the run does if that is not training."""
+        silent = self.phase == _STARTING and self.step  # a backend that says nothing
+        doing = "" if silent or self.phase == layout.TRAINING else f" {self.phase}"
+        return _fraction(self.step, self.total) + doing
 
     @property
     def steps_per_second(self) -> float | None:
@@ -145,7 +155,7 @@ class PlainProgress(Progress):
         now = time.monotonic()
         if now - self._last >= self._heartbeat:
             self._last = now
-            runs = "; ".join(f"{run.name} step {_fraction(run.step, run.total)}" for run in snapshot.running)
+            runs = "; ".join(f"{run.name} step {run.where}" for run in snapshot.running)
             self._line(snapshot.headline() + (f": {runs}" if runs else ""))
 
     def show(self, text: str) -> None:
@@ -217,7 +227,7 @@ def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool =
             continue
         name = run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"])
         step, reward, left = _latest(run, status, total_steps(manifest["labels"]))
-        table.add_row(run_id, name, status, step, reward, left)
+        table.add_row(run_id, Text(name), status, step, reward, left)
         if status == "failed":
             reasons.append(f"{run_id} {name}: {_last_line(manifest['error'] or '')}")
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
@@ -230,15 +240,15 @@ def _latest(run: RunDir, status: str, total: int | None) -> tuple[str, str, str]
     left = None
     if status == "running" and total is not None and row.get("seconds_total"):
         left = (total - row["step"]) * row["seconds_total"]
-    return _fraction(row.get("step", 0), total), _number(row.get("reward_mean")), format_seconds(left)
+    phase = run.phase() if status == "running" else layout.TRAINING
+    where = RunProgress("", total, row.get("step", 0), phase=phase or _STARTING).where
+    return where, _number(row.get("reward_mean")), format_seconds(left)
 
 
 def _running_table(running: Sequence[RunProgress]) -> Table:
     table = Table("run", "step", "reward", "left", box=None, pad_edge=False)
     for run in running:
-        table.add_row(
-            run.name, _fraction(run.step, run.total), _number(run.reward), format_seconds(run.seconds_left)
-        )
+        table.add_row(Text(run.name), run.where, _number(run.reward), format_seconds(run.seconds_left))
     return table
 
 

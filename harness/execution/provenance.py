@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -39,16 +40,30 @@ _GPU_QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noh
 def provenance(command: str) -> dict[str, Any]:
     """Git commit and hash of uncommitted changes, hash of the code itself, package versions, hardware, command."""
     repository = Path(__file__).resolve().parents[2]
-    difference = _git(repository, "diff", "HEAD")
     return {
         "command": command,
         "git_commit": (_git(repository, "rev-parse", "HEAD") or "").strip() or None,
-        "git_dirty_hash": hashlib.sha256(difference.encode()).hexdigest()[:16] if difference else None,
+        "git_dirty_hash": dirty_hash(repository),
         "code_hash": code_hash(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "python": platform.python_version(),
         "hardware": hardware(),
     }
+
+
+def dirty_hash(repository: Path) -> str | None:
+    """Hash of what differs from the last commit, new files that git does not ignore included; None where nothing does."""
+    difference = _git(repository, "diff", "HEAD")
+    if difference is None:  # no repository
+        return None
+    unknown = (_git(repository, "ls-files", "--others", "--exclude-standard", "-z") or "").split("\0")
+    digest = hashlib.sha256(difference.encode())
+    for name in sorted(filter(None, unknown)):
+        digest.update(f"\0{name}\0".encode())
+        # A file may be gone meanwhile, or a link to nothing.
+        with contextlib.suppress(OSError), (repository / name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16] if difference or any(unknown) else None
 
 
 def hardware() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 from harness.configuration.schema import RunConfig
+from harness.experiment.engagement import against
 from harness.experiment.finding import Finding
 from harness.experiment.patches import Changes, patch_changes, patches_of
 from harness.experiment.planning import Plan, PlannedArm
@@ -31,11 +32,12 @@ def report_checks(plan: Plan, mode: str) -> list[Finding]:
 def check_plan(plan: Plan) -> list[Finding]:
     """All findings of a plan, arm by arm."""
     by_name = {planned.arm.name: planned for planned in plan.arms}
-    findings = list(_same_arm_twice(plan))
+    findings = [*_same_arm_twice(plan), *_undeclared_parents(plan)]
+    unsaid = _unsaid_parents(plan)
     for planned in plan.arms:
         findings += [finding for check in _ARM_CHECKS for finding in check(planned.arm.name, planned.config)]
         findings += _conflicting_patches(planned)
-        parent = by_name.get(planned.arm.parent or "")
+        parent = by_name.get(planned.arm.parent or unsaid.get(planned.arm.name, ""))
         if parent is not None:
             if plan.experiment.match != "steps":
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
@@ -43,6 +45,28 @@ def check_plan(plan: Plan) -> list[Finding]:
                 parent = dataclasses.replace(parent, config=same_budget)
             findings += [finding for pair in _PAIR_CHECKS for finding in pair(planned, parent)]
     return findings
+
+
+def _unsaid_parents(plan: Plan) -> dict[str, str]:
+    """Arms of a list that name no parent, with what they are compared with all the same; designs from patches mean it."""
+    if plan.experiment.design != "arms":
+        return {}
+    compared = against({planned.arm.name: planned.arm.parent for planned in plan.arms}, "arms")
+    return {
+        planned.arm.name: other
+        for planned in plan.arms
+        if planned.arm.parent is None and (other := compared[planned.arm.name]) is not None
+    }
+
+
+def _undeclared_parents(plan: Plan) -> Iterator[Finding]:
+    for arm, other in _unsaid_parents(plan).items():
+        yield Finding(
+            arm,
+            "no parent",
+            f"it names none, so it is compared with {other}, the first arm without one",
+            f"say `parent: {other}`, or the arm that it is a change of",
+        )
 
 
 # ---- one arm ----------------------------------------------------------------------------------------------------------------

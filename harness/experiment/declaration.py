@@ -12,6 +12,7 @@ from harness.configuration.compose import compose_run, expand
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import difference
 from harness.configuration.registry import nearest
+from harness.experiment.arm_names import short_names
 from harness.experiment.asked import check_metrics
 from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, Arm, design_arms
@@ -190,10 +191,10 @@ def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
         Arm(
             names[tuple(job)],
             (*base, *job),
-            label=", ".join(_point(item).replace("_", " ").replace("=", " ") for item in job),
+            label=label,
             parent=None if job == origin else names[tuple(origin)],
         )
-        for job in jobs
+        for job, label in zip(jobs, short_names(jobs), strict=True)
     ]
 
 

@@ -16,6 +16,7 @@ from harness.configuration.identity import arm_id, content_hash, difference, run
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump
+from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
 from harness.experiment.claim import fingerprint
 from harness.experiment.cost import cost_class
@@ -24,6 +25,7 @@ from harness.experiment.designs import Arm
 from harness.experiment.engagement import against, measures
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.looks import replacing, with_looks
+from harness.experiment.rungs import one_rung_down
 from harness.store import ResultStore
 from harness.store.measures import Measure
 
@@ -317,20 +319,22 @@ def _match_budgets(experiment: Experiment, arms: Sequence[PlannedArm]) -> tuple[
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
-    """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm."""
+    """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm.
+
+    An arm is compared with the rung below it where there is one, else with the arm that equals the base configuration (else the first).
+    """
     arms: dict[str, PlannedArm] = {}
     composed: dict[tuple[str, ...], RunConfig] = {}
     given, (asked, overrides) = overrides, asked_of_a_multirun(overrides)
     jobs = expand(overrides)
     if not jobs:
         raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
-    for job in jobs:
+    for job, name in zip(jobs, short_names(jobs), strict=True):
         seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
         rest = tuple(item for item in job if not (seeds and item.startswith("seed=")))
         if rest not in composed:
             composed[rest] = compose_run(rest)
         config = dataclasses.replace(composed[rest], seed=seeds[-1]) if seeds else composed[rest]
-        name = arm_label(job, overrides)
         spec = RunSpec.of(config, {"experiment": "multirun", "arm": name})
         planned = arms.setdefault(spec.arm_id, PlannedArm(Arm(name, tuple(job)), config, {}))
         assert isinstance(planned.runs, dict)
@@ -347,13 +351,34 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
     experiment = load_dataclass(Experiment, values, "experiment")
     if asked:
         _refuse_unfit(experiment, list(arms.values()))
-    return Plan(experiment, list(arms.values()), shlex.join(["harness", "run", "-m", *_recorded(given)]))
+    compared = _with_parents(arms, [item for item in overrides if all(item in job for job in jobs)])
+    return Plan(experiment, compared, shlex.join(["harness", "run", "-m", *_recorded(given)]))
 
 
-def arm_label(job: Sequence[str], overrides: Sequence[str]) -> str:
-    """What distinguishes a job's arm: the values of the swept overrides, without the seed."""
-    parts = [item for item in job if item not in overrides and not item.startswith("seed=")]
-    return ",".join(part.removeprefix("rung=") for part in parts) or "base"
+def _with_parents(arms: Mapping[str, PlannedArm], common: Sequence[str]) -> list[PlannedArm]:
+    """Arms by arm id, each with what it is compared with; `common` are the overrides that all of them have."""
+    by_overrides = {_unseeded(planned.arm.overrides): name for name, planned in arms.items()}
+
+    def rung_below(overrides: Sequence[str]) -> str | None:
+        lower = one_rung_down(overrides)
+        return None if lower is None else by_overrides.get(_unseeded(lower)) or rung_below(lower)
+
+    parents = {name: rung_below(planned.arm.overrides) for name, planned in arms.items()}
+    lowest = [name for name, parent in parents.items() if parent is None]
+    base = arm_id(compose_run(common))
+    origin = base if base in lowest else lowest[0]
+    parents |= {name: origin for name in lowest if name != origin}
+    names = {name: planned.arm.name for name, planned in arms.items()}
+    return [
+        dataclasses.replace(
+            planned, arm=dataclasses.replace(planned.arm, parent=names.get(parents[name] or ""))
+        )
+        for name, planned in arms.items()
+    ]
+
+
+def _unseeded(overrides: Sequence[str]) -> frozenset[str]:
+    return frozenset(item for item in overrides if not item.startswith("seed="))
 
 
 def _refuse_unknown_parents(arms: Sequence[Arm]) -> None:

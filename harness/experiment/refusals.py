@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from collections.abc import Mapping, Sequence
 
 from harness.configuration.error import ConfigError
@@ -12,14 +13,25 @@ from harness.experiment.estimate.fit import misfits
 from harness.experiment.planning import Plan, PlannedArm
 from harness.store import ResultStore
 
+_HERE = ("local", "submitit_local")
+
 
 def refusals(config: RunConfig) -> list[str]:
     """Each reason with the key to change; empty where the run can be launched."""
     return [*implementation("harness.backends", config.backend).check(config), *misfits(config)]
 
 
+def absent(config: RunConfig) -> list[str]:
+    """What this machine lacks to run it here; nothing where the launcher takes it to another machine."""
+    name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
+    here = config.runtime.launcher.kind in _HERE and config.backend.kind == "builtin"
+    if not here or not name or importlib.util.find_spec(name) is not None:
+        return []
+    return [f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}"]
+
+
 def refuse(plan: Plan) -> Plan:
-    """The plan without what cannot be launched: a refused arm keeps only runs that are finished, and its reasons.
+    """The plan without what cannot be launched here: a refused arm keeps only runs that are finished, and its reasons.
 
     Raises:
         ConfigError: nothing is left (names all arms and the reasons of the first), or the arm that others wait for is refused.
@@ -36,7 +48,7 @@ def refuse(plan: Plan) -> Plan:
 
 
 def _refused(planned: PlannedArm, store: ResultStore) -> PlannedArm:
-    reasons = refusals(planned.config)
+    reasons = [*refusals(planned.config), *absent(planned.config)]
     if not reasons:
         return planned
     runs = {seed: spec for seed, spec in planned.runs.items() if store.run(spec.run_id).status == "finished"}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.configuration.error import ConfigError
 from harness.problems.duplicates import DuplicateReport, deduplicate, normalised
 from harness.problems.overlap import COVERED, NGRAM, find_overlaps
 from harness.problems.problem import Benchmark, Problem, load_benchmark
@@ -47,7 +48,11 @@ def report(
     loaded: dict[str, Benchmark] = {}
     try:
         for name, config in sets.items():
-            loaded[name], repeats = _load(config)
+            try:
+                loaded[name], repeats = _load(config)
+            except ConfigError as error:
+                key = name if config is task else f"evaluation.benchmarks.{name}"
+                raise ConfigError(f"{key}: {error}") from error
             findings += [Finding(name, "duplicates", line) for line in repeats.lines()]
             findings += check_golds(name, loaded[name], grader)
     finally:

@@ -13,6 +13,10 @@ from harness.configuration.error import ConfigError
 from harness.store.atomic import write_file
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_LOCAL = (
+    "give a local JSONL file: task.path=FILE for training problems, evaluation.benchmarks.NAME.path=FILE for a benchmark "
+    "(`harness evaluate`: data.path=DIR)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +85,14 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
     if revision is None or _COMMIT.fullmatch(revision) is None:
         raise ConfigError(
             f"the data of {source} is not pinned (revision={revision!r}): set revision= to a commit of 40 hexadecimal digits, "
-            "or give a local file with path="
+            f"or {_LOCAL}"
         )
     try:
         import datasets
     except ImportError as error:
         raise ConfigError(
             f"reading {source} from the Hub needs the package `datasets` (pip install 'rlvr-harness[data]'); "
-            "or give a local JSONL file with path="
+            f"or {_LOCAL}"
         ) from error
     try:
         rows: Iterable[dict[str, Any]] = datasets.load_dataset(source, subset, split=split, revision=revision)
@@ -96,7 +100,7 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(
             f"cannot load {source} ({subset or 'default'}, {split}) at {revision[:12]} from the Hub: {first}. "
-            "Without network, give a local JSONL file with path="
+            f"Without network, {_LOCAL}"
         ) from error
     return iter(rows)
 

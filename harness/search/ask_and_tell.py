@@ -24,6 +24,7 @@ from harness.configuration.identity import flatten, identity
 from harness.configuration.schema import RunConfig
 from harness.execution.supervise import Feed
 from harness.execution.supervise.attempt import Runnable
+from harness.experiment.arm_names import short_names
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
 from harness.experiment.planning import Plan, PlannedArm, RunSpec
@@ -77,6 +78,7 @@ class Sweep(Feed):
         self.reasons: list[str] = []  # why trials of this call could not begin
         self._arms: dict[int, PlannedArm] = {}
         self._adopt()
+        self._asked = self.asked
 
     def _declaration(self, base: RunConfig) -> dict[str, Any]:
         """What every trial of the study has in common."""
@@ -119,8 +121,13 @@ class Sweep(Feed):
             trial = self.study.ask()
             overrides = [parameter.suggest(trial) for parameter in self.parameters]
             self._begin(trial, trial.number, overrides)
+            self._asked = self.asked
         taken, self._queue = self._queue[:free], self._queue[free:]
         return taken
+
+    def remaining(self) -> int:
+        """Runs of open trials that wait for a place, and of trials still to be asked for."""
+        return len(self._queue) + max(0, self.total - self._asked) * len(self.experiment.seeds)
 
     def observe(self, run_id: str, row: Mapping[str, Any]) -> None:
         """Report the evaluations of a trial's first seed, and end the trial if it lags behind."""
@@ -178,7 +185,12 @@ class Sweep(Feed):
         for frozen in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
             if frozen.number not in self._arms:
                 self._plan_arm(frozen.number, overrides_of(self.parameters, frozen.params))
-        arms = [self._arms[number] for number in sorted(self._arms)]
+        planned = [self._arms[number] for number in sorted(self._arms)]
+        labels = short_names([one.arm.overrides[len(self.fixed) :] for one in planned])
+        arms = [
+            dataclasses.replace(one, arm=dataclasses.replace(one.arm, label=label))
+            for one, label in zip(planned, labels, strict=True)
+        ]
         return Plan(self.experiment, arms, self._command)
 
     def _adopt(self) -> None:
@@ -221,7 +233,7 @@ class Sweep(Feed):
         runs = {
             seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in self.experiment.seeds
         }
-        arm = Arm(name, (*self.fixed, *overrides), label=", ".join(overrides))
+        arm = Arm(name, (*self.fixed, *overrides))
         self._arms[number] = PlannedArm(arm, config, runs)
         return self._arms[number]
 

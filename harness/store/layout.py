@@ -9,7 +9,7 @@
     stop.request                      names a supervisor on another machine that is asked to stop
     claim.lock worker.lock            advisory locks of the supervisor and of the worker (see lease.py)
     samples/<benchmark>/step-000100/part-000.parquet      immutable parts, one row per graded sample
-    attempts/000/{stdout.log,stderr.log,env.json,numerics.json}   one directory per process start
+    attempts/000/{stdout.log,stderr.log,env.json,numerics.json,phase.txt}   one directory per process start
     tracking/<tracker>.json           how far a tracker (wandb, TensorBoard) is
     checkpoints/step-000050/          complete checkpoints only
   experiments/<name>/plan.json        arms, seeds and run ids of an experiment
@@ -39,6 +39,8 @@ STDOUT = "stdout.log"
 STDERR = "stderr.log"
 ENVIRONMENT = "env.json"
 NUMERICS = "numerics.json"
+PHASE = "phase.txt"
+TRAINING = "training"  # what `phase.txt` says from step to step
 
 
 def runs_dir(root: Path) -> Path:

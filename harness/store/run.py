@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -134,6 +135,19 @@ class RunDir:
             path = attempts / f"{max(numbers, default=-1) + 1:03d}"
             path.mkdir()
         return path
+
+    def say_phase(self, attempt: int, text: str) -> None:
+        """Tell whoever watches what the attempt does now, in a few words. Nothing depends on it: what cannot be written is left out."""
+        with contextlib.suppress(OSError):
+            (layout.attempt_dir(self.path, attempt) / layout.PHASE).write_text(text, encoding="utf-8")
+
+    def phase(self) -> str:
+        """What the newest attempt said last, nothing where it said nothing yet. Cheap."""
+        newest = max(self.path.glob("attempts/[0-9]*"), default=None, key=lambda path: int(path.name))
+        try:
+            return "" if newest is None else (newest / layout.PHASE).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     # -- metrics -------------------------------------------------------------------------------------------
 

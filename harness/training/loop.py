@@ -31,7 +31,7 @@ from harness.sampling.collector import Collected, collect
 from harness.sampling.groups import Groups
 from harness.sampling.source import SourceContext
 from harness.sampling.streaming import collect_streaming
-from harness.store import RunDir
+from harness.store import RunDir, layout
 from harness.training.checkpoints import Checkpoints, save_fault
 from harness.training.fault import NumericalFault
 from harness.training.open_policy import open_policy
@@ -148,7 +148,9 @@ class Trainer:
         self.sync.load()
         if self.step == 0:
             self._calibrate_curriculum()
+            self._say(attempt, "evaluating the base policy")
             self.evaluator.evaluate(0)
+        self._say(attempt, layout.TRAINING)
         while not self._budget_spent():
             self._one_step(attempt)
             last, stopping = self._budget_spent(), self.ranks.any(stop())
@@ -165,6 +167,10 @@ class Trainer:
     def close(self) -> None:
         """End the engine."""
         self.engine.close()
+
+    def _say(self, attempt: int, phase: str) -> None:
+        if self.ranks.first:
+            self.run.say_phase(attempt, phase)
 
     def _calibrate_curriculum(self) -> None:
         """Give a curriculum that asks for them the initial policy's pass rates; their tokens count as generated."""
@@ -203,7 +209,9 @@ class Trainer:
         last = self._budget_spent()
         if step % self.config.training.evaluate_every == 0 or last:
             evaluated = time.perf_counter()
+            self._say(attempt, f"evaluating step {step}")
             self.evaluator.evaluate(step, last=last)
+            self._say(attempt, layout.TRAINING)
             seconds_evaluate = time.perf_counter() - evaluated
         row = {
             "step": step,

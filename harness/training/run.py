@@ -32,6 +32,8 @@ def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt
     phases = {"begin": time.time()}
     kernel = ranks.from_first(settle_kernel(config.runtime, run, attempt) if ranks.first else None)
     source = implementation("harness.base_policy", config.model)
+    if ranks.first:
+        run.say_phase(attempt, "preparing the base policy")
     # Rank 0 warms up or downloads; the others wait, and find it in the cache.
     initial = ranks.from_first(
         source.prepare(config.model, config.task, config.seed, cache, kernel) if ranks.first else None

@@ -9,15 +9,19 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 from scipy import stats
 
+from analysis.evaluations import k_curves_figure
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.figures.differences import differences_figure
-from analysis.figures.evaluation import accuracy_series, k_curves, k_figure, waterfall_figure
+from analysis.figures.evaluation import accuracy_figure, accuracy_series, k_curves, k_figure, waterfall_figure
+from analysis.figures.multiples import accuracy_multiples
 from analysis.figures.paper import FIGURES as PAPER
 from analysis.figures.paper import paper_figure, write_paper_figures
-from analysis.figures.series import centred_mean, combine, mean_band
+from analysis.figures.series import centred_mean, combine, draw_band, mean_band
 from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
 from analysis.report import write_answer
@@ -224,3 +228,57 @@ def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
             assert ends == pytest.approx([100 * delta.low, 100 * delta.high])
     assert [patch.get_x() for patch in axes.patches] == [-3.0]
     assert not plain.patches
+
+
+def test_a_band_stops_where_the_method_of_the_interval_changes() -> None:
+    """At k = 4 every problem is solved: Clopper and Pearson's interval is a whisker, the band of Student's t ends at k = 2."""
+    intervals = {"1": [0.7, 0.9], "2": [0.96, 1.0], "4": [0.8, 1.0]}
+    cell = {
+        "model": "m",
+        "pass_at": {"1": 0.8, "2": 0.99, "4": 1.0},
+        "maj_at": {"1": 0.8},
+        "intervals": {"pass_at": intervals, "maj_at": {"1": None}},
+    }
+    with styled("screen"):
+        figure = k_curves_figure([cell], "screen")
+    band, *whiskers = figure.axes[0].collections
+    assert band.get_paths()[0].get_extents().x1 == 2.0
+    ends = [segment for line in whiskers for segment in line.get_segments()]
+    np.testing.assert_allclose(ends, [[[4.0, 80.0], [4.0, 100.0]]])
+
+
+def test_a_band_does_not_bridge_a_missing_interval() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    nan = math.nan
+    draw_band(axes, [1, 2, 4, 8], [0.1, 0.2, nan, 0.4], [0.3, 0.4, nan, 0.6], "black")
+    band, whisker = axes.collections
+    assert band.get_paths()[0].get_extents().x1 == 2.0
+    np.testing.assert_allclose(whisker.get_segments(), [[[8.0, 0.4], [8.0, 0.6]]])
+
+
+def test_bands_and_seeds_are_drawn_where_few_arms_share_axes(results, tmp_path):
+    def panel(arms: int):
+        plan = dataclasses.replace(results.experiment.plan, arms=results.experiment.plan.arms[:arms])
+        with styled("paper"):
+            figure = accuracy_figure(dataclasses.replace(results.experiment, plan=plan), "paper")
+        bands = [c for c in figure.axes[0].collections if isinstance(c, PolyCollection)]
+        legend = figure.legends[0]
+        markers = [line.get_marker() for line in legend.get_lines()][:arms]
+        return len(bands), [text.get_text() for text in legend.get_texts()][arms:], markers
+
+    look = looks([arm.name for arm in results.experiment.plan.arms])
+    markers = [one.marker for one in look.values()]
+    assert panel(3) == (3, ["95 % t interval over seeds", "one seed"], markers[:3])
+    assert panel(4) == (0, [], markers)
+    with styled("paper"):
+        multiples = accuracy_multiples(results.experiment, "paper")
+    drawn = [axes for axes in multiples.axes if axes.collections]
+    assert [axes.get_title(loc="left") for axes in drawn] == [a.label for a in results.experiment.plan.arms]
+
+
+def test_no_panel_shows_the_length_of_truncated_responses():
+    """It is the cap by definition."""
+    columns = {panel.column for group in FIGURES.values() for panel in group}
+    assert "response_tokens_mean_right" in columns
+    assert "response_tokens_mean_truncated" not in columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -115,3 +116,37 @@ def test_an_experiment_without_runs_has_a_page(tmp_path):
     build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), missing=missing)
     text = page.render_page(results_of(load_experiment(tmp_path, "ladder")), tmp_path)
     assert "No two arms have finished runs" in text
+
+
+def test_a_card_shows_the_problem_and_its_gold_where_the_data_are_here(tmp_path):
+    store = build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), problems=4)
+    run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])
+    ids = sorted(set(run.samples("arithmetic_heldout", 20)["problem_id"]))
+    data = tmp_path / "held.jsonl"
+    data.write_text("".join(json.dumps({"id": i, "problem": ATTACK, "answer": "7"}) + "\n" for i in ids))
+    benchmark = f"{{kind: dataset, name: held, template: plain, path: {data}}}"
+    run.write_config(f"evaluation: {{benchmarks: {{arithmetic_heldout: {benchmark}}}}}\n")
+    text = page.render_page(results_of(load_experiment(tmp_path, "ladder")), tmp_path)
+    shown = embedded(text, "sample-data")["problems"]
+    assert {(problem["text"], problem["gold"]) for problem in shown} == {(ATTACK, "7")}
+    assert ATTACK not in text
+    data.unlink()
+    gone = browser_data(results_of(load_experiment(tmp_path, "ladder")), tmp_path)["problems"]
+    assert {(problem["text"], problem["gold"]) for problem in gone} == {(None, None)}
+
+
+def test_a_dark_screen_gets_dark_figures_with_captions_that_say_what_whiskers_are(text):
+    sources = re.findall(r'prefers-color-scheme: dark\)" srcset="data:image/svg\+xml;base64,([^"]+)"', text)
+    assert len(sources) == text.count("<figcaption>") == 2
+    for source in sources:
+        drawing = base64.b64decode(source).decode()
+        assert "#ffffff" not in drawing
+        assert "#000000" not in drawing
+        assert "<svg fill=" in drawing
+    assert "Student&#x27;s t interval over seeds" in text
+
+
+def test_every_value_names_its_column_for_narrow_screens(text):
+    cells = re.findall(r"<td[^>]*>", text)
+    assert cells
+    assert all("data-label=" in cell for cell in cells)

@@ -91,6 +91,9 @@ def test_chart_and_samples_work_with_the_mouse(page, tmp_path):
     assert page.locator("#chart-plot polyline").count() == 2
     page.locator("#chart-arms input").first.uncheck()
     assert page.locator("#chart-plot polyline").count() == 1
+    assert page.locator("#chart-plot polygon").count() == 1
+    page.uncheck("#chart-bands")
+    assert page.locator("#chart-plot polygon").count() == 0
     box = page.locator("#chart-plot").bounding_box()
     x, y = box["x"] + box["width"] * 0.3, box["y"] + box["height"] * 0.5
     page.mouse.move(x, y)

@@ -101,6 +101,8 @@ def test_tables_stand_until_a_plan_or_a_run_is_newer(store):
     table = store.root / "experiments" / "e" / "tables" / "answer.md"
     table.parent.mkdir()
     table.write_text("table")
+    assert not answer_stands(store, "e", ids)  # interrupted before the page
+    (store.root / "experiments" / "e" / "report.html").write_text("page")
     store.write_plan("e", planned.record())  # the same plan once more
     assert answer_stands(store, "e", ids)
     store.write_plan("e", {**planned.record(), "question": "another"})

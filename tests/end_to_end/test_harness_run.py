@@ -102,9 +102,7 @@ def test_after_kill_9_the_same_command_finishes_and_the_tables_are_identical(
 
 def test_sigterm_stops_after_a_step_and_the_run_resumes(tmp_path: Path) -> None:
     long = ["algorithm=grpo", "seed=5", "training.steps=400", *SMALL]
-    process = subprocess.Popen(
-        command(tmp_path, "run", "--no-answer", *long), stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(command(tmp_path, "run", *long), stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not list((tmp_path / "runs").glob("*/checkpoints/step-*")):
         time.sleep(0.2)
@@ -112,6 +110,9 @@ def test_sigterm_stops_after_a_step_and_the_run_resumes(tmp_path: Path) -> None:
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 75
     assert "run the same command again" in output
+    assert "figures and page are left out" in output
+    (tables,) = (tmp_path / "experiments").glob("*/tables/answer.md")
+    assert not (tables.parents[1] / "report.html").exists()
     (run,) = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
     assert '"interrupted"' in (run / "manifest.json").read_text()
 

@@ -41,7 +41,7 @@ TWO = [
 
 
 def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
-    summary = evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "extraction=boxed")
+    summary = evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     assert (summary["n_problems"], summary["n_samples"], summary["samples_per_problem"]) == (2, 8, 4)
     assert summary["avg"] == 0.5
     # c = 2 of n = 4 in both: Pass@2 = 1 - C(2,2)/C(4,2) = 5/6.
@@ -55,7 +55,7 @@ def test_the_summary_has_the_hand_worked_numbers(tmp_path: Path) -> None:
 
 
 def test_the_samples_table_has_a_row_per_sample_in_order(tmp_path: Path) -> None:
-    evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "extraction=boxed")
+    evaluate(write(tmp_path / "two.jsonl", TWO), tmp_path / "out", "verifier.extraction=boxed")
     frame = pq.read_table(tmp_path / "out" / "samples.parquet").to_pandas()
     assert frame["problem_id"].tolist() == ["a"] * 4 + ["b"] * 4
     assert frame["sample_index"].tolist() == [0, 1, 2, 3] * 2
@@ -74,7 +74,7 @@ def test_a_label_that_differs_where_nothing_was_answered_is_written_as_null(tmp_
     rows = [
         {"id": "a", "problem": "?", "answer": "7", "samples": ["?", "\\boxed{7}"], "labels": [True, True]}
     ]
-    summary = evaluate(write(tmp_path / "null.jsonl", rows), tmp_path / "out", "extraction=boxed")
+    summary = evaluate(write(tmp_path / "null.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
     assert summary["labels"]["differing"][0]["answer"] is None
 
 
@@ -139,7 +139,7 @@ def test_regrading_names_what_changes_and_keeps_the_stored_samples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["The answer is 7.", "\\boxed{7}"]}]
-    evaluate(write(tmp_path / "one.jsonl", rows), tmp_path / "out", "extraction=boxed")
+    evaluate(write(tmp_path / "one.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
     before = (tmp_path / "out" / "samples.parquet").read_bytes()
     capsys.readouterr()
     changes = tmp_path / "changes.csv"
@@ -195,12 +195,13 @@ def test_verify_takes_the_verifiers_settings_and_names_mistakes(
 ) -> None:
     cases = write(tmp_path / "cases.jsonl", [{"id": 1, "gold": "42", "response": "The answer is 42"}])
     command = ["verify", f"cases={cases}", f"out={tmp_path / 'out.jsonl'}"]
-    assert main([*command, "extraction=boxed"]) == 0
+    assert main([*command, "verifier.extraction=boxed"]) == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "no_answer"
     capsys.readouterr()
     for argument, said in (
-        ("extraction=box", "verifier.extraction is 'box'"),
-        ("extracton=any", "did you mean 'extraction'"),
+        ("verifier.extraction=box", "verifier.extraction is 'box'"),
+        ("verifier.extracton=any", "did you mean 'verifier.extraction'"),
+        ("verifier=anny", "did you mean 'any'"),
     ):
         assert main([*command, argument]) == 2
         assert said in capsys.readouterr().err

@@ -19,7 +19,7 @@ from harness.execution.progress import (
     status_table,
     total_steps,
 )
-from harness.store import ResultStore
+from harness.store import ResultStore, layout
 
 
 def running(step: int = 30, total: int | None = 100) -> RunProgress:
@@ -116,3 +116,26 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     assert "boom" in text
     assert "newer version" in text
     assert spec(3).run_id not in text
+
+
+def test_before_the_first_step_progress_says_what_a_run_does():
+    run = RunProgress("a", 60)
+    assert run.where == "0/60 starting"
+    run.observe(None, now=0.0, phase="evaluating the base policy")
+    assert run.where == "0/60 evaluating the base policy"
+    run.observe({"step": 3}, now=1.0, phase=layout.TRAINING)
+    assert run.where == "3/60"
+    silent = RunProgress("a", 60)  # a backend that says nothing
+    silent.observe({"step": 3}, now=1.0)
+    assert silent.where == "3/60"
+
+
+def test_a_run_tells_what_its_newest_attempt_does(tmp_path):
+    run = ResultStore(tmp_path).run("0" * 16)
+    assert run.phase() == ""
+    run.new_attempt()
+    run.say_phase(0, "evaluating step 20")
+    assert run.phase() == "evaluating step 20"
+    run.new_attempt()
+    assert run.phase() == ""
+    run.say_phase(7, "nowhere")  # no such attempt: nothing depends on it

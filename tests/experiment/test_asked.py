@@ -87,7 +87,7 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
     assert "experiment.metric=length_wrong" in asked.command
     with pytest.raises(ConfigError, match=r"experiment\.seeds is not for a multirun"):
         make_plan([*MULTIRUN, "experiment.seeds=[1]"], multirun=True)
-    with pytest.raises(ConfigError, match=r"arm 'algorithm=grpo' takes 32"):
+    with pytest.raises(ConfigError, match=r"arm 'grpo' takes 32"):
         make_plan([*MULTIRUN, "experiment.metric=pass@64"], multirun=True)
 
 

@@ -195,7 +195,9 @@ def test_a_group_of_one_has_no_contrast() -> None:
 
 
 def test_the_same_arm_under_two_names() -> None:
-    finding = only(planned("dapo", "algorithm=dapo"), planned("clip_dapo", "algorithm=clip_dapo"))
+    finding = only(
+        planned("dapo", "algorithm=dapo"), planned("clip_dapo", "algorithm=clip_dapo", parent="dapo")
+    )
     assert finding.check == "the same arm twice"
     assert "exactly that of dapo" in finding.reason
 
@@ -248,3 +250,12 @@ def has_arms(name: str) -> bool:
 def test_our_own_experiments_are_neither_vacuous_nor_confounded(name: str) -> None:
     found = {finding.check for finding in check_plan(plan_experiment([f"experiment={name}"]))}
     assert found <= EXPECTED | AS_PUBLISHED.get(name, set())
+
+
+def test_a_listed_arm_without_a_parent_is_not_silently_compared_with_the_first() -> None:
+    first, second = planned("first", "algorithm=grpo"), planned("second", "algorithm=dapo")
+    found = {finding.check: finding for finding in findings(first, second)}
+    assert "compared with first" in found["no parent"].reason
+    assert "parent: first" in found["no parent"].fix
+    assert "against first" in found["unequal cost"].reason
+    assert not findings(first, planned("second", "algorithm=grpo_kl", parent="first"))

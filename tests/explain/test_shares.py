@@ -97,6 +97,26 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "50.0 %" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_table_shows_the_best_known_systems_and_cuts_no_number(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    call = ["explain", f"rewards={REWARDS * 2}", f"lengths={LENGTHS * 2}"]
+    assert main(call) == 0
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert max(map(len, printed.splitlines()[:-1])) <= columns
+    chosen = ["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
+    group = make_group(REWARDS * 2, LENGTHS * 2)
+    for rollouts in explain(group, {name: systems(group.cap, [name])[name] for name in chosen}).values():
+        assert all(f"{rollout.coefficient:+.2e}" in printed for rollout in rollouts)
+    assert "adaptive_entropy" not in printed
+    assert main([*call, "systems=all"]) == 0
+    everything = capsys.readouterr().out
+    assert all(name in everything for name in options("algorithm"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

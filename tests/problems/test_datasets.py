@@ -154,7 +154,7 @@ def test_a_list_of_golds_is_joined_and_a_missing_field_is_named(monkeypatch: pyt
 
 
 def test_an_unpinned_source_is_refused_with_the_fix() -> None:
-    with pytest.raises(ConfigError, match=r"not pinned .* or give a local file with path="):
+    with pytest.raises(ConfigError, match=r"not pinned .* or give a local JSONL file: task.path=FILE"):
         dataset.load(dataset.Config(name="x", source="some/data"))
 
 

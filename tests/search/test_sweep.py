@@ -10,6 +10,7 @@ import pytest
 import stub_trial
 
 from harness.configuration.error import ConfigError
+from harness.execution.progress import Progress, Snapshot
 from harness.execution.supervise import run_all
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
@@ -287,3 +288,24 @@ def test_a_trial_without_a_value_has_failed_and_says_so(store):
     go(feed)
     assert feed.unsettled == 0
     assert any("have no value of response_tokens_mean_right" in line for line in best_lines(feed))
+
+
+class Heard(Progress):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.snapshots: list[Snapshot] = []
+
+    def update(self, snapshot: Snapshot) -> None:
+        self.snapshots.append(snapshot)
+
+
+def test_progress_counts_the_trials_to_come_and_no_estimate_is_negative(store):
+    heard = Heard()
+    feed = sweep(store, trials=4, sampler="random")
+    run_all([], store, workers=2, entry="stub_trial:run", feed=feed, poll_seconds=0.02, progress=heard)
+    assert {snapshot.total for snapshot in heard.snapshots} == {4}
+    assert heard.snapshots[0].waiting == 2
+    assert heard.snapshots[0].waiting_steps == 2 * 4
+    assert heard.snapshots[-1].waiting_steps == 0
+    assert all(snapshot.waiting_steps >= 0 for snapshot in heard.snapshots)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import member, nearest
-from harness.exchange.importers._log import EVALUATION, ForeignLogError, Logged, store_rows
+from harness.exchange.importers._log import EVALUATION, ForeignLogError, Logged, Score, store_rows
 from harness.store import ResultStore
 
 IMPORT_VERSION = 1
@@ -86,7 +86,7 @@ def import_run(store: ResultStore, request: Import) -> Imported:
         responses_per_step=request.responses_per_step,
     )
     scores = tuple(sorted({name for row in rows for name in row if name.startswith(f"{EVALUATION}/")}))
-    score = _chosen_score(request, scores, {name for row in rows for name in row})
+    score = _chosen_score(request, scores, {name for row in rows for name in row}, module.SCORES)
     content = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     arm_id = content_hash("foreign arm", request.format, request.experiment, request.arm)
     run_id = content_hash("foreign run", IMPORT_VERSION, request.format, content)
@@ -96,8 +96,10 @@ def import_run(store: ResultStore, request: Import) -> Imported:
     return Imported(run_id, len(rows), score, scores, new)
 
 
-def _chosen_score(request: Import, scores: tuple[str, ...], columns: set[str]) -> str:
-    """`evaluation/<benchmark>/<metric>`, or a training metric where the caller names one."""
+def _chosen_score(
+    request: Import, scores: tuple[str, ...], columns: set[str], patterns: Sequence[Score]
+) -> str:
+    """`evaluation/<benchmark>/<metric>`, by our name or the log's own, or a training metric where the caller names one."""
     if request.score is None:
         plain = [name for name in scores if "/verl_" not in name]
         if len(plain) == 1:
@@ -114,7 +116,12 @@ def _chosen_score(request: Import, scores: tuple[str, ...], columns: set[str]) -
         return full
     if request.score in columns:
         return request.score
-    choices = [name.removeprefix(f"{EVALUATION}/") for name in scores] + sorted(columns)
+    for theirs in filter(None, (pattern.column(request.score) for pattern in patterns)):
+        if theirs in scores:
+            return theirs
+    choices = [name.removeprefix(f"{EVALUATION}/") for name in scores]
+    if not request.score.startswith(("eval", "val")):  # who asks for an evaluation wants no training metric
+        choices += sorted(columns)
     raise ForeignLogError(f"{request.path} has no score {request.score!r}{nearest(request.score, choices)}")
 
 

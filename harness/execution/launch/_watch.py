@@ -110,7 +110,8 @@ class _Follower:
                     self._running[run_id] = RunProgress(
                         self.names[run_id], total_steps(self._specs[run_id].labels)
                     )
-                self._running[run_id].observe(self._work.store.run(run_id).last_step(), now)
+                run = self._work.store.run(run_id)
+                self._running[run_id].observe(run.last_step(), now, run.phase())
                 continue
             self._running.pop(run_id, None)
             failed += status == "failed"

@@ -52,6 +52,10 @@ class Feed:
         """Further runs, asked for when `free` places are; none means: not now, and not ever if nothing runs."""
         return ()
 
+    def remaining(self) -> int:
+        """How many further runs `more` may still give."""
+        return 0
+
     def observe(self, run_id: str, row: Mapping[str, Any]) -> None:
         """The newest metrics row of a running run; called often."""
 
@@ -138,6 +142,9 @@ class _Pool:
         self._devices_at = 0.0  # monotonic time from which GPUs are asked for again
         self._total = 0
         self._waiting_steps: int | None = 0
+        self._newest_steps: int | None = (
+            None  # of the run that began last: what those of the feed are taken to have
+        )
         self._stops = 0
         self._requests_at = 0.0  # monotonic time from which requests in the store are looked for again
         self._me = (socket.gethostname(), os.getpid())
@@ -216,8 +223,13 @@ class _Pool:
                 return
             self._total += len(specs)
             self._queue.extend(specs)
+            more = _steps_of(specs)
+            known = self._waiting_steps is not None and more is not None
+            self._waiting_steps = (self._waiting_steps or 0) + (more or 0) if known else None
             while self._queue and self._is_finished(self._queue[0]):
                 done = self._queue.popleft()
+                if self._waiting_steps is not None:
+                    self._waiting_steps -= total_steps(done.labels) or 0
                 self._summary.skipped.append(done.run_id)
                 self._feed.ended(done.run_id, "finished")
 
@@ -237,8 +249,9 @@ class _Pool:
 
     def _start(self, spec: Runnable, gpus: GpuLease | None) -> bool:
         """Whether a worker was asked for."""
+        self._newest_steps = total_steps(spec.labels)
         if self._waiting_steps is not None:
-            self._waiting_steps -= total_steps(spec.labels) or 0
+            self._waiting_steps -= self._newest_steps or 0
         environment = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus.devices}
         run = self._store.run(spec.run_id)
         try:
@@ -293,20 +306,23 @@ class _Pool:
         now = time.monotonic()
         for run_id, running in self._running.items():
             row = running.attempt.run.last_step()
-            running.progress.observe(row, now)
+            running.progress.observe(row, now, running.attempt.run.phase())
             if row is not None:
                 self._feed.observe(run_id, row)
         for run_id in self._feed.to_stop():
             if run_id in self._running and run_id not in self._stopped_early:
                 self._stopped_early.add(run_id)
                 self._processes.signal(run_id, signal.SIGTERM)
+        fed = self._feed.remaining()
+        known = self._waiting_steps is not None and not (fed and self._newest_steps is None)
+        waiting_steps = (self._waiting_steps or 0) + fed * (self._newest_steps or 0) if known else None
         self._progress.update(
             Snapshot(
-                total=self._total,
+                total=self._total + fed,
                 finished=len(self._summary.finished) + len(self._summary.skipped),
                 failed=len(self._summary.failed),
-                waiting=len(self._queue),
-                waiting_steps=self._waiting_steps,
+                waiting=len(self._queue) + fed,
+                waiting_steps=waiting_steps,
                 running=[running.progress for running in self._running.values()],
                 stopping=self._stops > 0,
             )

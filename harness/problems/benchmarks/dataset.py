@@ -103,7 +103,9 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
 
 def _hub_records(config: Config) -> Iterator[Record]:
     if not config.source:
-        raise ConfigError("a dataset needs source= (an id on the Hub) or path= (a local JSONL file)")
+        raise ConfigError(
+            "a dataset needs `source` (an id on the Hub) or `path` (a local JSONL file), for example task.path=FILE"
+        )
     rows = read_hub(config.source, config.subset, config.split, config.revision)
     for number, row in enumerate(rows):
         yield Record(f"{config.name}/{number}", _problem(row, config.fields), _answer(row, config.fields))

@@ -6,4 +6,5 @@
 
 `READS_WEIGHTS = False` marks a member whose samples do not come from the checkpoint's weights: of the folder it needs the tokenizer only.
 `OWN_NOISE = True` marks one that draws by another rule than `harness.rollout.choice`: the same seeds give other responses than elsewhere.
+`PACKAGE = (name, where it comes from)` names a package that only this member needs.
 """

@@ -11,6 +11,10 @@ from typing import Any
 from harness.configuration.error import require, require_range
 
 OWN_NOISE = True
+PACKAGE = (
+    "vllm",
+    "pip install 'rlvr-harness[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without",
+)
 
 
 @dataclass

@@ -1,0 +1,69 @@
+"""The figures of the answer as embedded pictures, one for light and one for dark screens."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections.abc import Callable
+from functools import partial
+from html import escape
+
+from matplotlib.figure import Figure
+
+from analysis.evidence.results import Results
+from analysis.figures.differences import differences_figure
+from analysis.figures.evaluation import waterfall_figure
+from analysis.figures.style import styled, svg_bytes
+
+_Draw = Callable[[Results, str], Figure | None]
+_PICTURES: tuple[tuple[_Draw, str, str], ...] = (
+    (
+        waterfall_figure,
+        "Scores of the arms with 95 % intervals; the numbers stand in the first table below.",
+        "Score of each arm: mean over training seeds, whisker: its 95 % Student's t interval over seeds. Bar: the difference to what the "
+        "arm is compared with.",
+    ),
+    (
+        partial(differences_figure, width=1.15),
+        "Differences with their intervals, the margin and their words; the numbers stand in the first table below.",
+        "Differences, paired by seed; whiskers: intervals that hold together at 95 %. A word belongs to its whole interval.",
+    ),
+)
+
+# Matplotlib's colours on white, and what stands for them on the page's dark ground.
+_DARK = {
+    "#ffffff": "#16181b",
+    "#000000": "#ececec",
+    "#dddddd": "#3a3f45",
+    "#888888": "#a9a9a9",
+    "#777777": "#a9a9a9",
+    "#0072b2": "#4fa8e0",
+}
+
+
+def pictures(results: Results) -> str:
+    """Each figure of each metric with its caption, as HTML."""
+    found = []
+    with styled("screen"):
+        for view, (draw, description, caption) in itertools.product(results.each_metric(), _PICTURES):
+            figure = draw(view, "screen")
+            if figure is None:
+                continue
+            light = svg_bytes(figure).decode()
+            found.append(
+                f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark(light))}">'
+                f'<img class="figure" alt="{escape(description)}" src="{_data(light)}"></picture>'
+                f"<figcaption>{escape(caption)}</figcaption></figure>"
+            )
+    return "".join(found)
+
+
+def dark(svg: str) -> str:
+    """The same drawing for a dark ground; glyphs have no colour of their own, so the root gives them one."""
+    for light, replaced in _DARK.items():
+        svg = svg.replace(light, replaced)
+    return svg.replace("<svg ", f'<svg fill="{_DARK["#000000"]}" ', 1)
+
+
+def _data(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"

@@ -1,0 +1,43 @@
+"""The problems behind stored samples: what was asked and what counts as right."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import yaml
+
+from harness.configuration.error import ConfigError
+from harness.configuration.families import BENCHMARK
+from harness.configuration.loader import load_dataclass
+from harness.configuration.registry import member
+from harness.problems.problem import load_benchmark
+from harness.store import RunDir
+
+
+@dataclass(frozen=True)
+class ProblemText:
+    """The prompt as the policy saw it, and the gold answer."""
+
+    prompt: str
+    gold: str
+
+
+def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
+    """By problem id; nothing where this machine does not have the data. Never asks the network."""
+    values = yaml.safe_load(run.config())
+    for key in ("evaluation", "benchmarks", benchmark):
+        values = values.get(key) if isinstance(values, dict) else None
+    if not isinstance(values, dict) or "kind" not in values:
+        return {}
+    for switch in (
+        "HF_HUB_OFFLINE",
+        "HF_DATASETS_OFFLINE",
+    ):  # a dataset of the Hub comes from its cache or not at all
+        os.environ.setdefault(switch, "1")
+    try:
+        config = load_dataclass(member(BENCHMARK, values["kind"]).Config, values, benchmark)
+        problems = load_benchmark(config).problems
+    except (ConfigError, ValueError):
+        return {}
+    return {problem.id: ProblemText(problem.prompt, problem.gold) for problem in problems}

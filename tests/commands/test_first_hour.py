@@ -1,0 +1,135 @@
+"""What a new user meets: messages that name the culprit and the next command."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import shutil
+import subprocess
+
+import pytest
+from rich.console import Console
+
+from harness.cli import main
+from harness.configuration import compose, hydra_compose
+from harness.configuration.error import ConfigError
+from harness.exchange.importers._log import ForeignLogError
+from harness.exchange.importers._store import Import, import_run
+from harness.execution.progress import LiveProgress, RunProgress, Snapshot
+from harness.execution.provenance import dirty_hash
+from harness.problems import hygiene
+from harness.problems.benchmarks.dataset import Config as Dataset
+from harness.store import ResultStore
+
+
+def said(capsys, *arguments: str, code: int = 2) -> str:
+    """What a verb prints; its exit code must be the given one."""
+    assert main(list(arguments)) == code
+    found = capsys.readouterr()
+    return found.out + found.err
+
+
+def test_a_broken_yaml_is_named_with_line_and_column(tmp_path, monkeypatch, capsys):
+    shutil.copytree(compose.config_directory(), tmp_path / "conf")
+    for module in (compose, hydra_compose):
+        monkeypatch.setattr(module, "config_directory", lambda: tmp_path / "conf")
+    broken = tmp_path / "conf" / "experiment" / "mine.yaml"
+    broken.write_text("# @package experiment\nname: mine\narms:\n  - name: a\n   overrides: []\n")
+    (line,) = said(capsys, "plan", "experiment=mine").splitlines()
+    assert f"{broken}, line 5, column 4: " in line
+
+
+def test_data_that_cannot_be_had_names_the_key(tmp_path):
+    unpinned = Dataset(name="x", source="some/where")
+    with pytest.raises(ConfigError, match=r"^task: .*task\.path=FILE"):
+        hygiene.report({}, unpinned)
+    with pytest.raises(
+        ConfigError, match=r"^evaluation\.benchmarks\.x: .*evaluation\.benchmarks\.NAME\.path=FILE"
+    ):
+        hygiene.report({"x": unpinned})
+    missing = Dataset(name="x", path=str(tmp_path / "none.jsonl"))
+    with pytest.raises(ConfigError, match=r"^task: cannot read .*none\.jsonl"):
+        hygiene.report({}, missing)
+
+
+def test_a_score_is_found_by_the_logs_own_name_and_no_training_metric_is_suggested_for_it(tmp_path):
+    log = {"step": 1, "reward": 0.5, "eval_rewards/accuracy_reward/mean": 0.25, "eval_reward": 0.3}
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps({"log_history": [log]}))
+    store = ResultStore(tmp_path / "results")
+    theirs = Import("trl", path, "e", "a", 0, score="eval_rewards/accuracy_reward/mean")
+    assert import_run(store, theirs).score == "evaluation/eval/accuracy"
+    with pytest.raises(ForeignLogError) as error:
+        import_run(store, Import("trl", path, "e", "a", 0, score="eval_rewards/format_reward/mean"))
+    assert "eval/accuracy" in str(error.value)
+    assert "reward_mean" not in str(error.value)
+
+
+@pytest.mark.parametrize("verb", ["report", "status"])
+def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path, capsys):
+    text = said(capsys, verb, "experiment=dapo_ladder", f"runtime.results={tmp_path}")
+    assert "run it first: harness run experiment=dapo_ladder" in text
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed here")
+def test_a_missing_engine_is_said_before_anything_runs(tmp_path, capsys):
+    given = ("engine=vllm", f"runtime.results={tmp_path}")
+    assert "not here: vllm: engine=vllm needs the package vllm" in said(capsys, "plan", *given, code=0)
+    assert "engine=vllm needs the package vllm" in said(capsys, "run", *given)
+    assert not list(tmp_path.glob("runs/*"))
+    elsewhere = ("launcher=slurm", "runtime.launcher.partition=gpu")
+    assert "not here" not in said(capsys, "plan", *given, *elsewhere, code=0)
+
+
+def test_an_arm_of_an_experiment_is_exported(capsys):
+    assert "name one with arm=: dapo_0_naive_grpo" in said(
+        capsys, "export", "dialect=trl", "experiment=dapo_ladder"
+    )
+    ladder = ("export", "dialect=trl", "experiment=dapo_ladder")
+    naive = said(capsys, *ladder, "arm=dapo_0_naive_grpo", code=0)
+    wider = said(capsys, *ladder, "arm=dapo_2_clip_higher", code=0)
+    assert "epsilon_high: 0.28" in wider
+    assert "epsilon_high: 0.28" not in naive
+    assert "did you mean 'dapo_2_clip_higher'" in said(capsys, *ladder, "arm=clip_higher")
+
+
+def test_brackets_in_a_title_are_text(tmp_path, capsys):
+    text = said(capsys, "plan", "-m", "patch=[clip_higher],[]", f"runtime.results={tmp_path}", code=0)
+    assert text.startswith("patch=[clip_higher],[]")
+
+
+def test_brackets_in_the_name_of_a_run_are_text():
+    stream = io.StringIO()
+    live = LiveProgress(Console(file=stream, force_terminal=True, width=100, color_system=None))
+    live.begin(1, 0)
+    live.update(Snapshot(1, 0, 0, 0, 0, running=[RunProgress("caps [red] seed 0", 60)]))
+    live.close()
+    assert "caps [red] seed 0" in stream.getvalue()
+
+
+def test_a_mapping_may_be_given_whole():
+    config = compose.compose_run(["model=random_init", "model.overrides={num_hidden_layers: 2}"])
+    assert config.model.overrides == {"num_hidden_layers": 2}
+    with pytest.raises(ConfigError, match="unknown keys num_layers"):
+        compose.compose_run(["model=random_init", "model.overrides={num_layers: 2}"])
+    with pytest.raises(ConfigError, match=r"unknown key 'model\.overides'; did you mean 'overrides'"):
+        compose.compose_run(["model=random_init", "model.overides={num_hidden_layers: 2}"])
+
+
+def test_a_file_that_git_does_not_know_changes_the_dirty_hash(tmp_path):
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True, capture_output=True)
+
+    assert dirty_hash(tmp_path) is None  # no repository
+    git("init")
+    (tmp_path / "code.py").write_text("a = 1\n")
+    git("add", ".")
+    git("commit", "-m", "code")
+    assert dirty_hash(tmp_path) is None
+    (tmp_path / "new.py").write_text("b = 1\n")
+    first = dirty_hash(tmp_path)
+    (tmp_path / "new.py").write_text("b = 2\n")
+    second = dirty_hash(tmp_path)
+    assert len({None, first, second}) == 3

@@ -1,0 +1,71 @@
+"""Arms that nobody named: short and distinct names, and something to be compared with."""
+
+from __future__ import annotations
+
+import pytest
+
+from analysis.evidence.grid import grid_axes
+from analysis.evidence.stored_plan import parse_plan
+from harness.experiment.arm_names import short_names
+from harness.experiment.checks import check_plan
+from harness.experiment.planning import plan_multirun
+
+
+@pytest.mark.parametrize(
+    ("jobs", "names"),
+    [
+        ([["seed=3"]], ["defaults"]),
+        ([["algorithm=dapo", "training.steps=30", "runtime.results=x"]], ["dapo"]),
+        ([["training.steps=30"]], ["steps 30"]),
+        ([["algorithm=grpo"], ["algorithm=dapo"]], ["grpo", "dapo"]),
+        ([["patch=[a,b]"], ["patch=[a]"]], ["a+b", "a"]),
+        ([["patch=[a,b]"], ["patch=[]"]], ["a+b", "none"]),
+        (
+            [["optimizer.learning_rate=0.0002", "training.steps=9"], ["optimizer.learning_rate=0.001"]],
+            ["lr 2e-4 · steps 9", "lr 1e-3"],
+        ),
+        ([["a.clip_high=0.28"], ["a.clip_high=0.2"]], ["clip_high 0.28", "clip_high 0.2"]),
+        ([["a.tokens=1000"], ["a.tokens=2000000"]], ["tokens 1000", "tokens 2e6"]),
+        (
+            [["a.kl.coefficient=0", "a.entropy.coefficient=1"], ["a.kl.coefficient=1", "a.entropy.coefficient=0"]],
+            ["kl.coefficient 0 · entropy.coefficient 1", "kl.coefficient 1 · entropy.coefficient 0"],
+        ),
+        ([["task.path=x/train"], ["task.path=y/train"]], ["task.path=x/train", "task.path=y/train"]),
+    ],
+)  # fmt: skip
+def test_names_say_what_differs_and_stay_distinct(jobs: list[list[str]], names: list[str]) -> None:
+    assert short_names(jobs) == names
+
+
+def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> None:
+    plan = plan_multirun(
+        ["algorithm=grpo,dapo", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1", "training.steps=3"]
+    )
+    parents = {planned.arm.name: planned.arm.parent for planned in plan.arms}
+    assert parents == {
+        "grpo · lr 1e-4": "grpo · lr 2e-4",
+        "grpo · lr 2e-4": None,
+        "dapo · lr 1e-4": "grpo · lr 2e-4",
+        "dapo · lr 2e-4": "grpo · lr 2e-4",
+    }
+    unequal = [finding.arm for finding in check_plan(plan) if finding.check == "unequal cost"]
+    assert unequal == ["dapo · lr 1e-4", "dapo · lr 2e-4"]
+    axes = grid_axes(parse_plan(plan.record()))
+    assert axes == {"algorithm": ["grpo", "dapo"], "optimizer.learning_rate": [1e-4, 2e-4]}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_rung_is_compared_with_the_rung_below_it(order: int) -> None:
+    rungs = ["dapo_0_naive_grpo", "dapo_1_overlong_filtering", "dapo_3_soft_overlong"][::order]
+    plan = plan_multirun([f"rung={','.join(rungs)}", "seed=0,1"])
+    assert {planned.arm.name: planned.arm.parent for planned in plan.arms} == {
+        "dapo_0_naive_grpo": None,
+        "dapo_1_overlong_filtering": "dapo_0_naive_grpo",
+        "dapo_3_soft_overlong": "dapo_1_overlong_filtering",
+    }
+
+
+def test_names_enter_no_id() -> None:
+    alone = plan_multirun(["algorithm=dapo", "seed=1"])
+    (beside,) = (p for p in plan_multirun(["algorithm=grpo,dapo", "seed=1"]).arms if p.arm.name == "dapo")
+    assert beside.runs[1].run_id == alone.arms[0].runs[1].run_id
