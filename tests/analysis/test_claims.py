@@ -1,0 +1,131 @@
+"""Claims judged: the word for every place of an interval, hardly engaged mechanisms, late declarations, and what is written."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from synthetic_store import build_store
+
+from analysis.claims.__main__ import main
+from analysis.claims.judged import Finding, all_judged, finding
+from analysis.statistics.estimate import Estimate
+
+HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
+CLAIM = {
+    "statement": "It helps <a lot>.",
+    "source": "arXiv:0000.00000",
+    "setting": "large",
+    "expects": "higher",
+    "differs": "Size.",
+}
+
+
+@pytest.mark.parametrize(
+    ("expects", "low", "high", "word"),
+    [
+        ("higher", 1, 5, HOLDS),
+        ("higher", 0.5, 2, HOLDS),  # inside the margin, but there
+        ("higher", -5, -1, REVERSED),
+        ("higher", -2, 2, NOTHING),
+        ("higher", -2, 4, OPEN),
+        ("lower", -5, -1, HOLDS),
+        ("lower", 1, 5, REVERSED),
+        ("lower", -2, 2, NOTHING),
+        ("equivalent", -2, 2, HOLDS),
+        ("equivalent", 0.5, 2, HOLDS),
+        ("equivalent", 1, 5, REVERSED),
+        ("equivalent", -4, 1, OPEN),
+        ("not_lower", -2, 9, HOLDS),  # no worse by the margin, whatever it gains
+        ("not_lower", -2, -1, HOLDS),
+        ("not_lower", -5, -1, REVERSED),
+        ("not_lower", -5, 1, OPEN),
+        ("not_higher", -9, 2, HOLDS),
+        ("not_higher", 1, 5, REVERSED),
+        ("not_higher", -1, 5, OPEN),
+        ("higher", math.nan, math.nan, OPEN),
+    ],
+)
+def test_the_word_for_every_place_of_an_interval(expects, low, high, word):
+    effect = Estimate((low + high) / 2, low, high, seeds=8, margin=3.0)
+    assert finding(effect, expects, hardly=False) is word
+    assert finding(effect, expects, hardly=True) is (OPEN if math.isnan(low) else NOT_ENGAGED)
+
+
+def claimed(root, *, expects="higher", declaration="a", first="a", share=None):
+    """A store with one claim over two arms that differ by 40 points."""
+    rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", 0.7, 1.0)]
+    store = build_store(
+        root,
+        rungs=rungs,
+        seeds=(0, 1, 2),
+        problems=40,
+        steps=2,
+        evaluate=(0, 2),
+        caps=(32,),
+        name="claim_trick",
+    )
+    plan = {
+        **store.plan("claim_trick"),
+        "claim": CLAIM | {"expects": expects},
+        "declaration": declaration,
+        "margin": 3.0,
+    }
+    measure = {"name": "tokens clipped", "keys": ["k"], "unit": "of tokens", "fields": ["clip_fraction_high"]}
+    if share is not None:
+        plan["arms"][1]["engagement"] = [measure | {"threshold": share, "arm": "trick"}]
+    store.write_plan("claim_trick", plan)
+    path = root / "experiments" / "claim_trick" / "claim.json"
+    path.write_text(json.dumps({"declaration": first}))
+    return store
+
+
+def test_a_claim_is_judged_by_its_experiment(tmp_path):
+    claimed(tmp_path)
+    build_store(tmp_path, seeds=(0,), name="no_claim")
+    (one,), unread = all_judged(tmp_path)
+    assert unread == []
+    assert (one.name, one.finding, one.seeds, one.declared_after) == ("trick", HOLDS, 3, False)
+    assert one.effect.low < 40 < one.effect.high
+    assert one.generated_tokens > 0
+
+
+def test_where_the_mechanism_hardly_acted_nothing_follows(tmp_path):
+    claimed(tmp_path, share=0.5)  # a threshold far above what the synthetic runs have
+    (one,), _ = all_judged(tmp_path)
+    assert one.finding is NOT_ENGAGED
+    assert "hardly engaged" in one.engaged
+
+
+def test_a_declaration_changed_after_its_first_run_says_so(tmp_path):
+    claimed(tmp_path, declaration="b", first="a", expects="lower")
+    (one,), _ = all_judged(tmp_path)
+    assert one.verdict == "reversed here (declared after the fact)"
+
+
+def test_page_table_and_figure_are_written_and_the_same_twice(tmp_path, capsys):
+    claimed(tmp_path)
+    out = tmp_path / "claims"
+    assert main([str(tmp_path)]) == 0
+    assert "1 claims: 1 holds here" in capsys.readouterr().out
+    first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert {path.name for path in first} >= {
+        "README.md",
+        "trick.md",
+        "claims.csv",
+        "claims.tex",
+        "claims.pdf",
+        "claims.png",
+    }
+    assert "holds here" in (out / "trick.md").read_text()
+    assert main([str(tmp_path), "trick"]) == 0
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == first
+
+
+def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys):
+    build_store(tmp_path, seeds=(0,), name="no_claim")
+    assert main([str(tmp_path)]) == 2
+    assert "harness audit" in capsys.readouterr().err
+    assert main([str(tmp_path), "absent"]) == 2
+    assert "claim_absent" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""Claims are declared whole, by one comparison in one metric, and their declaration is kept from the first run on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.commands import audit
+from harness.configuration.compose import options
+from harness.configuration.error import ConfigError
+from harness.experiment.claim import fingerprint, remember
+from harness.experiment.planning import declared_experiment, make_plan
+from harness.store import ResultStore
+
+CLAIMS = options("claim")
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_every_claim_plans_and_is_named_by_its_file(name: str) -> None:
+    plan = make_plan([f"claim={name}"])
+    assert plan.experiment.name == f"claim_{name}"
+    assert plan.experiment.looks
+    assert plan.record()["claim"]["statement"]
+    assert len(plan.arms) == 2
+
+
+def test_a_claim_of_a_rung_shares_the_runs_of_the_ladder() -> None:
+    ladder = {spec.run_id for spec in make_plan(["experiment=dapo_ladder"]).specs}
+    claim = make_plan(["claim=dapo_dynamic_sampling"])
+    assert {arm.runs[seed].run_id for arm in claim.arms for seed in range(8)} <= ladder
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("experiment.claim.expects=better", "experiment.claim.expects"),
+        ("experiment.claim.source=''", "experiment.claim.source is empty"),
+        ("experiment.margin=null", "experiment.margin"),
+        ("experiment.metric=[avg,length]", "one metric"),
+        ("experiment.claim.paper=x", "unknown key"),
+    ],
+)
+def test_a_claim_that_nothing_decides_is_refused(change: str, words: str) -> None:
+    margin = ["experiment.margin={avg: 3, length: 1}"] if "length" in change else []
+    with pytest.raises(ConfigError, match=words):
+        declared_experiment(["claim=gspo", change, *margin])
+
+
+def test_the_first_declaration_is_kept(tmp_path: object) -> None:
+    store = ResultStore(str(tmp_path))
+    declared, other = (declared_experiment(["claim=gspo", *more]) for more in ([], ["experiment.margin=2"]))
+    assert fingerprint(declared) != fingerprint(other)
+    assert fingerprint(declared) == make_plan(["claim=gspo"]).record()["declaration"]
+    for one in (declared, other):
+        remember(store, "claim_gspo", fingerprint(one))
+    kept = json.loads((store.root / "experiments" / "claim_gspo" / "claim.json").read_text())
+    assert kept["declaration"] == fingerprint(declared)
+
+
+def test_experiments_without_a_claim_record_none() -> None:
+    record = make_plan(["experiment=dapo_ladder"]).record()
+    assert "claim" not in record
+    assert "declaration" not in record
+
+
+def test_audit_runs_each_claim_and_names_an_unknown_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    ran: list[list[str]] = []
+    judged: list[list[str]] = []
+    monkeypatch.setattr(audit.run_verb, "run", lambda chosen: ran.append(chosen.overrides) or 0)
+
+    class Done:
+        returncode = 0
+
+    monkeypatch.setattr(audit.subprocess, "run", lambda command, check: judged.append(command[2:]) or Done())
+    parser = __import__("argparse").ArgumentParser()
+    audit.arguments(parser)
+    here = f"runtime.results={tmp_path}"
+    assert audit.run(parser.parse_args(["claim=gspo,cispo", "training.steps=2", here])) == 0
+    assert ran == [[f"claim={name}", "training.steps=2", here] for name in ("gspo", "cispo")]
+    assert judged == [["analysis.claims", str(tmp_path), "gspo", "cispo"]]
+    ran.clear()
+    assert audit.run(parser.parse_args(["--judge", "claim=all", here])) == 0
+    assert (ran, judged[-1]) == ([], ["analysis.claims", str(tmp_path)])
+    with pytest.raises(ConfigError, match=r"no claim 'gspu'.*gspo"):
+        audit.run(parser.parse_args(["claim=gspu"]))
