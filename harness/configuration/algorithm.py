@@ -28,11 +28,25 @@ class RewardConfig:
         correct: the reward of a right answer.
         wrong: the reward of a wrong answer, or of none.
         format_credit: added whenever an answer could be extracted.
+        true_positive: chance that a right answer of a training response is taken for right (a verifier that errs; evaluation keeps
+            the exact one).
+        false_positive: chance that a wrong one is. Equal rates are a random reward.
     """
 
     correct: float = 1.0
     wrong: float = -1.0
     format_credit: float = 0.0
+    true_positive: float = neutral(1.0)
+    false_positive: float = neutral(0.0)
+
+    def __post_init__(self) -> None:
+        for name in ("true_positive", "false_positive"):
+            require_range(f"algorithm.reward.{name}", getattr(self, name), 0.0, 1.0)
+
+    @property
+    def exact(self) -> bool:
+        """Whether training sees the verifier's own verdicts."""
+        return self.true_positive == 1.0 and self.false_positive == 0.0
 
 
 @dataclass
@@ -168,6 +182,7 @@ class AlgorithmConfig:
         off_policy_mask_nats: responses with a negative advantage lose their policy gradient once the mean of log π_sampler - log π over
             their tokens exceeds this; null: none.
         entropy_control: moves the entropy coefficient.
+        advantage_sign: both, positive (only responses better than their baseline have a policy gradient) or negative (only worse ones).
     """
 
     advantage: Any = family(ADVANTAGE, "group")
@@ -190,8 +205,10 @@ class AlgorithmConfig:
     top_entropy_fraction: float = neutral(1.0)
     off_policy_mask_nats: float | None = neutral(None)
     entropy_control: EntropyControl = field(default_factory=EntropyControl, metadata={"neutral": True})
+    advantage_sign: str = neutral("both")
 
     def __post_init__(self) -> None:
+        require("algorithm.advantage_sign", self.advantage_sign, ("both", "positive", "negative"))
         require_range("algorithm.top_entropy_fraction", self.top_entropy_fraction, 1e-6, 1.0)
         if self.off_policy_mask_nats is not None:
             require_range("algorithm.off_policy_mask_nats", self.off_policy_mask_nats, 0.0)

@@ -38,6 +38,7 @@ OFF_POLICY = Kind("tokens of off-policy responses", "of tokens", ("off_policy_ma
 MASKED = Kind("responses without loss", "of responses", ("masked_fraction",))
 PUNISHED = Kind("responses in the soft ramp", "of responses", ("punished_fraction",))
 TRUNCATED = Kind("responses at the smaller cap", "of responses", ("truncated_fraction",))
+FLIPPED = Kind("verdicts turned round", "of verdicts", ("flipped_verdicts_fraction",))
 REFILLED = Kind("dead groups replaced", "of groups", ("refilled_fraction",))
 REMOVED = Kind("dead groups removed", "of groups", ("removed_fraction",))
 SIGMA = Kind("weight moved between groups by σ", "change of group weights", ("sigma_weight_change",), CHANGE)
@@ -100,6 +101,7 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
 def _rules(old: RunConfig, new: RunConfig, changed: set[str]) -> Iterator[_Found]:
     a, b = old.algorithm, new.algorithm
     yield from _surrogate(a.surrogate, b.surrogate)
+    yield from _verdicts(a.reward, b.reward)
     yield from _off_policy(a.off_policy_mask_nats, b.off_policy_mask_nats)
     yield from _overlong(a.overlong, b.overlong)
     yield from _aggregation(a.aggregation.kind, b.aggregation.kind)
@@ -155,6 +157,14 @@ def _surrogate(old: Any, new: Any) -> Iterator[_Found]:
         yield "algorithm.surrogate.clip_high", kind, where is new
     if old.clip_low != new.clip_low:
         yield "algorithm.surrogate.clip_low", CLIPPED_LOW, new.clip_low < old.clip_low
+
+
+def _verdicts(old: Any, new: Any) -> Iterator[_Found]:
+    rates = [(one.true_positive, one.false_positive) for one in (old, new)]
+    if rates[0] != rates[1]:
+        for name in ("true_positive", "false_positive"):
+            if getattr(old, name) != getattr(new, name):
+                yield f"algorithm.reward.{name}", FLIPPED, not new.exact
 
 
 def _off_policy(old: float | None, new: float | None) -> Iterator[_Found]:

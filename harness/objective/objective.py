@@ -159,8 +159,14 @@ class Objective:
         return self.config.kl.coefficient * self._kl.estimate(log_probs_N, reference_log_probs_N)
 
     def advantages(self, batch: RolloutBatch, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Advantages per response token, [N]."""
-        return self._advantage.advantages(batch, self.config.advantage).to(dtype)
+        """Advantages per response token, [N]; those of the sign that is left out are 0."""
+        advantages = self._advantage.advantages(batch, self.config.advantage).to(dtype)
+        if self.config.advantage_sign == "both":
+            return advantages
+        zero = torch.zeros((), dtype=dtype)
+        return (
+            advantages.maximum(zero) if self.config.advantage_sign == "positive" else advantages.minimum(zero)
+        )
 
     def value_targets(self, batch: RolloutBatch) -> torch.Tensor:
         """What the critic is fitted to, float32 [N]; only where `needs_values`."""

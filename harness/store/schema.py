@@ -62,6 +62,7 @@ METRICS = (
     "sampler_kl_nats",
     "clip_released_fraction",
     "off_policy_masked_fraction",
+    "flipped_verdicts_fraction",
     "masked_fraction",
     "punished_fraction",
     "length_penalty_mean",

@@ -220,6 +220,7 @@ class Trainer:
             **rollout_row(collected),
             "generated_tokens_total": self.generated_tokens,
             "verifier_faults": sum(self.ranks.gather(self.roll_out.verifier_faults)),
+            **self._flipped(),
             **update_row(stats, self.config, self.updater.loss_scale),
             **engagement_row(collected, stats, self.config),
             **self.curriculum.record(),
@@ -234,6 +235,14 @@ class Trainer:
         if self.ranks.first:
             self._warn_of_mismatch(row["sampler_kl_nats"])
             self.run.append_step(row)
+
+    def _flipped(self) -> dict[str, float]:
+        """The share of verdicts that a noisy verifier turned round in the step; nothing where it is exact."""
+        if self.config.algorithm.reward.exact:
+            return {}
+        counts = self.ranks.gather((self.roll_out.flipped_verdicts, self.roll_out.verdicts))
+        flipped, verdicts = (sum(column) for column in zip(*counts, strict=True))
+        return {"flipped_verdicts_fraction": flipped / verdicts if verdicts else float("nan")}
 
     def _warn_of_mismatch(self, kl: float) -> None:
         """Say once that the sampler is another policy than the trainer's."""

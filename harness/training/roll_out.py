@@ -17,6 +17,7 @@ from harness.reward.shaping import shaped_rewards
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.sampling.groups import Groups
+from harness.training.verdict_noise import believed
 
 
 class RollOut:
@@ -54,11 +55,13 @@ class RollOut:
         self.prompt_keys = np.array([key("problem", problem.id) for problem in problems])
         self.seconds = {"rollout": 0.0, "verify": 0.0}
         self.verifier_faults = 0  # timeouts, killed workers, errors, refused answers
+        self.verdicts, self.flipped_verdicts = 0, 0
 
     def start_step(self) -> None:
         """Set the step's clocks and counters to zero."""
         self.seconds = {"rollout": 0.0, "verify": 0.0}
         self.verifier_faults = 0
+        self.verdicts, self.flipped_verdicts = 0, 0
 
     def round(self, step: int, round_: int, count: int) -> Groups:
         """One round of `count` groups; noise belongs to (run seed, step, round, problem, sample, position)."""
@@ -80,14 +83,14 @@ class RollOut:
         if len(chosen[mine]):
             completions = self.source.generate(chosen[mine], seeds_PG[mine], self.params)
             self.seconds["rollout"] += time.perf_counter() - begin
-            parts.append(self.graded(chosen[mine], completions))
+            parts.append(self.graded(chosen[mine], completions, seeds_PG[mine]))
         begin = time.perf_counter()
         gathered = [part for rank_parts in self.ranks.gather(parts) for part in rank_parts]
         self.seconds["rollout"] += time.perf_counter() - begin
         return gathered[0] if len(gathered) == 1 else Groups.concatenate(gathered)
 
-    def graded(self, chosen: np.ndarray, completions: Completions) -> Groups:
-        """Verdicts and shaped rewards of the responses to the chosen problems."""
+    def graded(self, chosen: np.ndarray, completions: Completions, seeds_PG: np.ndarray) -> Groups:
+        """Verdicts and shaped rewards of the responses to the chosen problems; their seeds decide where a noisy verifier errs."""
         begin = time.perf_counter()
         algorithm = self.config.algorithm
         size = algorithm.responses_per_prompt
@@ -95,7 +98,10 @@ class RollOut:
         grades = self.grader.grade(self.texts(completions.token_lists()), golds)
         self.verifier_faults += grades.faults
         shape = (len(chosen), size)
-        correct, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
+        exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
+        correct = believed(exact, seeds_PG, algorithm.reward)
+        self.flipped_verdicts += int((correct != exact).sum())
+        self.verdicts += exact.numel()
         rewards = shaped_rewards(
             correct,
             answered,

@@ -34,7 +34,9 @@ class TrainingStream:
             deque()
         )  # problem and seeds of what was drawn and not yet requested
         self._rounds, self._requested = 0, 0
-        self._problems: dict[int, tuple[int, int]] = {}  # ticket of this rank: draw and problem
+        self._problems: dict[
+            int, tuple[int, int, np.ndarray]
+        ] = {}  # ticket of this rank: draw, problem, seeds
         self._graded: deque[tuple[int, Future[Groups]]] = deque()
         self._outcomes: dict[int, tuple[int, float]] = {}  # draw: problem and accuracy
         self._began = time.perf_counter()
@@ -68,14 +70,16 @@ class TrainingStream:
             problem, seeds_G = self._draws.popleft()
             if self._requested % self.ranks.world == self.ranks.rank:
                 ticket = self.session.submit(self.roll_out.prompts[problem], seeds_G)
-                self._problems[ticket] = (self._requested, problem)
+                self._problems[ticket] = (self._requested, problem, seeds_G)
             self._requested += 1
 
     def finished(self) -> list[tuple[int, Groups]]:
         """See `GroupStream`."""
         for ticket, completions in self.session.poll() if self._problems else []:
-            draw, problem = self._problems.pop(ticket)
-            grading = self._grading.submit(self.roll_out.graded, np.array([problem]), completions)
+            draw, problem, seeds_G = self._problems.pop(ticket)
+            grading = self._grading.submit(
+                self.roll_out.graded, np.array([problem]), completions, seeds_G[None]
+            )
             self._graded.append((draw, grading))
         # With nothing left to sample there is nothing to do but to wait for the verifier.
         waits = not self._problems

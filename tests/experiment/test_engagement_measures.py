@@ -57,6 +57,7 @@ OLD = "algorithm.engine_correction.old_log_probs"
         ("algorithm/surrogate=ppo_clip", "algorithm/surrogate=policy_gradient", ["clip_fraction_low", "clip_fraction_high"], "old"),
         ("algorithm/surrogate=ppo_clip", "algorithm/surrogate=divergence_mask", ["clip_fraction_low", "clip_fraction_high"], "new"),
         ("algorithm.off_policy_mask_nats=null", "algorithm.off_policy_mask_nats=0.1", ["off_policy_masked_fraction"], "new"),
+        ("algorithm.reward.false_positive=0", "algorithm.reward.false_positive=0.2", ["flipped_verdicts_fraction"], "new"),
         ("algorithm.overlong.policy=mask", "algorithm.overlong.policy=score", ["masked_fraction"], "old"),
         ("algorithm.advantage.scale=group_std", "algorithm.advantage.scale=none", ["sigma_weight_change"], "new"),
         ("algorithm/aggregation=batch_token_mean", "algorithm/aggregation=constant_sum", ["weight_change_batch_token_mean"], "new"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
 
 
 @dataclass
@@ -30,6 +31,21 @@ class Translation:
     def cannot(self, key: str, value: Any, reason: str) -> None:
         """Record that one of our settings has no counterpart."""
         self.inexpressible.append(f"{key}={value}: {reason}")
+
+
+def refuse_studies(config: RunConfig, out: Translation) -> None:
+    """What is here for studies of what a signal does, and in no trainer: verdicts that err at given rates, advantages of one sign."""
+    algorithm = config.algorithm
+    for name, exact in (("true_positive", 1.0), ("false_positive", 0.0)):
+        rate = getattr(algorithm.reward, name)
+        if rate != exact:
+            out.cannot(
+                f"algorithm.reward.{name}", rate, "the reward function there takes verdicts as they are"
+            )
+    if algorithm.advantage_sign != "both":
+        out.cannot(
+            "algorithm.advantage_sign", algorithm.advantage_sign, "advantages of both signs train there"
+        )
 
 
 def require_numbers(values: Mapping[str, Any], keys: Collection[str], texts: Collection[str]) -> None:

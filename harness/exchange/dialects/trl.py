@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import Translation
+from harness.exchange.dialects import Translation, refuse_studies
 from harness.exchange.dialects._trl_back import overrides
 from harness.exchange.dialects._trl_names import CORRECTIONS, EPSILON, LOSS, NO_CLIP, SCALE, SMOOTH
 
@@ -21,7 +21,7 @@ __all__ = ["export", "overrides"]
 def export(config: RunConfig) -> Translation:
     """See the family's contract."""
     out = Translation()
-    for part in (_batches, _optimizer, _advantage, _loss, _kl, _rewards, _sampling):
+    for part in (_batches, _optimizer, _advantage, _loss, _kl, _rewards, _sampling, refuse_studies):
         part(config, out)
     return out
 

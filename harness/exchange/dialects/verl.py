@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import Translation
+from harness.exchange.dialects import Translation, refuse_studies
 from harness.exchange.dialects._verl_back import overrides
 from harness.exchange.dialects._verl_names import (
     ACTOR,
@@ -45,6 +45,7 @@ def export(config: RunConfig) -> Translation:
         _advantage,
         _loss,
         _masks,
+        refuse_studies,
         _kl,
         _overlong,
         _dead_groups,

@@ -1,0 +1,103 @@
+"""A verifier that errs at given rates: the draw belongs to the response, the rates are met, and evaluation stays exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_resume import train
+
+from harness.configuration.algorithm import AlgorithmConfig, RewardConfig
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import identity
+from harness.configuration.schema import RunConfig
+from harness.objective.objective import Objective
+from harness.objective.types import RolloutBatch
+from harness.rollout.noise import sample_seeds
+from harness.store import ResultStore
+from harness.training.verdict_noise import believed
+
+SEEDS = sample_seeds(np.uint64(7), np.arange(200), 50)
+
+
+def test_exact_verdicts_are_believed() -> None:
+    correct = torch.rand(200, 50) < 0.3
+    assert believed(correct, SEEDS, RewardConfig()) is correct
+    assert "true_positive" not in identity(compose_run([]))["algorithm"]["reward"]
+    assert "advantage_sign" not in identity(compose_run([]))["algorithm"]
+
+
+def test_rates_are_met_and_a_draw_belongs_to_its_response() -> None:
+    correct = torch.arange(200)[:, None].expand(200, 50) < 100
+    seen = believed(correct, SEEDS, RewardConfig(true_positive=0.9, false_positive=0.2))
+    # 5,000 draws each: standard errors of 0.4 and 0.6 points
+    assert float(seen[:100].double().mean()) == pytest.approx(0.9, abs=0.02)
+    assert float(seen[100:].double().mean()) == pytest.approx(0.2, abs=0.02)
+    part = believed(correct[90:110], SEEDS[90:110], RewardConfig(true_positive=0.9, false_positive=0.2))
+    assert torch.equal(part, seen[90:110])
+    # one draw a response: who is believed when wrong would be believed when right, too
+    when_right = believed(
+        torch.ones_like(correct), SEEDS, RewardConfig(true_positive=0.9, false_positive=0.2)
+    )
+    when_wrong = believed(
+        torch.zeros_like(correct), SEEDS, RewardConfig(true_positive=0.9, false_positive=0.2)
+    )
+    assert bool((when_right | ~when_wrong).all())
+    assert not bool(believed(correct, SEEDS, RewardConfig(true_positive=0.0)).any())
+
+
+def test_a_random_reward_knows_nothing_of_the_answer() -> None:
+    correct = torch.arange(200)[:, None].expand(200, 50) < 100
+    seen = believed(correct, SEEDS, RewardConfig(true_positive=0.5, false_positive=0.5)).double()
+    assert torch.equal(
+        seen, believed(~correct, SEEDS, RewardConfig(true_positive=0.5, false_positive=0.5)).double()
+    )
+
+
+def test_rates_outside_zero_and_one_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"algorithm\.reward\.false_positive"):
+        RewardConfig(false_positive=1.2)
+
+
+def test_a_run_trains_on_them_records_how_many_and_evaluates_exactly(
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+) -> None:
+    reward = RewardConfig(true_positive=0.0, false_positive=1.0)  # every verdict turned round
+    runs = [
+        train(
+            make_config(training__steps=2, training__evaluate_every=2, **changes),
+            ResultStore(tmp_path).run(name),
+            base_policy,
+        )
+        for name, changes in (("a" * 16, {}), ("b" * 16, {"algorithm__reward": reward}))
+    ]
+    exact, turned = (one.run.steps() for one in runs)
+    assert exact["flipped_verdicts_fraction"].isna().all()
+    assert turned["flipped_verdicts_fraction"].tolist() == [1.0, 1.0]
+    # the same responses at the first step: what was right is taken for wrong
+    assert turned["accuracy_mean"][0] == pytest.approx(1 - exact["accuracy_mean"][0])
+    before = [one.run.samples("arithmetic_heldout", 0)["correct"].tolist() for one in runs]
+    assert before[0] == before[1]
+
+
+@pytest.mark.parametrize(
+    ("sign", "expected"), [("both", [1.0, -1.0]), ("positive", [1.0, 0.0]), ("negative", [0.0, -1.0])]
+)
+def test_advantages_of_one_sign_worked_by_hand(sign: str, expected: list[float]) -> None:
+    config = AlgorithmConfig(advantage_sign=sign)
+    config.advantage.scale = "none"
+    rewards = torch.tensor([[1.0, -1.0]])
+    batch = RolloutBatch(
+        rewards_PG=rewards,
+        correct_PG=rewards > 0,
+        lengths_PG=torch.ones(1, 2, dtype=torch.long),
+        counted_PG=torch.ones(1, 2, dtype=torch.bool),
+        kl_penalty_N=None,
+    )
+    assert Objective(config).advantages(batch).tolist() == expected
+    with pytest.raises(ConfigError, match="advantage_sign"):
+        AlgorithmConfig(advantage_sign="up")
