@@ -29,7 +29,6 @@ from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import Plan, PlanError, parse_plan
 from analysis.statistics.sequential import LooksError
 from analysis.statistics.sequential_course import expected_runs
-from analysis.statistics.verdicts import Paired
 from harness.store import ResultStore, StoreError
 
 EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference
@@ -99,8 +98,8 @@ def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for view in results_of(load_plan(store, plan, curves=False)).each_metric():
         if plan.paired:
-            contrasts = [view.contrast(*pair) for pair in comparisons(plan)]
-            groups = [list(one.differences) for one in contrasts if isinstance(one, Paired)]
+            pairs = [(view.values(arm), view.values(reference)) for arm, reference in comparisons(plan)]
+            groups = [[a[seed] - b[seed] for seed in a if seed in b] for a, b in pairs]
         else:
             groups = [list(view.values(arm).values()) for arm in plan.arms]
         finite = [np.array(group) for group in groups if len(group) > 1 and np.isfinite(group).all()]

@@ -119,5 +119,6 @@ def _first_seeds(results: Results, arm: Arm, reference: Arm, count: int) -> Diff
         if absent or never:
             return f"{'not reached' if never else 'no value'} in {never or absent} of {count} seeds ({label})"
     if not plan.paired:
-        return Independent([a[seed] for seed in first], [b[seed] for seed in first])
-    return Paired([a[seed] - b[seed] for seed in first])
+        ours, theirs = ({seed: values[seed] for seed in first} for values in (a, b))
+        return Independent(plan.replicates(ours), plan.replicates(theirs), count)
+    return Paired(plan.replicates({seed: a[seed] - b[seed] for seed in first}), count)

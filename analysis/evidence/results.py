@@ -86,9 +86,11 @@ class Results:
 
     def mean(self, arm: Arm, metric: str | None = None, cap: int | None = None) -> Estimate:
         """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
-        values = list(self.scores(arm, self.column if metric is None else metric, cap).values())
+        values = self.scores(arm, self.column if metric is None else metric, cap)
         never = self.unreached(arm) if metric is None else ""
-        return Estimate(math.nan, seeds=len(values), absent=never) if never else mean_interval(values)
+        if never:
+            return Estimate(math.nan, seeds=len(values), absent=never)
+        return replace(mean_interval(self.experiment.plan.replicates(values)), seeds=len(values))
 
     def unreached(self, *arms: Arm) -> str:
         """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
@@ -115,10 +117,11 @@ class Results:
 
     def contrast(self, arm: Arm, reference: Arm) -> Difference:
         """The seeds behind arm minus reference in the metric: paired where the plan pairs and both arms have the seed."""
-        a, b = self.values(arm), self.values(reference)
-        if not self.experiment.plan.paired:
-            return Independent([*a.values()], [*b.values()])
-        return Paired([a[seed] - b[seed] for seed in a if seed in b])
+        plan, a, b = self.experiment.plan, self.values(arm), self.values(reference)
+        if not plan.paired:
+            return Independent(plan.replicates(a), plan.replicates(b), min(len(a), len(b)))
+        differences = {seed: a[seed] - b[seed] for seed in a if seed in b}
+        return Paired(plan.replicates(differences), len(differences))
 
     def population_difference(self, arm: Arm, reference: Arm) -> Estimate:
         """Arm minus reference in avg@n for new problems too (two-way seeds and problems)."""
@@ -129,8 +132,19 @@ class Results:
             a, b = {s: a[s] for s in shared}, {s: b[s] for s in shared}
         if not a or not b:
             return mean_interval([])
+        a, b = self._by_base(a), self._by_base(b)
         found = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
         return replace(found, margin=self.margin)
+
+    def _by_base(self, scores: Mapping[int, Floats]) -> dict[int, Floats]:
+        """Scores by problem, averaged over the seeds of a base policy where seeds share one."""
+        bases = self.experiment.plan.base_policies
+        if bases is None:
+            return dict(scores)
+        groups: dict[int, list[Floats]] = {}
+        for seed, values in scores.items():
+            groups.setdefault(seed % bases, []).append(values)
+        return {base: np.mean(group, axis=0) for base, group in groups.items()}
 
     def problem_scores(self, arm: Arm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.

@@ -60,7 +60,7 @@ class Plan:
     comparisons are one family. ``margins`` has a metric's name to the margin in the unit of a shown difference; in one
     without nothing is called equivalent. An arm with seeds of its own has just those, the others have ``seeds``.
     ``looks`` are the numbers of seeds at which a sequential design looks; its ``seeds`` are those asked for so far, in
-    the order in which they come.
+    the order in which they come. ``base_policies``: seed s starts from base policy s mod that, None where each stands alone.
     """
 
     name: str
@@ -84,6 +84,28 @@ class Plan:
     reference: str | None = None
     margins: Mapping[str, float] = field(default_factory=dict)
     looks: tuple[int, ...] = ()
+    base_policies: int | None = None
+
+    def replicates(self, values: Mapping[int, float]) -> list[float]:
+        """What intervals are taken over, of a value a seed: the values, or their means by base policy where seeds share one.
+
+        Two runs from one base policy tell the same about other base policies as one does (docs/statistics.md).
+        """
+        return list(self.by_base(values).values())
+
+    def by_base(self, values: Mapping[int, float]) -> dict[int, float]:
+        """The values by seed, or their means by base policy where seeds share one."""
+        if self.base_policies is None:
+            return dict(values)
+        groups: dict[int, list[float]] = {}
+        for seed, value in values.items():
+            groups.setdefault(seed % self.base_policies, []).append(value)
+        return {base: sum(group) / len(group) for base, group in groups.items()}
+
+    @property
+    def shares_bases(self) -> bool:
+        """Whether several of its seeds start from one base policy."""
+        return self.base_policies is not None and len(self.seeds) > self.base_policies
 
     @property
     def about_score(self) -> bool:
@@ -150,6 +172,7 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
             reference=raw.get("reference"),
             looks=tuple(int(seeds) for seeds in raw.get("looks") or ()),
             margins=_margins(raw, metrics),
+            base_policies=raw.get("base_policies"),
         )
     except KeyError as error:
         raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error

@@ -21,9 +21,13 @@ FAMILY_LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Paired:
-    """One difference a seed, in any order: two arms that share prompts and sampling seeds, or a contrast of several."""
+    """One difference a replicate, in any order: two arms that share prompts and sampling seeds, or a contrast of several.
+
+    A replicate is a seed, or the mean over the seeds of one base policy; ``seeds`` is their number where it is another.
+    """
 
     differences: Sequence[float]
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Independent:
 
     a: Sequence[float]
     b: Sequence[float]
+    seeds: int | None = None
 
 
 Difference = Paired | Independent
@@ -83,6 +88,8 @@ def judge_one(
         found = paired_difference(difference.differences, [0.0] * len(difference.differences), single)
     else:
         found = welch_difference(difference.a, difference.b, single)
+    if difference.seeds is not None:
+        found = replace(found, seeds=difference.seeds)
     adjusted = -math.expm1(family * math.log1p(-found.p_value)) if found.p_value < 1 else found.p_value
     return replace(found, adjusted_p=adjusted, family=family, margin=margin)
 

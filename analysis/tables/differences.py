@@ -76,15 +76,19 @@ def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: st
     ``test`` names the interval of one comparison: ``paired t``.
     """
     plan, metrics = results.experiment.plan, results.columns
+    bases = [
+        f"Seeds share {plan.base_policies} base policies: intervals are over the means of the seeds of each, since two runs from one base "
+        "policy tell no more of others than one."
+    ] * plan.shares_bases
     sizes = sorted({size for size in map(family_size, columns) if size > 1})
     if plan.looks:
-        return [*look_notes(plan), *_meanings(results)]
+        return [*look_notes(plan), *bases, *_meanings(results)]
     levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
     of_all = f" and of all {metrics} metrics" if metrics > 1 else ""
     notes = [
         f"Simultaneous intervals: all of a column{of_all} hold together at 95 % (Šidák: {levels}; {test})."
     ] * bool(sizes)
-    return [*notes, *_meanings(results)]
+    return [*notes, *bases, *_meanings(results)]
 
 
 def look_notes(plan: Plan) -> list[str]:

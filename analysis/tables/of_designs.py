@@ -33,7 +33,7 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     never = next(
         (f"{arm.label}: {results.unreached(arm)}" for arm in plan.arms if results.unreached(arm)), ""
     )
-    scores = {frozenset(arm.patches): {} if never else results.values(arm) for arm in plan.arms}
+    scores = {frozenset(arm.patches): {} if never else plan.by_base(results.values(arm)) for arm in plan.arms}
     margin, columns_of_family = results.margin, results.columns
     wanted = [("shapley", "Shapley value")]
     if plan.design == "factorial":

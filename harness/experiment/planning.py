@@ -18,6 +18,7 @@ from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
+from harness.experiment.base_policies import shared_base_policies
 from harness.experiment.claim import fingerprint
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
@@ -138,6 +139,7 @@ class Plan:
                 if k not in ("arms", "base", "orders", "grid", "search") and (k != "claim" or v)
             },
             "seeds": self.seeds,
+            "base_policies": shared_base_policies([planned.config for planned in self.arms]),
             "primary_cap": first.sampling.max_response_tokens,
             "caps": sorted(set(first.evaluation.caps)),
             "arms": [

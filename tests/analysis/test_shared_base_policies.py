@@ -1,0 +1,106 @@
+"""Seeds that share base policies: intervals are over base policies, and hold their level where seeds taken one by one do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from synthetic_store import build_store
+
+from analysis.evidence.load import load_experiment
+from analysis.evidence.looks import followed
+from analysis.evidence.results import results_of
+from analysis.evidence.stored_plan import parse_plan
+from analysis.statistics.sequential import design_levels
+from analysis.statistics.verdicts import Paired, judge_one
+from analysis.tables.experiment_tables import main_table
+from harness.experiment.planning import plan_experiment
+
+BASES, SEEDS, LOOKS = 4, 8, (4, 8)
+
+
+def built(root, base_policies):
+    rungs = [("a", "a", 0.3, 1.0), ("b", "b", 0.32, 1.0)]
+    store = build_store(
+        root, rungs=rungs, seeds=tuple(range(SEEDS)), problems=30, steps=2, evaluate=(0, 2), caps=(32,)
+    )
+    store.write_plan("ladder", {**store.plan("ladder"), "base_policies": base_policies})
+    return results_of(load_experiment(root, "ladder"))
+
+
+def test_intervals_are_students_over_the_means_of_base_policies(tmp_path):
+    results = built(tmp_path, BASES)
+    b, a = (results.experiment.plan.arm(name) for name in "ba")
+    scores = [results.scores(arm, "avg") for arm in (b, a)]
+    differences = np.array([scores[0][seed] - scores[1][seed] for seed in range(SEEDS)])
+    means = differences.reshape(-1, BASES).mean(axis=0)  # seeds 0 and 4 start from one base policy
+    found = results.difference(b, a)
+    interval = stats.ttest_1samp(means, 0.0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert (found.value, found.seeds, found.degrees) == (pytest.approx(differences.mean()), SEEDS, BASES - 1)
+    level = np.array(list(scores[0].values())).reshape(-1, BASES).mean(axis=0)
+    interval = stats.ttest_1samp(level, 0.0).confidence_interval(0.95)
+    mean = results.mean(b)
+    assert (mean.low, mean.high, mean.seeds) == (
+        pytest.approx(interval.low),
+        pytest.approx(interval.high),
+        SEEDS,
+    )
+    assert any("share 4 base policies" in note for note in main_table(results).notes)
+
+
+def test_without_shared_base_policies_every_seed_counts(tmp_path):
+    results = built(tmp_path, None)
+    b, a = (results.experiment.plan.arm(name) for name in "ba")
+    assert results.difference(b, a).degrees == SEEDS - 1
+    assert not any("base policies" in note for note in main_table(results).notes)
+
+
+def test_looks_are_taken_over_base_policies_too(tmp_path):
+    results = built(tmp_path, BASES)
+    store_plan = {**results.experiment.plan.__dict__, "looks": LOOKS}
+    plan = type(results.experiment.plan)(**store_plan)
+    results = type(results)(
+        type(results.experiment)(**{**results.experiment.__dict__, "plan": plan}),
+        results.per_seed,
+        results.before,
+        results.target,
+        results.notes,
+    )
+    (one,) = followed(results)
+    assert [look.seeds for look in one.looks] == list(LOOKS)[: len(one.looks)]
+    assert all(look.degrees == BASES - 1 for look in one.looks)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([], 8),
+        (["model.bases.count=16"], 16),
+        (["model.bases.count=1"], None),
+        (["model.bases.set=null"], None),
+    ],
+)
+def test_the_plan_records_how_many_base_policies_take_turns(changes, expected):
+    record = plan_experiment(["experiment=dapo_ladder", *changes]).record()
+    assert record["base_policies"] == expected
+    assert parse_plan(record).base_policies == expected
+
+
+def test_the_declared_error_holds_where_an_effect_differs_between_base_policies():
+    """Null on average, but every base policy has its own difference: 8 base policies, looks at 8, 16, 24 seeds, one comparison."""
+    rng, looks, count = np.random.default_rng(5), (8, 16, 24), 1500
+    levels = design_levels(looks, 1)
+    wrong = {"by base": 0, "by seed": 0}
+    for _ in range(count):
+        differences = rng.normal(0, 1, 8)[None] + rng.normal(0, 1, (3, 8))
+        for name, rows in (("by base", True), ("by seed", False)):
+            for look, level in enumerate(levels, 1):
+                seen = differences[:look]
+                values = seen.mean(axis=0) if rows else seen.ravel()
+                if judge_one(Paired(values.tolist()), level=1 - level).resolved:
+                    wrong[name] += 1
+                    break
+    # standard error 0.6 points
+    assert wrong["by base"] / count < 0.065
+    assert wrong["by seed"] / count > 0.09
