@@ -62,9 +62,7 @@ def _text(results: Results, *, provisional: bool) -> str:
     width = shutil.get_terminal_size((160, 40)).columns if terminal else 160
     tables = [*map(main_table, results.each_metric()), summary_table(results)]
     if provisional:
-        states = results.experiment.states["status"]
-        more = "so far" if results.experiment.plan.looks else f"of {len(states)}"
-        mark = f"provisional, {int((states == 'finished').sum())} runs {more}"
+        mark = results.experiment.provisional
         tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
     shown = [to_terminal(table, width) for table in tables]
     return "\n".join([*shown, *headlines(results)]) + "\n"

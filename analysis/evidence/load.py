@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,9 @@ from harness.store import ResultStore, StoreError
 from harness.verify import MathVerifier
 
 Floats = NDArray[np.float64]
+Reduce = Callable[
+    [ResultStore, str, Plan, bool, Collection[Any], MathVerifier], dict[str, RunCells]
+]  # as `reduce_run`
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,17 @@ class Experiment:
             found[str(arm)].append({str(name): values[:, i] for i, name in enumerate(numeric)})
         return found
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether a planned run has not finished: what the experiment says may still change."""
+        return bool((self.states["status"] != "finished").any())
+
+    @property
+    def provisional(self) -> str:
+        """``provisional, 3 runs of 12``; ``so far`` where a sequential design may ask for more."""
+        more = "so far" if self.plan.looks else f"of {len(self.states)}"
+        return f"provisional, {int((self.states['status'] == 'finished').sum())} runs {more}"
+
     def finished_seeds(self, arm: Arm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
         done = self.states[(self.states["arm"] == arm.name) & (self.states["status"] == "finished")]
@@ -88,9 +102,17 @@ def load_experiment(
 
 
 def load_plan(
-    store: ResultStore, plan: Plan, *, curves: bool = True, also: Sequence[Metric] = ()
+    store: ResultStore,
+    plan: Plan,
+    *,
+    curves: bool = True,
+    also: Sequence[Metric] = (),
+    reduce: Reduce | None = None,
 ) -> Experiment:
-    """What the store holds of a plan, which itself need not be stored (see `load_experiment`)."""
+    """What the store holds of a plan, which itself need not be stored (see `load_experiment`).
+
+    ``reduce`` stands in for `reduce_run`, for a caller that remembers what it reduced before.
+    """
     states, notes = _states(store, plan)
     steps: list[pd.DataFrame] = []
     cells: list[pd.DataFrame] = []
@@ -104,7 +126,8 @@ def load_plan(
             try:
                 logged = store.run(run_id).steps()
                 steps.append(logged.assign(**labels))
-                reduced = _cells(store, run_id, plan, curves, ks, verifier) or logged_cells(logged, plan)
+                found_cells = (reduce or reduce_run)(store, run_id, plan, curves, ks, verifier)
+                reduced = found_cells or logged_cells(logged, plan)
             except StoreError as error:
                 notes.append(f"{where}: {error}")
                 continue
@@ -154,9 +177,14 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     return states, notes
 
 
-def _cells(
+def reduce_run(
     store: ResultStore, run_id: str, plan: Plan, curves: bool, asked: Collection[Any], verifier: MathVerifier
 ) -> dict[str, RunCells]:
+    """The cells of a run by benchmark, out of its samples: what takes longest in loading an experiment.
+
+    Raises:
+        StoreError: samples that cannot be read.
+    """
     run = store.run(run_id)
     found: dict[str, RunCells] = {}
     for benchmark in dict.fromkeys([plan.benchmark, plan.dev_benchmark]):

@@ -26,7 +26,7 @@
   const ink = (colour) => (colour === "#000000" ? "var(--ink)" : colour);
 
   // ---- chart -------------------------------------------------------------------------------------------
-  const { arms, charts } = read("chart-data");
+  let { arms, charts } = read("chart-data");
   const plot = byId("chart-plot"), quantity = byId("chart-quantity"), against = byId("chart-axis");
   const box = { left: 62, right: 745, top: 12, bottom: 350 };
   const shown = arms.map(() => true);
@@ -34,11 +34,11 @@
   bands.checked = arms.length <= 3; // more of them hide each other
   let range = null, cursor = null, brush = null, scale = null;
 
-  const current = () => charts[+quantity.value].axes[+against.value];
+  const current = () => charts[+quantity.value]?.axes[+against.value];
   const toX = (axis, v) => (axis.log ? Math.log2(v) : v);
   const visible = () => {
-    const axis = current();
-    return axis.lines.map((line, i) => ({ line, i })).filter(({ line, i }) => shown[i] && line.x.length);
+    const lines = current()?.lines ?? [];
+    return lines.map((line, i) => ({ line, i })).filter(({ line, i }) => shown[i] && line.x.length);
   };
 
   function extent(axis, lines) {
@@ -181,66 +181,74 @@
   };
   const toData = (x) => scale.x0 + ((x - box.left) / (box.right - box.left)) * (scale.x1 - scale.x0);
 
-  function fillAxes() {
-    const chart = charts[+quantity.value], kept = against.selectedOptions[0]?.textContent;
-    against.replaceChildren();
-    chart.axes.forEach((axis, i) => option(against, axis.label, i));
-    const same = chart.axes.findIndex((axis) => axis.label === kept);
-    against.value = String(Math.max(same, 0));
-    reset();
+  /** Offer these names in a list; the chosen one stays chosen. True if it was there. */
+  function offer(select, names) {
+    const kept = select.selectedOptions[0]?.textContent, same = names.indexOf(kept);
+    if ([...select.options].map((entry) => entry.textContent).join("\n") !== names.join("\n")) {
+      select.replaceChildren();
+      names.forEach((name, i) => option(select, name, i));
+    }
+    if (names.length) select.value = String(Math.max(same, 0));
+    return same >= 0;
+  }
+  const fillQuantities = () => offer(quantity, charts.map((chart) => chart.title));
+  const fillAxes = () => offer(against, (charts[+quantity.value]?.axes ?? []).map((axis) => axis.label));
+  const nothing = make("p", "No run has logged anything yet.");
+  function fill() {
+    nothing.hidden = charts.length > 0;
+    const same = fillQuantities();
+    if (fillAxes() && same) update();
+    else reset();
   }
 
-  if (charts.length) {
-    charts.forEach((chart, i) => option(quantity, chart.title, i));
-    arms.forEach((arm, i) => {
-      const label = make("label"), input = make("input", null, { type: "checkbox" });
-      input.checked = true;
-      input.addEventListener("change", () => { shown[i] = input.checked; update(); });
-      label.append(input, make("i", "", { class: "key", style: `background:${ink(arm.colour)}` }), arm.label);
-      byId("chart-arms").append(label);
-    });
-    quantity.addEventListener("change", fillAxes);
-    against.addEventListener("change", reset);
-    bands.addEventListener("change", update);
-    byId("chart-reset").addEventListener("click", reset);
-    plot.addEventListener("pointerdown", (event) => {
-      if (!scale) return;
-      brush = [place(event), place(event)];
-      plot.setPointerCapture(event.pointerId);
-    });
-    plot.addEventListener("pointermove", (event) => {
-      if (!scale) return;
-      if (brush) brush[1] = place(event);
-      cursor = toData(place(event));
-      update();
-    });
-    plot.addEventListener("pointerup", () => {
-      if (brush && scale && Math.abs(brush[1] - brush[0]) > 8) {
-        range = brush.map(toData).sort((a, b) => a - b);
-      }
-      brush = null;
-      update();
-    });
-    plot.addEventListener("keydown", (event) => {
-      if (!scale) return;
-      const step = (scale.x1 - scale.x0) / 40;
-      const from = cursor === null ? scale.x0 : cursor;
-      if (event.key === "ArrowRight") cursor = Math.min(from + step, scale.x1);
-      else if (event.key === "ArrowLeft") cursor = Math.max(from - step, scale.x0);
-      else if (event.key === "+" || event.key === "=") zoom(0.5);
-      else if (event.key === "-") zoom(2);
-      else if (event.key === "Escape") reset();
-      else return;
-      event.preventDefault();
-      update();
-    });
-    fillAxes();
-  } else {
-    byId("chart").append(make("p", "No run has logged anything yet."));
-  }
+  byId("chart").append(nothing);
+  arms.forEach((arm, i) => {
+    const label = make("label"), input = make("input", null, { type: "checkbox" });
+    input.checked = true;
+    input.addEventListener("change", () => { shown[i] = input.checked; update(); });
+    label.append(input, make("i", "", { class: "key", style: `background:${ink(arm.colour)}` }), arm.label);
+    byId("chart-arms").append(label);
+  });
+  quantity.addEventListener("change", () => { fillAxes(); reset(); });
+  against.addEventListener("change", reset);
+  bands.addEventListener("change", update);
+  byId("chart-reset").addEventListener("click", reset);
+  plot.addEventListener("pointerdown", (event) => {
+    if (!scale) return;
+    brush = [place(event), place(event)];
+    plot.setPointerCapture(event.pointerId);
+  });
+  plot.addEventListener("pointermove", (event) => {
+    if (!scale) return;
+    if (brush) brush[1] = place(event);
+    cursor = toData(place(event));
+    update();
+  });
+  plot.addEventListener("pointerup", () => {
+    if (brush && scale && Math.abs(brush[1] - brush[0]) > 8) {
+      range = brush.map(toData).sort((a, b) => a - b);
+    }
+    brush = null;
+    update();
+  });
+  plot.addEventListener("keydown", (event) => {
+    if (!scale) return;
+    const step = (scale.x1 - scale.x0) / 40;
+    const from = cursor === null ? scale.x0 : cursor;
+    if (event.key === "ArrowRight") cursor = Math.min(from + step, scale.x1);
+    else if (event.key === "ArrowLeft") cursor = Math.max(from - step, scale.x0);
+    else if (event.key === "+" || event.key === "=") zoom(0.5);
+    else if (event.key === "-") zoom(2);
+    else if (event.key === "Escape") reset();
+    else return;
+    event.preventDefault();
+    update();
+  });
+  fill();
 
   // ---- samples -----------------------------------------------------------------------------------------
-  const browser = read("sample-data"), filter = byId("sample-filter");
+  let browser = read("sample-data");
+  const filter = byId("sample-filter");
   let list = [], position = 0;
   const first = 0, last = arms.length - 1;
   const rate = (problem, arm) => problem.rates[arm];
@@ -254,6 +262,9 @@
     }],
   ];
 
+  const where = () =>
+    `Problem ${position + 1} of ${list.length}: ${list[position].id} (seed ${browser.seed}; first samples, not picked)`;
+
   function show() {
     const view = byId("sample-view");
     view.replaceChildren();
@@ -263,15 +274,15 @@
       return;
     }
     const problem = list[position];
-    byId("sample-position").textContent =
-      `Problem ${position + 1} of ${list.length}: ${problem.id} (seed ${browser.seed}; first samples, not picked)`;
+    byId("sample-position").textContent = where();
     if (problem.text !== null) {
       byId("sample-problem").append(make("pre", problem.text, { tabindex: "0" }), make("p", `Gold answer: ${problem.gold}`));
     }
     arms.forEach((arm, i) => {
       const card = make("section", null, { class: "sample-arm" });
       const share = problem.rates[i] === null ? "no finished run" : `${(100 * problem.rates[i]).toFixed(0)} % right`;
-      card.append(make("h3", `${arm.label}: ${share}`));
+      const step = browser.so_far[i]; // of a run that has not finished
+      card.append(make("h3", `${arm.label}: ${share}${step === null ? "" : ` so far, at step ${step}`}`));
       problem.samples[i].forEach((sample) => {
         const mark = make("div", sample.right ? "✓ right" : `✗ ${sample.verdict}`, {
           class: sample.right ? "right-mark" : "wrong-mark",
@@ -293,4 +304,17 @@
   byId("sample-previous").addEventListener("click", () => go(-1));
   byId("sample-next").addEventListener("click", () => go(1));
   choose();
+
+  // ---- newer results, where a server follows the runs (live.js) ------------------------------------------
+  document.addEventListener("results", () => {
+    ({ arms, charts } = read("chart-data"));
+    fill();
+    const before = list[position], steps = JSON.stringify(browser.so_far);
+    browser = read("sample-data");
+    list = browser.problems.filter(filters[+filter.value][1]);
+    position = Math.max(list.findIndex((problem) => problem.id === before?.id), 0);
+    const same = JSON.stringify(list[position]) === JSON.stringify(before) && JSON.stringify(browser.so_far) === steps;
+    if (same && before) byId("sample-position").textContent = where();
+    else show();
+  });
 })();

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -24,6 +25,17 @@ PAGE_LIMIT_BYTES = 10_000_000
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
+@dataclass(frozen=True)
+class Live:
+    """What makes the page of a store that still grows: it shows ``progress`` and asks its server for a newer ``version``.
+
+    ``progress`` is what ``/EXPERIMENT.json`` answers (see `analysis.view.progress`).
+    """
+
+    version: str
+    progress: Mapping[str, Any]
+
+
 def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     """Write the page and return its path.
 
@@ -39,47 +51,79 @@ def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
     return path
 
 
-def render_page(results: Results, store_root: Path | str) -> str:
-    """The whole page as one string."""
-    plan = results.experiment.plan
-    tables = all_tables(results)
-    cost, rest = tables[-1], tables[:-1]
+def render_page(results: Results, store_root: Path | str, live: Live | None = None) -> str:
+    """The whole page as one string; with ``live`` one that follows runs: unfinished runs show their samples so far."""
+    plan, mark = results.experiment.plan, ""
+    *rest, cost = all_tables(results)
+    if live is not None and results.experiment.unfinished:
+        mark = results.experiment.provisional
+        rest = [replace(table, title=f"{table.title} ({mark})") for table in rest]
     store = ResultStore(store_root)
     sections = [
-        _section("answer", "Answer", _answer(results)),
-        _section("tables", "Tables", "".join(_table(table) for table in rest)),
-        _section("chart", "Curves", _CHART),
-        _section("configuration", "What each arm changes", _configuration(results)),
-        _section("samples", "Samples", _SAMPLES),
-        _section("checks", "Checks", _checks(results, store)),
-        _section("cost", "Cost", _table(cost)),
-        _section("provenance", "Provenance", _provenance(results, store)),
+        ("answer", "Answer", _provisional(mark) + _answer(results)),
+        ("tables", "Tables", "".join(_table(table) for table in rest)),
+        ("chart", "Curves", _CHART),
+        ("configuration", "What each arm changes", _configuration(results)),
+        ("samples", "Samples", _SAMPLES),
+        ("checks", "Checks", _checks(results, store)),
+        ("cost", "Cost", _table(cost)),
+        ("provenance", "Provenance", _provenance(results, store)),
     ]
-    names = [("answer", "Answer"), ("tables", "Tables"), ("chart", "Curves"), ("configuration", "Arms")]
-    names += [("samples", "Samples"), ("checks", "Checks"), ("cost", "Cost"), ("provenance", "Provenance")]
-    navigation = "".join(f'<a href="#{key}">{name}</a>' for key, name in names)
+    samples = browser_data(results, store_root, so_far=live is not None)
+    data = {"chart-data": chart_data(results), "sample-data": samples}
+    return document(plan.title, plan.question, sections, data, ("page.js",), live)
+
+
+def document(
+    title: str,
+    question: str,
+    sections: Sequence[tuple[str, str, str]],
+    data: Mapping[str, Any],
+    scripts: Sequence[str],
+    live: Live | None = None,
+) -> str:
+    """A page of sections (key, heading, HTML), with data for its scripts as JSON elements and nothing from outside.
+
+    ``live`` puts the progress of the runs on top, and may ask the server that the page came from.
+    """
+    style, policy, root, link = _asset("page.css"), POLICY, "", ""
+    if live is not None:
+        sections = [("progress", "Progress", _PROGRESS), *sections]
+        data, scripts = {"progress-data": live.progress, **data}, (*scripts, "live.js")
+        style, policy = style + _asset("live.css"), f"{POLICY}; connect-src 'self'"
+        root, link = f' data-version="{escape(live.version)}"', '<link rel="icon" href="data:,">'
+    first, first_name = sections[0][:2]
+    navigation = "".join(f'<a href="#{key}">{_SHORT.get(key, name)}</a>' for key, name, _ in sections)
+    elements = "".join(
+        f'<script type="application/json" id="{key}">{_json(value)}</script>\n' for key, value in data.items()
+    )
     return f"""<!doctype html>
-<html lang="en">
+<html lang="en"{root}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{escape(plan.title)}</title>
-<style>{_asset("page.css")}</style>
+<meta http-equiv="Content-Security-Policy" content="{policy}">{link}
+<title>{escape(title)}</title>
+<style>{style}</style>
 </head>
 <body>
-<a class="skip" href="#answer">Skip to the answer</a>
-<header><h1>{escape(plan.title)}</h1><p class="question">{escape(plan.question)}</p>
+<a class="skip" href="#{first}">Skip to the {first_name.lower()}</a>
+<header><h1>{escape(title)}</h1><p class="question">{escape(question)}</p>
 <nav aria-label="Sections">{navigation}</nav></header>
-<main>{"".join(sections)}</main>
-<script type="application/json" id="chart-data">{_json(chart_data(results))}</script>
-<script type="application/json" id="sample-data">{_json(browser_data(results, store_root))}</script>
-<script>{_asset("page.js")}</script>
+<main>{"".join(_section(*section) for section in sections)}</main>
+{elements}{"".join(f"<script>{_asset(name)}</script>" for name in scripts)}
 </body>
 </html>
 """
 
+
+_SHORT = {"configuration": "Arms"}
+
+_PROGRESS = """<p id="progress-line" class="headline"></p><progress id="progress-bar" max="1" aria-label="Share of all steps"></progress>
+<div id="progress-open"></div><details id="progress-rest"><summary></summary><div></div></details>
+<p id="progress-news" role="status" aria-live="polite"></p>
+<noscript><p>What each run does needs JavaScript; reload for newer results.</p></noscript>"""
 
 _CHART = """<div class="controls">
 <label>Quantity <select id="chart-quantity"></select></label>
@@ -117,6 +161,14 @@ def _json(value: Any) -> str:
 
 def _section(key: str, title: str, body: str) -> str:
     return f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{title}</h2>{body}</section>'
+
+
+def _provisional(mark: str) -> str:
+    return (
+        f'<p class="warning" id="provisional">{escape(mark[:1].upper() + mark[1:])}: what stands here may change.</p>'
+        if mark
+        else ""
+    )
 
 
 def _answer(results: Results) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +29,31 @@ COLUMNS = (
 )
 
 
-def browser_data(results: Results, store_root: Path | str, byte_limit: int = 6_000_000) -> dict[str, Any]:
-    """``{"seed", "step", "problems": [{"id", "text", "gold", "rates", "samples": [[...] per arm]}]}``.
+def browser_data(
+    results: Results, store_root: Path | str, byte_limit: int = 6_000_000, *, so_far: bool = False
+) -> dict[str, Any]:
+    """``{"seed", "so_far", "problems": [{"id", "text", "gold", "rates", "samples": [[...] per arm]}]}``.
 
     Text and gold are null where the data are not on this machine. One seed that most arms finished; problems in
     falling order of disagreement between the arms; the first ``SAMPLES_PER_PROBLEM`` sample indices of each,
     never picked by content. Problems are dropped from the end until the text fits ``byte_limit``.
+
+    With ``so_far`` an unfinished run shows its newest evaluation; ``so_far`` of the answer has that step for each arm,
+    null for an arm whose run finished or has no evaluation.
     """
     plan = results.experiment.plan
-    counts = {seed: sum(seed in results.scores(arm, "avg") for arm in plan.arms) for seed in plan.seeds}
-    seed = max(plan.seeds, key=lambda s: (counts[s], -plan.seeds.index(s)))
-    rates = _rates(results, seed)
+    seed = _seed(results, so_far)
+    steps = {arm.name: _step(results, arm, seed, so_far) for arm in plan.arms}
+    open_steps = [None if seed in results.scores(arm, "avg") else steps[arm.name] for arm in plan.arms]
+    rates = _rates(results, seed, steps)
     problem_ids = results.experiment.problem_ids
     shown = [r for r in rates.values() if r is not None]
     if not shown or not problem_ids:
-        return {"seed": seed, "problems": []}
+        return {"seed": seed, "so_far": open_steps, "problems": []}
     spread = np.ptp(np.array(shown), axis=0)
     order = np.argsort(-spread, kind="stable")[:MAX_PROBLEMS]
-    samples = {arm.name: _samples(results, arm, seed, store_root) for arm in plan.arms}
-    texts = _texts(results, seed, store_root)
+    samples = {arm.name: _samples(results, arm, seed, steps[arm.name], store_root) for arm in plan.arms}
+    texts = _texts(results, seed, steps, store_root)
     problems, size = [], 0
     for index in order:
         problem = {
@@ -60,18 +67,41 @@ def browser_data(results: Results, store_root: Path | str, byte_limit: int = 6_0
         if size > byte_limit:
             break
         problems.append(problem)
-    return {"seed": seed, "problems": problems}
+    return {"seed": seed, "so_far": open_steps, "problems": problems}
+
+
+def _seed(results: Results, so_far: bool) -> int:
+    """The seed with most arms to show, then with most that finished; the first of several."""
+    plan = results.experiment.plan
+
+    def rank(seed: int) -> tuple[int, int]:
+        shown = sum(_step(results, arm, seed, so_far) is not None for arm in plan.arms)
+        return shown, sum(seed in results.scores(arm, "avg") for arm in plan.arms)
+
+    return max(plan.seeds, key=rank)  # the first of several that are equal
+
+
+def _step(results: Results, arm: Arm, seed: int, so_far: bool) -> int | None:
+    """The step to show of a run: of a finished one its checkpoint, else with ``so_far`` its newest evaluation."""
+    plan, frame = results.experiment.plan, results.per_seed
+    rows = frame[(frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)]
+    if len(rows):
+        return int(rows["steps"].iloc[0][-1])
+    key = (arm.runs.get(seed) if so_far else None, plan.primary_cap)
+    return max((step for run, step, cap in results.experiment.problem_avg if (run, cap) == key), default=None)
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
 
 
-def _texts(results: Results, seed: int, store_root: Path | str) -> dict[str, ProblemText]:
+def _texts(
+    results: Results, seed: int, steps: Mapping[str, int | None], store_root: Path | str
+) -> dict[str, ProblemText]:
     """What the first arm with this seed was asked; all arms were asked the same."""
     store, plan = ResultStore(store_root), results.experiment.plan
     for arm in plan.arms:
-        if seed in results.scores(arm, "avg"):
+        if steps[arm.name] is not None:
             try:
                 return problem_texts(store.run(arm.runs[seed]), plan.benchmark)
             except StoreError:
@@ -79,28 +109,20 @@ def _texts(results: Results, seed: int, store_root: Path | str) -> dict[str, Pro
     return {}
 
 
-def _rates(results: Results, seed: int) -> dict[str, Any]:
-    plan, frame = results.experiment.plan, results.per_seed
-    found: dict[str, Any] = {arm.name: None for arm in plan.arms}
-    for arm in plan.arms:
-        rows = frame[
-            (frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)
-        ]
-        if len(rows):
-            key = (arm.runs[seed], rows["steps"].iloc[0][-1], plan.primary_cap)
-            found[arm.name] = results.experiment.problem_avg.get(key)
+def _rates(results: Results, seed: int, steps: Mapping[str, int | None]) -> dict[str, Any]:
+    experiment, found = results.experiment, {}
+    for arm in experiment.plan.arms:
+        step = steps[arm.name]
+        key = None if step is None else (arm.runs[seed], step, experiment.plan.primary_cap)
+        found[arm.name] = None if key is None else experiment.problem_avg.get(key)
     return found
 
 
 def _samples(
-    results: Results, arm: Arm, seed: int, store_root: Path | str
+    results: Results, arm: Arm, seed: int, step: int | None, store_root: Path | str
 ) -> dict[str, list[dict[str, Any]]]:
-    plan, frame = results.experiment.plan, results.per_seed
-    rows = frame[(frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)]
-    if not len(rows):
-        return {}
-    step = rows["steps"].iloc[0][-1]
-    if (arm.runs[seed], step, plan.primary_cap) not in results.experiment.problem_avg:
+    plan = results.experiment.plan
+    if step is None or (arm.runs[seed], step, plan.primary_cap) not in results.experiment.problem_avg:
         return {}  # a foreign run: its samples were never here
     table = ResultStore(store_root).run(arm.runs[seed]).samples(plan.benchmark, step, COLUMNS)
     table = table[

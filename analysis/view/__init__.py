@@ -1,0 +1,1 @@
+"""The page of experiments that still run, served to a browser on this machine: reads the store, never writes into it."""

@@ -1,0 +1,42 @@
+"""Watch experiments in a browser while they run: progress, table and curves so far, samples. Never writes into the store.
+
+harness view                              all experiments of the store, on http://127.0.0.1:8000/
+harness view experiment=NAME port=8123    one of them; port=0 takes a free port and prints it
+
+Only this machine can connect; from another one: ssh -L 8000:127.0.0.1:8000 HOST. Ctrl-C ends it, and no run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from harness.commands._select import select
+from harness.configuration.error import ConfigError
+
+_MOST_PORT = 65535
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("overrides", nargs="*", help="[experiment=NAME] [port=8000] [runtime.results=DIR]")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Execute the verb: this process becomes `python -m analysis.view`, since the harness imports no analysis."""
+    given = [item.partition("=")[2] for item in options.overrides if item.startswith("port=")]
+    selection = select([item for item in options.overrides if not item.startswith("port=")])
+    if len(given) > 1 or len(selection.experiments) > 1:
+        raise ConfigError("name one port and one experiment at most: harness view experiment=NAME port=8000")
+    command = [sys.executable, "-m", "analysis.view", str(selection.store.root)]
+    command += [f"--experiment={name}" for name in selection.experiments]
+    command += [f"--port={_port(text)}" for text in given]
+    sys.stdout.flush()
+    os.execv(sys.executable, command)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
+        raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
+    return int(text)

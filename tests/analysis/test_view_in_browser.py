@@ -1,0 +1,134 @@
+"""The live page in headless Chromium: progress, curves, samples and table come by themselves, and the reader's place stays."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from synthetic_store import build_store, make_samples, step_row
+from view_support import SMALL, served
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [pytest.mark.optional, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
+
+SCRIPT = "</script><script>window.stolen=1</script><img src=x onerror='window.stolen=2'>"
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two arms of which nothing has finished; names and errors are hostile."""
+    rungs = [("a", f"first {SCRIPT}", 0.4, 1.0), ("b", "second", 0.8, 1.0)]
+    missing = [((0, 0), "running"), ((0, 1), "not started"), ((1, 0), "running"), ((1, 1), "failed")]
+    made = build_store(tmp_path, **SMALL | {"rungs": rungs}, missing=missing)
+    failed = made.run(made.plan("ladder")["arms"][1]["runs"]["1"])
+    failed.write_manifest(failed.manifest() | {"error": f"Traceback\n{SCRIPT}"})
+    return made
+
+
+@pytest.fixture
+def page(store):
+    """The open page; the test fails on any script error, dialog or request that leaves the server."""
+    trouble: list[str] = []
+    with served(store.root) as url, playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1200, "height": 800})
+        page.set_default_timeout(30_000)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+        page.on("console", lambda said: _of_a_script(said) and trouble.append(said.text))
+        page.on(
+            "request",
+            lambda asked: None if asked.url.startswith((url, "data:")) else trouble.append(asked.url),
+        )
+        page.goto(url)
+        page.click("a[href='/ladder']")
+        yield page
+        assert page.evaluate("window.stolen") is None
+        browser.close()
+    assert trouble == []
+
+
+def _of_a_script(said) -> bool:
+    """Not the browser's own line about a request that a test has stopped."""
+    return said.type == "error" and "net::ERR_FAILED" not in said.text
+
+
+def go_on(store, rng, arm: int, *, finish: bool) -> None:
+    """The run of an arm's seed 0 makes the steps it lacks, is evaluated, and ends if it is to `finish`."""
+    run = store.run(store.plan("ladder")["arms"][arm]["runs"]["0"])
+    for step in range(4, 7):
+        run.append_step(step_row(rng, step, 6, 0.9))
+    run.write_samples("arithmetic_heldout", 1, 6, make_samples(rng, 0.9, 6, 4, 32))
+    if finish:
+        run.write_manifest(run.manifest() | {"status": "finished", "error": None})
+
+
+def wait_for(page, script: str, value=None) -> None:
+    page.wait_for_function(script, arg=value)
+
+
+def test_results_come_by_themselves_and_the_place_stays(store, page, rng):
+    assert "1 failed, 2 lost, 1 waiting" in page.inner_text("#progress-line")
+    assert SCRIPT in page.inner_text("#progress-open")
+    assert "No two arms have finished runs" in page.inner_text("#answer")
+    assert "so far, at step 3" in page.inner_text("#sample-view")
+    page.select_option("#chart-quantity", label="mean reward")
+    page.select_option("#chart-axis", label="optimiser updates")
+    page.locator("#chart-arms input").first.uncheck()
+    page.click("#sample-next")
+    page.click("#provenance summary")
+    problem = page.inner_text("#sample-position").split()[4]
+    page.evaluate("window.mark = 1; document.querySelector('#checks h2').scrollIntoView()")
+    top = page.evaluate("document.querySelector('#checks h2').getBoundingClientRect().top")
+    points = page.locator("#chart-plot polyline").get_attribute("points")
+    for arm in (0, 1):
+        go_on(store, rng, arm, finish=True)
+    wait_for(page, "() => document.querySelector('#provisional').textContent.includes('2 runs of 4')")
+    assert page.evaluate("window.mark") == 1  # never loaded again
+    moved = page.evaluate("document.querySelector('#checks h2').getBoundingClientRect().top") - top
+    assert abs(moved) < 3
+    assert page.locator("#chart-quantity option:checked").inner_text() == "mean reward"
+    assert page.locator("#chart-axis option:checked").inner_text() == "optimiser updates"
+    assert page.locator("#chart-plot polyline").count() == 1
+    assert page.locator("#chart-plot polyline").get_attribute("points") != points
+    assert page.inner_text("#sample-position").split()[4] == problem
+    assert "so far" not in page.inner_text("#sample-view")
+    assert page.evaluate("document.querySelector('#provenance details').open") is True
+    assert "+" in page.inner_text("#answer .headline")
+    assert page.title().startswith("2/4 ")
+
+
+def test_progress_and_curves_grow_while_a_run_goes_on(store, page, rng):
+    wait_for(page, "() => document.querySelectorAll('#chart-plot polyline').length === 2")
+    go_on(store, rng, 0, finish=False)
+    wait_for(page, "() => document.querySelector('#progress-open').textContent.includes('6')")
+    wait_for(page, "() => document.querySelector('#sample-view').textContent.includes('so far, at step 6')")
+    accuracy = "JSON.parse(document.querySelector('#chart-data').textContent).charts[0].axes[0].lines.map(l => l.x.at(-1))"
+    assert page.evaluate(accuracy) == [6, 3]
+
+
+def test_text_that_is_being_copied_is_left_alone(store, page, rng):
+    before = page.inner_text("#answer .headline")
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#answer .headline'))")
+    for arm in (0, 1):
+        go_on(store, rng, arm, finish=True)
+    wait_for(page, "() => document.querySelector('#tables caption').textContent.includes('2 runs of 4')")
+    assert page.evaluate("getSelection().toString()") == before == page.inner_text("#answer .headline")
+    page.evaluate("getSelection().removeAllRanges()")
+    wait_for(page, "before => document.querySelector('#answer .headline').textContent !== before", before)
+
+
+def test_a_server_that_ended_is_said(page):
+    page.route("**/*", lambda route: route.abort())
+    page.wait_for_selector("#progress-news:not(:empty)")
+    assert "start `harness view` again" in page.inner_text("#progress-news")
+    page.unroute("**/*")
+    wait_for(page, "() => document.querySelector('#progress-news').textContent === ''")
+
+
+@pytest.fixture
+def rng():
+    import numpy as np
+
+    return np.random.default_rng(5)
