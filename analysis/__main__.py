@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--formats", default=FORMATS, help="comma-separated: pdf,svg,png; empty for none")
     options = parser.parse_args(arguments)
     try:
-        curves = options.only not in ("table", "tables") or options.figures == "paper"
+        curves = options.only != "table"  # written tables hold every k, with or without figures beside them
         results = results_of(load_experiment(options.root, options.experiment, curves=curves))
     except (StoreError, PlanError) as error:
         sys.stderr.write(f"{error}\n")

@@ -13,6 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy import stats
 
+from analysis.__main__ import main
 from analysis.evaluations import k_curves_figure
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
@@ -211,6 +212,16 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, tmp_p
         assert path.read_bytes() == (tmp_path / "a" / path.relative_to(tmp_path / "b")).read_bytes(), (
             path.name
         )
+
+
+def test_tables_alone_are_those_of_the_whole_answer(ladder_root, tmp_path):
+    write_answer(ladder_root, "ladder", tmp_path / "whole", formats=())
+    assert main([str(ladder_root), "ladder", "--only", "tables", "--out", str(tmp_path / "alone")]) == 0
+    whole, alone = (
+        {path.name: path.read_bytes() for path in (tmp_path / name / "tables").iterdir()}
+        for name in ("whole", "alone")
+    )
+    assert alone == whole
 
 
 def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):

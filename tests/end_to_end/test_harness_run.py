@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,29 @@ def harness(results: Path, *arguments: str, code: int = 0) -> subprocess.Complet
     )
     assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
     return done
+
+
+def killed(results: Path, *arguments: str, once: Callable[[], object]) -> None:
+    """Start the command and kill it by SIGKILL at the moment that `once` names."""
+    process = subprocess.Popen(
+        command(results, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    reached(once, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def reached(moment: Callable[[], object], process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """Wait for the moment; the command must not have ended before it."""
+    deadline = time.monotonic() + 240
+    while not moment():
+        assert process.poll() is None, "the command ended too early"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def checkpoints(results: Path) -> list[Path]:
+    return list((results / "runs").glob("*/checkpoints/step-*"))
 
 
 def answer(results: Path, name: str = "dapo_ladder") -> dict[str, bytes]:
@@ -90,22 +114,18 @@ def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
 def test_after_kill_9_the_same_command_finishes_and_the_tables_are_identical(
     ladder: Path, tmp_path: Path
 ) -> None:
-    arguments = command(tmp_path, "run", *LADDER)
-    for seconds in (6.0, 4.0):
-        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(seconds)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    harness(tmp_path, "run", *LADDER)
+    run = ["run", "--no-answer", *LADDER]
+    killed(tmp_path, *run, once=lambda: list((tmp_path / "cache").glob(".warmup-*")))
+    killed(tmp_path, *run, once=lambda: checkpoints(tmp_path))
+    harness(tmp_path, *run)
+    harness(tmp_path, "report", "experiment=dapo_ladder", "only=tables")
     assert answer(tmp_path) == answer(ladder)
 
 
 def test_sigterm_stops_after_a_step_and_the_run_resumes(tmp_path: Path) -> None:
     long = ["algorithm=grpo", "seed=5", "training.steps=400", *SMALL]
     process = subprocess.Popen(command(tmp_path, "run", *long), stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not list((tmp_path / "runs").glob("*/checkpoints/step-*")):
-        time.sleep(0.2)
+    reached(lambda: checkpoints(tmp_path), process)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 75
@@ -163,9 +183,9 @@ def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Pa
     (run / "manifest.json").write_text('{"schema_version": 1, "run_')
     with (other / "metrics.jsonl").open("ab") as metrics:
         metrics.write(b'{"step": 99, "rew')  # a torn last line is dropped without a word
-    done = harness(copy, "status")
-    assert "notes.txt" in done.stdout
-    assert f"{run.name}/manifest.json" in done.stdout.replace("\n", "")
+    said = harness(copy, "status").stdout.replace("\n", "")  # long paths are wrapped
+    assert "notes.txt" in said
+    assert f"{run.name}/manifest.json" in said
     table = subprocess.run(
         [sys.executable, "-m", "analysis", str(copy), "dapo_ladder", "--only", "table"],
         capture_output=True,
@@ -180,23 +200,16 @@ def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(tmp_path: P
     """Three arms, looks at 2 and 3 seeds; the second store is killed once and the same command repeated."""
     looks = ["experiment=dapo_equal_tokens", "match=steps", "experiment.seeds={looks: [2, 3]}"]
     looks += ["training.steps=2", *SMALL]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    name = "dapo_equal_tokens"
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
     done = harness(whole, "run", *looks)
     assert "of 2 comparisons are closed, the next look needs more seeds" in done.stdout
     assert "provisional, 6 runs so far" in done.stdout
-    process = subprocess.Popen(
-        command(killed, "run", *looks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not list((killed / "runs").glob("*/checkpoints/step-*")):
-        time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    harness(killed, "run", *looks)
-    assert answer(killed, "dapo_equal_tokens") == answer(whole, "dapo_equal_tokens")
-    plans = [
-        (root / "experiments" / "dapo_equal_tokens" / "plan.json").read_bytes() for root in (whole, killed)
-    ]
+    killed(parted, "run", "--no-answer", *looks, once=lambda: checkpoints(parted))
+    harness(parted, "run", "--no-answer", *looks)
+    harness(parted, "report", f"experiment={name}", "only=tables")
+    assert answer(parted, name) == answer(whole, name)
+    plans = [(root / "experiments" / name / "plan.json").read_bytes() for root in (whole, parted)]
     assert plans[0] == plans[1]
-    status = harness(killed, "status", "experiment=dapo_equal_tokens")
+    status = harness(parted, "status", f"experiment={name}")
     assert "dapo against naive_grpo" in status.stdout.replace("\n", " ")

@@ -22,8 +22,16 @@ def steps(path: Path) -> int:
     run = RunDir(path)
     config = yaml.safe_load(run.config())
     stopping: list[int] = []
+    attempt = len(list((path / "attempts").iterdir())) - 1
+    told = path / "attempts" / f"{attempt:03d}"
+
+    def stop(number: int, _: object) -> None:
+        stopping.append(number)
+        (told / "asked_to_stop").touch()
+
     for wanted in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):  # Slurm signals every process of a job
-        signal.signal(wanted, lambda number, _: stopping.append(number))
+        signal.signal(wanted, stop)
+    (told / "listens").touch()
     value, done = config["seed"], 0
     for done, checkpoint in run.checkpoints()[-1:]:  # noqa: B007
         value = int((checkpoint / "value").read_text())
@@ -31,7 +39,6 @@ def steps(path: Path) -> int:
     def save(directory: Path) -> None:
         (directory / "value").write_text(str(value))
 
-    attempt = len(list((path / "attempts").iterdir())) - 1
     for step in range(done + 1, config["steps"] + 1):
         time.sleep(config["seconds"])
         value = (value * 6364136223846793005 + step) % 2**63

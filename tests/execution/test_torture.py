@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ def torture(root: Path, kills: int, seed: int) -> None:
     for _ in range(kills):
         supervisor = Supervisor(root, runs, STEPS, SECONDS)
         wait_until(lambda s=supervisor: bool(s.others()) or s.process.poll() is not None, what="a worker")
-        time.sleep(chance.uniform(0.0, 1.0))
+        let_it_run(supervisor, root, chance.randint(0, STEPS))
         landed += supervisor.process.poll() is None
         match chance.choice(["supervisor", "supervisor", "any", "polite"]):
             case "supervisor":
@@ -33,7 +32,7 @@ def torture(root: Path, kills: int, seed: int) -> None:
             case "any":  # the fork server or a worker, then, in the middle of the recovery, the supervisor
                 for pid in chance.sample(supervisor.others(), k=min(1, len(supervisor.others()))):
                     os.kill(pid, signal.SIGKILL)
-                time.sleep(chance.uniform(0.0, 0.2))
+                let_it_run(supervisor, root, chance.randint(0, STEPS // 5))
                 supervisor.kill()
             case "polite":
                 supervisor.kill(signal.SIGTERM)
@@ -50,6 +49,20 @@ def torture(root: Path, kills: int, seed: int) -> None:
     assert store.problems() == []
     for run_id in store.run_ids():
         check_history(store, run_id)
+
+
+def let_it_run(supervisor: Supervisor, root: Path, steps: int) -> None:
+    """Until the sweep has done so many more steps, or nothing of it moves any more."""
+    wanted = steps_done(root) + steps
+
+    def enough() -> bool:
+        return steps_done(root) >= wanted or supervisor.process.poll() is not None
+
+    wait_until(enough, seconds=60, what=f"{steps} more steps")
+
+
+def steps_done(root: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in (root / "runs").glob("*/metrics.jsonl"))
 
 
 def check_history(store: ResultStore, run_id: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -143,3 +144,26 @@ def gradient(objective: Objective, data: Sample, **options: object) -> torch.Ten
     table = data.table.clone().requires_grad_()
     (result,) = torch.autograd.grad(loss(objective, data, table, **options), table)  # type: ignore[arg-type]
     return result
+
+
+def one_group(rewards: list[float], lengths: list[int] | None = None, **more: Any) -> RolloutBatch:
+    lengths = lengths or [1] * len(rewards)
+    values = torch.tensor([rewards], dtype=torch.float64)
+    return RolloutBatch(
+        rewards_PG=values,
+        correct_PG=more.pop("correct", values > 0.5),
+        lengths_PG=torch.tensor([lengths]),
+        counted_PG=more.pop("counted", torch.ones_like(values, dtype=torch.bool)),
+        **more,
+    )
+
+
+def tokens(ratios: list[float], advantages: list[float]) -> tuple[torch.Tensor, torch.Tensor, TokenBatch]:
+    log_ratio = torch.tensor(ratios, dtype=torch.float64).log()
+    batch = TokenBatch(
+        response_N=torch.arange(len(ratios)),
+        old_log_probs_N=torch.zeros(len(ratios)).double(),
+        advantages_N=torch.tensor(advantages, dtype=torch.float64),
+        weights_N=torch.ones(len(ratios)).double(),
+    )
+    return log_ratio.clone(), log_ratio, batch

@@ -23,7 +23,7 @@ def differences(objective: Objective, data: Sample, step: float = 1e-6) -> torch
     return slope
 
 
-# A stop-gradient is no derivative: detached importance weights are checked by hand in test_worked_values.
+# A stop-gradient is no derivative: detached importance weights are checked by hand in test_worked_surrogates.
 DETACHED = ("clipped_is", "divergence_mask", "gamma_weight")
 STOP_GRADIENT = {name for name in SYSTEMS if algorithm(name).surrogate.kind in DETACHED}
 

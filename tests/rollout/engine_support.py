@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128)  # of vLLM's attention
 # Members with weights of their own, to be loaded after an update: a new one is in the suite by itself.
 COPIES = tuple(kind for kind in sorted(kinds(FAMILY)) if getattr(member(FAMILY, kind), "READS_WEIGHTS", True))
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
+Opener = Callable[[str, Path, NativePolicy], RolloutEngine]  # engine's name, checkpoint, policy
 
 
 def cases(*names: str) -> list[Any]:

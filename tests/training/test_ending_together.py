@@ -44,7 +44,12 @@ def ends(agents: list[subprocess.Popen[bytes]]) -> list[int]:
 
 
 def test_a_node_whose_ranks_wait_learns_that_another_died(tmp_path: Path) -> None:
-    agents = start_agents(tmp_path, ["time.sleep(3600)", "time.sleep(3); os.kill(os.getpid(), 9)"])
+    waits = tmp_path / "waits"
+    wait = f"\nwhile not os.path.exists({str(waits)!r}): time.sleep(0.1)\n"
+    agents = start_agents(
+        tmp_path,
+        [f"pathlib.Path({str(waits)!r}).touch(); time.sleep(3600)", wait + "os.kill(os.getpid(), 9)"],
+    )
     assert ends(agents) == [1, 1]
     said = (tmp_path / "attempts" / "001" / ERROR).read_text()
     assert "was killed by SIGKILL" in said

@@ -1,0 +1,115 @@
+"""New weights reach every engine with a copy of its own: whole, or not at all, and without taking memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from engine_support import COPIES, Opener, cases, resident_mib, scores, seeds_for, shift, tiny_checkpoint
+
+from harness.model.policy import NativePolicy
+from harness.rollout.errors import EngineDied
+from harness.rollout.types import Completions, SamplingParams
+
+ARCHITECTURES = [(name, tied) for name in ("llama", "qwen2", "qwen3") for tied in (True, False)]
+FOLLOWERS = cases(*COPIES)
+
+
+@pytest.mark.parametrize("name", FOLLOWERS)
+@pytest.mark.parametrize(("architecture", "tied"), ARCHITECTURES)
+def test_every_tensor_of_an_update_arrives(
+    name: str, architecture: str, tied: bool, tmp_path: Path, opener: Opener
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "model", architecture, tied)
+    policy = NativePolicy.load(folder, "torch")
+    engine = opener(name, folder, policy)
+    prompts = [list(range(2, 40)), list(range(3, 12))]
+    seeds, params = seeds_for(prompts, 4), SamplingParams(12)
+    made = engine.generate(prompts, seeds, params)
+    torch.testing.assert_close(made.log_probs_N, scores(policy, prompts, made), rtol=0, atol=1e-4)
+    tensors = [tensor for tensor, _ in policy.named_weights() if ".layers.1." not in tensor]
+    initial = {tensor: value.clone() for tensor, value in policy.named_weights()}
+    for number, tensor in enumerate([*tensors, None]):
+        old = scores(policy, prompts, made)
+        policy.decoder.load_named(initial.items())
+        shift(policy, number, tensor, amount=0.3 if tensor else 0.05)
+        engine.load_weights(policy.named_weights())
+        stale = float((scores(policy, prompts, made) - old).abs().max())
+        made = engine.generate(prompts, seeds, params)
+        gap = float((made.log_probs_N - scores(policy, prompts, made)).abs().max())
+        assert stale > 1e-2, f"{tensor}: too small a change to see"
+        assert gap < 1e-4, f"{tensor} did not arrive"
+
+
+@pytest.mark.parametrize("name", FOLLOWERS)
+def test_a_tied_projection_may_come_along(name: str, tmp_path: Path, opener: Opener) -> None:
+    folder = tiny_checkpoint(tmp_path / "model", "qwen2", tied=True)
+    policy = NativePolicy.load(folder, "torch")
+    engine = opener(name, folder, policy)
+    shift(policy, 1)
+    tied = {**dict(policy.named_weights()), "lm_head.weight": policy.decoder.head.detach()}
+    engine.load_weights(tied.items())
+    prompts = [list(range(2, 9))]
+    made = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(8))
+    torch.testing.assert_close(made.log_probs_N, scores(policy, prompts, made), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", FOLLOWERS)
+@pytest.mark.parametrize("fault", ["unknown", "missing", "broken off"])
+def test_half_an_update_is_never_sampled_from(name: str, fault: str, tmp_path: Path, opener: Opener) -> None:
+    folder = tiny_checkpoint(tmp_path / "model", "llama", tied=False)
+    policy = NativePolicy.load(folder, "torch")
+    engine = opener(name, folder, policy)
+    weights = dict(policy.named_weights())
+
+    def update() -> Iterator[tuple[str, torch.Tensor]]:
+        for place, (tensor, value) in enumerate(weights.items()):
+            if fault == "broken off" and place == 5:
+                raise OSError("the other end is gone")
+            if not (fault == "missing" and tensor == "model.layers.1.mlp.down_proj.weight"):
+                yield tensor, value
+        if fault == "unknown":
+            yield "model.layers.7.mlp.down_proj.weight", weights["model.layers.1.mlp.down_proj.weight"]
+
+    with pytest.raises(OSError if fault == "broken off" else KeyError):
+        engine.load_weights(update())
+    with pytest.raises(EngineDied, match="update"):
+        engine.generate([[2, 3]], seeds_for([[2]], 1), SamplingParams(4))
+
+
+def test_an_engine_that_shares_the_policys_weights_sees_an_update_at_once(
+    base_policy: Path, prompts: list[list[int]], opener: Opener
+) -> None:
+    policy = NativePolicy.load(base_policy, "torch")
+    engine = opener("shared", base_policy, policy)
+    assert engine.shares_weights
+    shift(policy, 0)
+    made: Completions = engine.generate(
+        prompts, seeds_for(prompts, 2), SamplingParams(24, stop_token_ids=(1,))
+    )
+    torch.testing.assert_close(made.log_probs_N, scores(policy, prompts, made), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", FOLLOWERS)
+@pytest.mark.parametrize(("architecture", "tied"), [("qwen2", True), ("llama", False)])
+def test_fifty_updates_take_no_memory(
+    name: str, architecture: str, tied: bool, tmp_path: Path, opener: Opener
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "model", architecture, tied, hidden=256)
+    policy = NativePolicy.load(folder, "torch")
+    engine = opener(name, folder, policy)
+    size = sum(tensor.nbytes for _, tensor in policy.named_weights()) / 2**20
+    prompts = [list(range(2, 30))]
+    used = []
+    for number in range(50):
+        shift(policy, number, amount=0.02)
+        engine.load_weights(policy.named_weights())
+        made = engine.generate(prompts, seeds_for(prompts, 2, str(number)), SamplingParams(8))
+        used.append(resident_mib())
+    torch.testing.assert_close(made.log_probs_N, scores(policy, prompts, made), rtol=0, atol=1e-4)
+    # Allocators settle in the first updates; a leak of one copy an update would be forty times the model afterwards.
+    assert used[-1] - used[9] < 4 * size, (
+        f"{used[9]:.0f} MiB after 10 updates, {used[-1]:.0f} after 50; the model has {size:.1f}"
+    )
