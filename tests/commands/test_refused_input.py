@@ -31,7 +31,7 @@ from harness.experiment.seed_spread import plan_power
         (["plan", EXPERIMENT, "experiment.margin=-2"], "the points of avg that do not matter"),
         (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
         (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
-        (["plan", EXPERIMENT, "experiment.metric=pass@4"], "experiment.metric"),
+        (["plan", EXPERIMENT, "experiment.metric=accuracy_of_it"], "experiment.metric"),
         (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "go together"),
         (
             ["plan", EXPERIMENT, "experiment.checkpoint_rule=mean_last_2", "evaluation.samples_between=2"],
