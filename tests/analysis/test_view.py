@@ -287,7 +287,12 @@ def command(root: Path, *more: str) -> list[str]:
 
 def test_the_verb_prints_its_address_and_an_interrupt_ends_it_quietly(growing):
     process = subprocess.Popen(
-        command(growing.root, "experiment=ladder", "port=0"), stdout=-1, stderr=-1, text=True
+        command(growing.root, "experiment=ladder", "port=0"),
+        stdout=-1,
+        stderr=-1,
+        text=True,
+        # Where the tests run in the background interrupts are ignored, and children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         line = process.stdout.readline()
@@ -296,7 +301,10 @@ def test_the_verb_prints_its_address_and_an_interrupt_ends_it_quietly(growing):
         _only_this_machine_can_connect(int(re.search(r":(\d+)/", url)[1]))
     finally:
         os.kill(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        try:
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 0
     assert errors.strip() == ""
 
