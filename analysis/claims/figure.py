@@ -28,23 +28,28 @@ def claims_figure(found: Sequence[Judged], style: str) -> Figure:
     figure, axes = new_figure(style, width=1.8, height=(0.9 + 0.2 * len(shown)) / 1.5)
     axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
+    widest = max(
+        (abs(b) / one.margin for one in shown for b in (one.effect.low, one.effect.high)), default=1.0
+    )
+    reach = min(_WIDEST, 1.05 * max(widest, 1.2))
     for y, one in enumerate(shown):
-        value, low, high = (
-            bound / one.margin for bound in (one.effect.value, one.effect.low, one.effect.high)
-        )
+        value, low, high = (b / one.margin for b in (one.effect.value, one.effect.low, one.effect.high))
         colour = COLOURS[one.finding]
         axes.plot([low, high], [y, y], color=colour, linewidth=1.3, zorder=2)
-        axes.scatter([value], [y], s=_size(one.share), color=colour, zorder=3, linewidths=0)
+        if abs(value) < reach:
+            axes.scatter([value], [y], s=_size(one.share), color=colour, zorder=3, linewidths=0)
+            continue
+        side = math.copysign(1.0, value)  # beyond the frame: an arrow at its edge, and the number
+        axes.scatter(
+            [0.97 * side * reach], [y], s=20, marker=">" if side > 0 else "<", color=colour, zorder=3
+        )
+        axes.text(0.92 * side * reach, y, f"{value:+.0f}", ha="right" if side > 0 else "left", va="center")
     labels = [
         f"{textwrap.shorten(one.title, 46, placeholder=' …')} {_ARROWS[one.claim['expects']]}"
         for one in shown
     ]
     axes.set_yticks(range(len(shown)), labels)
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    widest = max(
-        (abs(b) / one.margin for one in shown for b in (one.effect.low, one.effect.high)), default=1.0
-    )
-    reach = min(_WIDEST, 1.05 * max(widest, 1.2))
     axes.set_xlim(-reach, reach)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
