@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from harness.configuration.schema import RunConfig
 from harness.problems.benchmarks import arithmetic
@@ -15,6 +16,10 @@ from harness.testbed import recipe as testbed
 from harness.testbed.warm_up import prepare_testbed
 
 torch.set_num_threads(1)
+# The same examples at every run; new ones with `--hypothesis-profile=search`.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile("repeatable")
 
 
 def small_config(**changes: object) -> RunConfig:

@@ -67,6 +67,8 @@ def _merge(into: dict[str, Any], values: dict[str, Any]) -> None:
     """Mappings key by key, everything else whole (omegaconf/basecontainer.py: `_map_merge`)."""
     for key, value in values.items():
         old = into.get(key)
+        if {type(old), type(value)} == {dict, list}:
+            raise NotPlainError(f"{key}: a mapping and a list")
         if not isinstance(value, dict):
             into[key] = _copied(value)
         elif isinstance(old, dict):

@@ -224,6 +224,9 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     """
     spelled = [plain for item in overrides for plain in replacing(_spelled_out(item))]
     own = ("experiment", "claim=", "config_dir=")
+    both = [item for item in spelled if item.startswith(("experiment=", "claim="))]
+    if len(both) > 1:
+        raise ConfigError(f"{' and '.join(both)}: each is a whole declaration; name one of them")
     declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
     experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
     changed = {item.lstrip("+~").partition("=")[0] for item in spelled}

@@ -139,6 +139,11 @@ def test_random_overrides_compose_to_the_same_bytes(overrides: list[str]) -> Non
         assert found == by_hydra(overrides)
 
 
+def test_a_list_and_a_mapping_of_one_key_are_left_to_hydra() -> None:
+    """Hydra refuses to merge them: both files fill `experiment.seeds`."""
+    assert plain(["claim=cispo", "experiment=aa"]) is by_hydra(["claim=cispo", "experiment=aa"]) is None
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(VALUE_OVERRIDES, max_size=5))
 def test_random_values_compose_to_the_same_bytes(overrides: list[str]) -> None:

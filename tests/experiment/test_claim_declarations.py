@@ -25,6 +25,11 @@ def test_every_claim_plans_and_is_named_by_its_file(name: str) -> None:
     assert len(plan.arms) == 2
 
 
+def test_a_claim_beside_an_experiment_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"claim=cispo and experiment=aa: .*name one"):
+        make_plan(["claim=cispo", "experiment=aa"])
+
+
 def test_a_claim_of_a_rung_shares_the_runs_of_the_ladder() -> None:
     ladder = {spec.run_id for spec in make_plan(["experiment=dapo_ladder"]).specs}
     claim = make_plan(["claim=dapo_dynamic_sampling"])
