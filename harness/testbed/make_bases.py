@@ -1,7 +1,8 @@
 """Make a set of base policies to ship: warm up one per seed, round to bfloat16, write weights and manifest.
 
-python -m harness.testbed.make_bases harness/testbed/bases/NAME --seeds 0-15
+python -m harness.testbed.make_bases harness/testbed/bases/NAME --seeds 0-31
 
+A set that exists is continued: its policies stay as they are, those of further seeds follow, and the recipe has to be the same.
 Warm-ups take minutes each and are kept in `--cache`, so a repeated command goes on. Weights are rounded to the nearest bfloat16: half
 the bytes, and float32 holds them exactly. Another processor, torch or kernel ends with other bits (training amplifies rounding): the
 manifest says what they were made with, and the set ships because nobody can make the same one elsewhere.
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from harness.configuration.error import ConfigError
 from harness.model.linear import resolve_kernel
 from harness.model.processor import processor
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m harness.testbed.make_bases", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("out", type=Path, help="folder of the set; its name is the set's")
-    parser.add_argument("--seeds", default="0-15", help="warm-up seeds FIRST-LAST, one policy each")
+    parser.add_argument("--seeds", default="0-31", help="warm-up seeds FIRST-LAST, one policy each")
     parser.add_argument(
         "--cache", type=Path, default=Path("results/cache"), help="where this machine keeps its warm-ups"
     )
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_set(out: Path, seeds: Sequence[int], cache: Path, kernel: str, config: Config) -> None:
-    """Write the policies of `seeds` and, when all are there, the manifest.
+    """Write the policies of `seeds` and, when all are there, the manifest. Policies that the set has already are left alone.
 
     Args:
         out: folder of the set.
@@ -59,34 +61,49 @@ def make_set(out: Path, seeds: Sequence[int], cache: Path, kernel: str, config: 
         cache: of warm-ups.
         kernel: `auto`, `torch` or `onednn`.
         config: architecture, demonstrator and warm-up (of its own: `bases.set` is null).
+
+    Raises:
+        ConfigError: the set exists and was made by another recipe.
     """
     task, kernel = ArithmeticConfig(), resolve_kernel(kernel)
     out.mkdir(parents=True, exist_ok=True)
-    entries, files = [], dict[str, str]()
-    for index, seed in enumerate(seeds):
+    recipe, made_with = _recipe(config, task), _made_with(kernel)
+    manifest: dict[str, Any] = {
+        "set": out.name,
+        "recipe": recipe,
+        "made_with": made_with,
+        "files": {},
+        "bases": [],
+    }
+    if (out / MANIFEST).exists():
+        manifest = json.loads((out / MANIFEST).read_text())
+        if manifest["recipe"] != recipe:
+            raise ConfigError(f"{out / MANIFEST} tells of another recipe; give the set another name")
+    entries = manifest["bases"]
+    there = {entry["warmup_seed"] for entry in entries}
+    for seed in (seed for seed in seeds if seed not in there):
         warmup = dataclasses.replace(config.warmup, seed=seed)
         folder = prepare_testbed(dataclasses.replace(config, warmup=warmup), task, cache, kernel)
-        weights = out / f"{index:02d}.safetensors"
+        weights = out / f"{len(entries):02d}.safetensors"
         write_rounded(folder / WEIGHTS, weights)
-        files = files or _write_shared_files(folder, out)
-        entries.append({"warmup_seed": seed, "sha256": file_hash(weights)})
+        manifest["files"] = manifest["files"] or _write_shared_files(folder, out)
+        entry = {"warmup_seed": seed, "sha256": file_hash(weights)}
+        entries.append(entry if made_with == manifest["made_with"] else {**entry, "made_with": made_with})
         sys.stdout.write(f"{weights.name}: warm-up seed {seed}, {weights.stat().st_size} bytes\n")
-    warmup_recipe = dataclasses.asdict(config.warmup)
-    del warmup_recipe["seed"]
-    manifest = {
-        "set": out.name,
-        "recipe": {
-            "version": RECIPE_VERSION,
-            "operations": [task.min_operations, task.max_operations],
-            "architecture": dataclasses.asdict(config.architecture),
-            "demonstrator": dataclasses.asdict(config.demonstrator),
-            "warmup": warmup_recipe,
-        },
-        "made_with": _made_with(kernel),
-        "files": files,
-        "bases": entries,
-    }
     (out / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def _recipe(config: Config, task: ArithmeticConfig) -> dict[str, Any]:
+    """What all policies of a set have in common."""
+    warmup = dataclasses.asdict(config.warmup)
+    del warmup["seed"]
+    return {
+        "version": RECIPE_VERSION,
+        "operations": [task.min_operations, task.max_operations],
+        "architecture": dataclasses.asdict(config.architecture),
+        "demonstrator": dataclasses.asdict(config.demonstrator),
+        "warmup": warmup,
+    }
 
 
 def write_rounded(source: Path, target: Path) -> None:

@@ -77,6 +77,10 @@ class Warmup:
         require_range("model.warmup.batch", self.batch, 1)
 
 
+# The default when the first sets shipped. Stored configurations without a set have it written down.
+_EARLIER_COUNT = 8
+
+
 @dataclass
 class Bases:
     """Which shipped base policies runs start from: training seed s from policy `first` + s mod `count` of a set.
@@ -89,10 +93,12 @@ class Bases:
 
     set: str | None = "arithmetic-1"
     first: int = 0
-    count: int = 8
+    count: int = 32
 
     def __post_init__(self) -> None:
         if self.set is None:
+            if self.count == _EARLIER_COUNT:
+                self.count = Bases.count
             if (self.first, self.count) != (Bases.first, Bases.count):
                 raise ConfigError(
                     "model.bases.first and count choose among shipped policies; leave them out with model.bases.set=null"

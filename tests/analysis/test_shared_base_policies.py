@@ -75,7 +75,7 @@ def test_looks_are_taken_over_base_policies_too(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ([], 8),
+        ([], 32),
         (["model.bases.count=16"], 16),
         (["model.bases.count=1"], None),
         (["model.bases.set=null"], None),

@@ -30,6 +30,12 @@ def test_a_configuration_stored_before_sets_shipped_keeps_its_id() -> None:
     assert run_id(load(dump(config))) == STORED_ID, "and keeps it once the key is written down"
 
 
+def test_the_default_of_the_first_sets_written_down_without_a_set_keeps_its_id() -> None:
+    values = yaml.safe_load(STORED.read_text())
+    values["model"]["bases"] = {"set": None, "first": 0, "count": 8}
+    assert run_id(load(values)) == STORED_ID
+
+
 def test_a_warm_up_of_ones_own_and_the_old_protocol_find_that_run_again() -> None:
     old = ["model.bases.set=null", "evaluation.samples_between=null"]
     assert run_id(compose_run(["seed=3", "algorithm=dapo", *old])) == STORED_ID
@@ -37,11 +43,11 @@ def test_a_warm_up_of_ones_own_and_the_old_protocol_find_that_run_again() -> Non
 
 
 def test_shipped_policies_are_the_default_of_python_and_yaml() -> None:
-    assert RunConfig().model.bases == compose_run([]).model.bases == Bases("arithmetic-1", 0, 8)
+    assert RunConfig().model.bases == compose_run([]).model.bases == Bases("arithmetic-1", 0, 32)
 
 
 def test_seeds_take_the_policies_in_turn() -> None:
-    assert [Bases().index(seed) for seed in (0, 1, 7, 8, 9, 23)] == [0, 1, 7, 0, 1, 7]
+    assert [Bases().index(seed) for seed in (0, 1, 31, 32, 63)] == [0, 1, 31, 0, 31]
     assert [Bases(first=3, count=2).index(seed) for seed in range(4)] == [3, 4, 3, 4]
     assert {Bases(first=5, count=1).index(seed) for seed in range(9)} == {5}
 
@@ -71,7 +77,7 @@ def test_a_changed_set_changes_ids_and_only_where_it_is_used(
     else:
         manifest["files"]["tokenizer.json"] = "0" * 64
     path.write_text(json.dumps(manifest))
-    uses, does_not = ["model.bases.first=8"], ["model.bases.first=0"]
+    uses, does_not = ["model.bases.first=8", "model.bases.count=2"], ["model.bases.count=8"]
     before = run_id(compose_run(uses)), run_id(compose_run(does_not))
     monkeypatch.setattr(shipped, "SETS", tmp_path)
     assert run_id(compose_run(uses)) != before[0]
@@ -88,9 +94,9 @@ def test_a_changed_set_changes_ids_and_only_where_it_is_used(
         ("model.architecture.layers=2", ["model.architecture.layers=2", "3", "model.bases.set=null"]),
         ("task.max_operations=4", ["task.max_operations=4", "6", "model.bases.set=null"]),
         ("model.bases.set=arithmetic-2", ["model.bases.set", "'arithmetic-1'"]),
-        ("model.bases.count=17", ["model.bases.count=17", "16"]),
+        ("model.bases.count=33", ["model.bases.count=33", "32"]),
         ("model.bases.count=0", ["model.bases.count=0", "between 1"]),
-        ("model.bases.first=12", ["model.bases.first=12", "16"]),
+        ("model.bases.first=12", ["model.bases.first=12", "32"]),
     ],
 )
 def test_what_the_shipped_policies_are_not_is_refused_with_the_fix(override: str, words: list[str]) -> None:

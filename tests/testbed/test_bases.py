@@ -124,6 +124,22 @@ def test_the_command_makes_a_set_that_can_be_used_and_made_again(
         assert torch.equal(shipped_weights[name], tensor.to(torch.bfloat16))
 
 
+def test_a_set_is_continued_without_touching_what_it_has(tmp_path: Path, tiny_model: Config) -> None:
+    tiny_model = dataclasses.replace(tiny_model, warmup=dataclasses.replace(tiny_model.warmup, steps=2))
+    once, twice = tmp_path / "once" / "mini", tmp_path / "twice" / "mini"
+    make_set(once, [4, 7, 5], tmp_path / "cache", "torch", tiny_model)
+    make_set(twice, [4], tmp_path / "cache", "torch", tiny_model)
+    first = (twice / "00.safetensors").stat().st_mtime_ns
+    make_set(twice, [4, 7, 5], tmp_path / "cache", "torch", tiny_model)
+    assert (twice / "00.safetensors").stat().st_mtime_ns == first
+    assert {path.name: path.read_bytes() for path in once.iterdir()} == {
+        path.name: path.read_bytes() for path in twice.iterdir()
+    }
+    other = dataclasses.replace(tiny_model, warmup=dataclasses.replace(tiny_model.warmup, batch=3))
+    with pytest.raises(ConfigError, match="another recipe"):
+        make_set(twice, [8], tmp_path / "cache", "torch", other)
+
+
 def _seed_is(folder: Path, made: shipped.BaseSet) -> bool:
     """Whether this warm-up is the one behind the set's second policy."""
     ours, theirs = load_file(folder / "model.safetensors"), load_file(made.weights_file(1))

@@ -30,6 +30,7 @@ ARMS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 COMMON = (
+    "model.bases.count=8",
     "algorithm.prompts_per_step=16",
     "algorithm.updates_per_step=4",
     "optimizer.learning_rate=5e-4",
