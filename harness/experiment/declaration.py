@@ -127,10 +127,10 @@ class Experiment:
         """The names of the metrics, one or several."""
         return [self.metric] if isinstance(self.metric, str) else self.metric
 
-    def declared_arms(self) -> list[Arm]:
-        """The arms, listed, or expanded from a grid or from patches."""
+    def declared_arms(self, folders: Sequence[str] = ()) -> list[Arm]:
+        """The arms, listed, or expanded from a grid or from patches. `folders`: the `config_dir=` overrides that apply to every arm."""
         if self.grid and not self.arms:
-            return grid_arms(self.grid, [*self.base, *self.overrides])
+            return grid_arms(self.grid, [*self.base, *self.overrides], folders)
         if not self.arms:
             if self.search is not None:
                 raise ConfigError(
@@ -176,15 +176,17 @@ def _refuse_wrong_types(index: int, values: Any) -> None:
         raise ConfigError(f"{where} ({values['name']}): published={published!r} needs value, unit and source")
 
 
-def grid_arms(grid: Sequence[str], base: Sequence[str]) -> list[Arm]:
+def grid_arms(grid: Sequence[str], base: Sequence[str], folders: Sequence[str] = ()) -> list[Arm]:
     """Every combination of the values, each compared with the point that equals the base configuration (else with the first).
+
+    `folders`: `config_dir=` overrides, in which members of groups are looked for as well.
 
     Raises:
         ConfigError: an override that cannot be expanded or composed.
     """
     jobs = expand(grid)
-    start = compose_run(base)
-    same = [job for job in jobs if not difference(start, compose_run([*base, *job]))]
+    start = compose_run([*folders, *base])
+    same = [job for job in jobs if not difference(start, compose_run([*folders, *base, *job]))]
     origin = (same or jobs)[0]
     names = {tuple(job): "_".join(_point(item) for item in job) for job in jobs}
     return [

@@ -201,7 +201,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     common = (*experiment.overrides, *common_overrides(overrides))
     arms = [
         PlannedArm(arm, compose_run([*arm.overrides, *common]), {}, common=common)
-        for arm in experiment.declared_arms()
+        for arm in experiment.declared_arms([item for item in overrides if item.startswith("config_dir=")])
     ]
     _refuse_unknown_parents([planned.arm for planned in arms])
     _refuse_unfit(experiment, arms)

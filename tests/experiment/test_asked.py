@@ -139,6 +139,16 @@ def test_a_folder_of_ones_own_adds_experiments_algorithms_and_patches(folder, mo
     assert jobs.specs[0].run_id == a.runs[0].run_id
 
 
+def test_a_grid_varies_an_algorithm_of_ones_own(folder):
+    text = "name: grid\ngrid: ['algorithm=grpo,gentle', 'optimizer.learning_rate=1e-4,2e-4']\n"
+    (folder / "experiment" / "own_grid.yaml").write_text(text)
+    plan = make_plan([f"config_dir={folder}", "experiment=own_grid", "experiment.seeds=[0]"])
+    found = [
+        (arm.config.algorithm.entropy_coefficient, arm.config.optimizer.learning_rate) for arm in plan.arms
+    ]
+    assert found == [(0.0, 1e-4), (0.0, 2e-4), (0.001, 1e-4), (0.001, 2e-4)]
+
+
 def test_folders_that_cannot_be_are_named(folder):
     with pytest.raises(ConfigError, match="there is no folder"):
         make_plan([f"config_dir={folder}/nowhere", "experiment=mine"])
