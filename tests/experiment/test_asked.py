@@ -83,7 +83,8 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
     asked = make_plan([*MULTIRUN, "experiment.metric=length_wrong", "experiment.name=lengths"], multirun=True)
     assert (asked.experiment.name, asked.experiment.metric) == ("lengths", "length_wrong")
     assert [spec.run_id for spec in asked.specs] == [spec.run_id for spec in plain.specs]
-    assert plain.experiment.name == "multirun_8fc74e7a"  # stored answers are found again
+    stored = make_plan([*MULTIRUN, "model.bases.count=8"], multirun=True)
+    assert stored.experiment.name == "multirun_8fc74e7a"  # stored answers are found again
     assert "experiment.metric=length_wrong" in asked.command
     with pytest.raises(ConfigError, match=r"experiment\.seeds is not for a multirun"):
         make_plan([*MULTIRUN, "experiment.seeds=[1]"], multirun=True)
