@@ -16,6 +16,8 @@ from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import trl, verl
 from harness.experiment.checks import inert
 from harness.reward.grading import Grader
+from harness.rollout.engine.native import Config as Native
+from harness.rollout.engine.transformers import Config as Transformers
 from harness.store import ResultStore, RunDir
 from harness.training.loop import Trainer
 
@@ -40,11 +42,11 @@ def watched(
     return seen
 
 
-@pytest.mark.parametrize("lag", [0, 1, 3])
+@pytest.mark.parametrize(("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())])
 def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, lag: int
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, lag: int, engine: Any
 ) -> None:
-    config = make_config(training__steps=5, sampling__lag_steps=lag)
+    config = make_config(training__steps=5, sampling__lag_steps=lag, engine=engine)
     seen = watched(config, ResultStore(tmp_path).run("a" * 16), base_policy)
     assert {step: policy for step, (policy, _) in seen.items()} == {
         s: max(0, s - 1 - lag) for s in range(1, 6)
