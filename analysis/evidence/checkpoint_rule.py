@@ -38,18 +38,21 @@ def parse_rule(text: str) -> CheckpointRule:
     return CheckpointRule(text, last=int(match[1]))
 
 
-def chosen_steps(run_cells: pd.DataFrame, rule: CheckpointRule, dev_cells: pd.DataFrame | None) -> list[int]:
+def chosen_steps(
+    run_cells: pd.DataFrame, rule: CheckpointRule, dev_cells: pd.DataFrame | None, first: int = 1
+) -> list[int]:
     """Steps whose metrics make up a run's result.
 
     Args:
         run_cells: cells of one run on the test benchmark at one cap, with columns step and avg.
         rule: the declared rule.
         dev_cells: cells of the same run on the development benchmark; needed by ``best_on_dev``.
+        first: evaluations from this step on count: not the one before training, unless the run was to train no step (0).
 
     Raises:
         ValueError: if ``best_on_dev`` has no development evaluation at an evaluated step.
     """
-    steps = sorted(int(step) for step in run_cells["step"] if step > 0)
+    steps = sorted(int(step) for step in run_cells["step"] if step >= first)
     if not rule.on_dev:
         return steps[-rule.last :]
     if dev_cells is None or not len(dev_cells):
@@ -60,12 +63,12 @@ def chosen_steps(run_cells: pd.DataFrame, rule: CheckpointRule, dev_cells: pd.Da
     return [int(shared["step"].iloc[int(np.argmax(shared["avg"].to_numpy()))])]
 
 
-def rule_scores(run_cells: pd.DataFrame) -> dict[str, float]:
-    """A run's score by the other rules: ``last_score``, ``mean_last_3_score`` and ``best_on_test``.
+def rule_scores(run_cells: pd.DataFrame, first: int = 1) -> dict[str, float]:
+    """A run's score by the other rules, from step ``first`` on: ``last_score``, ``mean_last_3_score`` and ``best_on_test``.
 
     The largest score over the evaluated steps is an inflated number, for the labelled extra column only.
     """
-    trained = run_cells[run_cells["step"] > 0].sort_values("step")["avg"]
+    trained = run_cells[run_cells["step"] >= first].sort_values("step")["avg"]
     return {
         "last_score": float(trained.iloc[-1]) if len(trained) else math.nan,
         "mean_last_3_score": float(trained.iloc[-3:].mean()),

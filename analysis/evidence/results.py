@@ -191,7 +191,8 @@ def results_of(experiment: Experiment) -> Results:
             group = cells[cells["cap"] == cap]
             before.append(group[group["step"] == 0])
             try:
-                steps = chosen_steps(group, experiment.rule, _own(dev[dev["cap"] == cap], state))
+                first = 1 if len(training) else 0  # an arm of no steps is the policy before RL
+                steps = chosen_steps(group, experiment.rule, _own(dev[dev["cap"] == cap], state), first)
             except ValueError as error:
                 notes.append(f"{where}: {error}")
                 continue
@@ -253,7 +254,7 @@ def _checkpoint_row(
     first = chosen.iloc[0]
     numbers = chosen.select_dtypes("number").drop(columns=["step", "cap", "seed"])
     row: dict[str, Any] = {"arm": first["arm"], "seed": int(first["seed"]), "run_id": first["run_id"]}
-    row |= {"cap": cap, "steps": steps, **rule_scores(cells)}
+    row |= {"cap": cap, "steps": steps, **rule_scores(cells, min(1, steps[0]))}
     row |= {str(name): float(value) for name, value in numbers.mean().items()}
     if len(training):
         last = training[training["step"] <= steps[-1]].iloc[-1]

@@ -169,6 +169,6 @@ def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, ev
         run.append_step(step_row(rng, step, steps, accuracy))
     for step in evaluate:
         if step <= done:
-            level = 0.3 + (accuracy - 0.3) * step / steps
+            level = 0.3 + (accuracy - 0.3) * step / max(steps, 1)
             frames = [make_samples(rng, level, problems, n, cap) for cap in caps]
             run.write_samples("arithmetic_heldout", 1, step, pd.concat(frames, ignore_index=True))

@@ -232,6 +232,15 @@ def test_published_numbers_stand_beside_ours_with_their_protocol(tmp_path):
     assert "protocols differ" in table.notes[0]
 
 
+def test_an_arm_of_no_steps_is_the_policy_before_training(tmp_path):
+    build_store(tmp_path, steps=0, evaluate=(0,), seeds=(0, 1))
+    results = results_of(load_experiment(tmp_path, "ladder"))
+    per_seed = results.per_seed[results.per_seed["cap"] == 32]
+    assert [list(steps) for steps in per_seed["steps"]] == [[0]] * 8
+    assert (per_seed["last_score"] == per_seed["avg"]).all()
+    assert results.before["avg"].notna().all()
+
+
 def test_checkpoint_rules():
     cells = pd.DataFrame({"step": [0, 10, 20, 30], "avg": [0.3, 0.5, 0.9, 0.6]})
     dev = pd.DataFrame({"step": [10, 20, 30], "avg": [0.7, 0.5, 0.6]})
