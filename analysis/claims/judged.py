@@ -64,11 +64,12 @@ def finding(effect: Estimate, expects: str, hardly: bool) -> Finding:
     """The word for a claim that ``expects`` this sign of ``effect``; ``hardly``: its mechanism was hardly engaged.
 
     ``not_lower`` holds where the whole interval lies above minus the margin (non-inferiority), ``not_higher`` the other way round.
+    An effect whose sign is known came from somewhere, however little was measured of it: only what shows nothing is not engaged.
     """
     margin = math.inf if effect.margin is None else effect.margin
     if math.isnan(effect.low):
         return Finding.OPEN
-    if hardly:
+    if hardly and not effect.resolved:
         return Finding.NOT_ENGAGED
     low, high = (
         (effect.low, effect.high) if expects in ("higher", "not_lower") else (-effect.high, -effect.low)

@@ -50,12 +50,13 @@ CLAIM = {
 def test_the_word_for_every_place_of_an_interval(expects, low, high, word):
     effect = Estimate((low + high) / 2, low, high, seeds=8, margin=3.0)
     assert finding(effect, expects, hardly=False) is word
-    assert finding(effect, expects, hardly=True) is (OPEN if math.isnan(low) else NOT_ENGAGED)
+    known = math.isnan(low) or low > 0 or high < 0
+    assert finding(effect, expects, hardly=True) is (word if known else NOT_ENGAGED)
 
 
-def claimed(root, *, expects="higher", declaration="a", first="a", share=None):
-    """A store with one claim over two arms that differ by 40 points."""
-    rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", 0.7, 1.0)]
+def claimed(root, *, expects="higher", declaration="a", first="a", share=None, accuracy=0.7):
+    """A store with one claim over two arms that differ by 40 points, unless the second's accuracy is given."""
+    rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", accuracy, 1.0)]
     store = build_store(
         root,
         rungs=rungs,
@@ -92,9 +93,16 @@ def test_a_claim_is_judged_by_its_experiment(tmp_path):
 
 
 def test_where_the_mechanism_hardly_acted_nothing_follows(tmp_path):
-    claimed(tmp_path, share=0.5)  # a threshold far above what the synthetic runs have
+    claimed(tmp_path, share=0.5, accuracy=0.305)  # a threshold far above what the synthetic runs have
     (one,), _ = all_judged(tmp_path)
     assert one.finding is NOT_ENGAGED
+    assert "hardly engaged" in one.engaged
+
+
+def test_an_effect_that_is_there_came_from_somewhere(tmp_path):
+    claimed(tmp_path, share=0.5)
+    (one,), _ = all_judged(tmp_path)
+    assert one.finding is HOLDS
     assert "hardly engaged" in one.engaged
 
 

@@ -42,7 +42,9 @@ def watched(
     return seen
 
 
-@pytest.mark.parametrize(("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())])
+@pytest.mark.parametrize(
+    ("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())]
+)
 def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
     make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, lag: int, engine: Any
 ) -> None:
