@@ -28,6 +28,9 @@ from harness.configuration.yaml_files import NotPlainError
 CONF = str(config_directory())
 GROUPS = sorted(str(path.relative_to(CONF)) for path in Path(CONF).rglob("*") if path.is_dir())
 LISTED = ("patch", "tracker")
+# Their files write to places of other groups, or change what those hold: each is composed alone. The others have a place of their own.
+ALONE = ("algorithm", "claim", "experiment", "model", "patch", "preset", "rung")
+TOGETHER = [group for group in GROUPS if group not in (*ALONE, "benchmark")]
 
 
 def text(values: dict[str, Any]) -> str:
@@ -65,9 +68,18 @@ def compare_every(group: str, step: int) -> None:
         assert plain(overrides) == by_hydra(overrides), overrides
 
 
-@pytest.mark.parametrize("group", [group for group in GROUPS if group != "benchmark"])
+@pytest.mark.parametrize("group", ALONE)
 def test_files_compose_to_the_same_bytes(group: str) -> None:
     compare_every(group, 3)
+
+
+@pytest.mark.parametrize("number", range(max(len(options(group)) for group in TOGETHER)))
+def test_files_with_a_place_of_their_own_compose_to_the_same_bytes(number: int) -> None:
+    """Every file: the first of all groups at once, then the second; none needs Hydra."""
+    overrides = [chosen(group, options(group)[number]) for group in TOGETHER if number < len(options(group))]
+    found = plain(overrides)
+    assert found is not None
+    assert found == by_hydra(overrides)
 
 
 @pytest.mark.slow
