@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import verl.trainer
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
@@ -18,6 +19,8 @@ from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 FOLDER = Path(verl.trainer.__file__).parent / "config"
 MISSING = object()
+# OmegaConf's loader derives from it; libyaml's is faster.
+yaml.SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def complaints(overrides, plain):
