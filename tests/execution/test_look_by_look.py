@@ -156,8 +156,9 @@ class Submitting(Invocation):
         return Summary(skipped=done, submitted=[spec.run_id for spec in waiting])
 
 
-def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_path):
+def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_path, monkeypatch):
     root, whole = undisturbed
+    monkeypatch.setattr(looks, "_analysis", judged_here)
     submitted = []
     for _ in range(3):  # a command for each look; Slurm and Ray finish its jobs before the next
         invocation = Submitting(tmp_path)
