@@ -1,9 +1,13 @@
-"""Two ranks train what one rank trains: FSDP2 over gloo, refill, uneven lengths, checkpoints that change the number of ranks."""
+"""Two ranks train what one rank trains: FSDP2 over gloo, refill, uneven lengths, checkpoints that change the number of ranks.
+
+torchrun starts the run that is stopped, and those of `test_nodes.py` and `test_ending_together.py`; the others are forked.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +20,11 @@ from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.registry import member
+from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig, dump
 from harness.model.ranks import Ranks, balanced
 from harness.store import ResultStore, RunDir
+from harness.training import torchrun
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.torchrun import RankFailed, torchrun_command
 
@@ -63,21 +69,33 @@ def train(config: RunConfig, run: RunDir, stop: Callable[[], bool] = lambda: Fal
 
 @pytest.fixture
 def config(make_config: Callable[..., RunConfig], base_policy: Path) -> RunConfig:
-    """Ten steps of dynamic sampling with micro-batches of a few responses."""
+    """Five steps of dynamic sampling with micro-batches of a few responses."""
     return make_config(
         model=Pretrained(path=str(base_policy), precision="float32"),
-        training__steps=10,
-        training__evaluate_every=10,
+        training__steps=5,
+        training__evaluate_every=5,
         algorithm__dead_groups__policy="refill",
         algorithm__entropy_coefficient=0.01,
         runtime__micro_batch_tokens=64,
     )
 
 
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks are forked from one process: a third of the time that torchrun takes to start two."""
+    program = str(Path(__file__).with_name("forked_ranks.py"))
+
+    def command(runtime: RuntimeConfig, run: Path, attempt: int, environment: Mapping[str, str]) -> list[str]:
+        return [sys.executable, program, str(run), str(attempt), str(runtime.ranks)]
+
+    monkeypatch.setattr(torchrun, "torchrun_command", command)
+
+
 def weights(run: RunDir) -> dict[str, torch.Tensor]:
     return load_file(run.checkpoints()[-1][1] / "policy" / "model.safetensors")
 
 
+@pytest.mark.usefixtures("forked")
 def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path) -> None:
     alone, together = (start(config, tmp_path / str(n), n) for n in (1, 2))
     config.runtime.ranks = 1
@@ -96,16 +114,17 @@ def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path)
     assert first["entropy_share"].sum() > 0
     a, b = weights(alone), weights(together)
     assert max(float((a[name] - b[name]).abs().max()) for name in a) < 1e-5
-    samples = [run.samples("arithmetic_heldout", 10) for run in (alone, together)]
+    samples = [run.samples("arithmetic_heldout", 5) for run in (alone, together)]
     columns = ["problem_id", "sample_index", "max_response_tokens", "response", "correct"]
     assert samples[0][columns].equals(samples[1][columns])
 
 
+@pytest.mark.usefixtures("forked")
 def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig, tmp_path: Path) -> None:
     """Clip-Cov chooses among all tokens of an update, wherever they were scored."""
     clip_cov = member("harness.objective.surrogate", "clip_cov").Config
     config.algorithm.surrogate = clip_cov(fraction=0.1, low=0.01, high=50.0)
-    config.training.steps = config.training.evaluate_every = 3
+    config.training.steps = config.training.evaluate_every = 2
     alone, together = (start(config, tmp_path / str(n), n) for n in (1, 2))
     config.runtime.ranks = 1
     assert train(config, alone)
@@ -134,6 +153,7 @@ def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: 
     assert parted.steps()["step"].tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_failing_rank_ends_the_run_with_its_own_words(
     config: RunConfig, tmp_path: Path, base_policy: Path
 ) -> None:
