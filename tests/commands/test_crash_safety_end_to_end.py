@@ -14,6 +14,7 @@ import pytest
 
 from harness.store import ResultStore
 
+PATIENCE = 900  # seconds, only against a command that hangs
 SMALL = [
     "model.bases.set=null",
     "model.warmup.steps=40",
@@ -24,8 +25,8 @@ SMALL = [
     "algorithm.prompts_per_step=8",
     "algorithm.responses_per_prompt=4",
     "algorithm.updates_per_step=4",
-    "training.evaluate_every=2",
-    "training.steps=4",
+    "training.evaluate_every=3",
+    "training.steps=3",
     "runtime.checkpoint_every=1",
     "runtime.linear_kernel=torch",
     "runtime.device=cpu",
@@ -46,7 +47,7 @@ def start(results: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def finish(results: Path, *arguments: str) -> str:
     process = start(results, *arguments)
-    output, _ = process.communicate(timeout=280)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
     return output
 
@@ -89,7 +90,7 @@ def steps_done(results: Path) -> int:
 
 def let_it_run(process: subprocess.Popen[str], results: Path, steps: int) -> None:
     """Until the sweep has done so many more steps, or is over; 0 is while it composes, claims or warms up."""
-    wanted, deadline = steps_done(results) + steps, time.monotonic() + 240
+    wanted, deadline = steps_done(results) + steps, time.monotonic() + PATIENCE
     while process.poll() is None and (steps_done(results) < wanted or not (results / "runs").exists()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -108,7 +109,7 @@ def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undistu
                     os.kill(pid, signal.SIGKILL)
             if chance.random() < 0.8:
                 process.kill()
-        process.communicate(timeout=280)
+        process.communicate(timeout=PATIENCE)
         store = ResultStore(tmp_path)
         # Killed between a claim and its first manifest, a run is one that never started; anything else would be torn.
         assert [problem for problem in store.problems() if "never started" not in problem] == []
@@ -127,7 +128,7 @@ def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undistu
 @pytest.mark.slow
 def test_two_commands_at_once_share_the_work(tmp_path, undisturbed):
     both = [start(tmp_path, *SWEEP, "runtime.workers=1") for _ in range(2)]
-    outputs = [process.communicate(timeout=280)[0] for process in both]
+    outputs = [process.communicate(timeout=PATIENCE)[0] for process in both]
     assert all(process.returncode in (0, 75) for process in both), outputs
     store = ResultStore(tmp_path)
     assert [len(store.run(run_id).manifest()["attempts"]) for run_id in store.run_ids()] == [1] * 4
