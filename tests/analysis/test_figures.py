@@ -198,9 +198,16 @@ def test_files_are_byte_identical_and_free_of_dates(results, tmp_path):
         assert not re.search(rb"CreationDate|<dc:date>", first.read_bytes())
 
 
-def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, tmp_path):
+@pytest.fixture(scope="module")
+def without_figures(ladder_root, tmp_path_factory):
+    """A folder with the whole answer but its figures, and its files."""
+    folder = tmp_path_factory.mktemp("without_figures")
+    return folder, write_answer(ladder_root, "ladder", folder, formats=())
+
+
+def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, without_figures, tmp_path):
     first = write_answer(ladder_root, "ladder", tmp_path / "a", formats=("svg",))
-    again = write_answer(ladder_root, "ladder", tmp_path / "b", formats=())  # figures: the test above
+    folder, again = without_figures  # figures: the test above
     names = [str(path.relative_to(tmp_path / "a")) for path in first]
     assert len(set(names)) == len(names)
     for expected in ("tables/ladder.md", "tables/ladder.tex", "tables/per-seed.csv", "figures/ladder.svg"):
@@ -209,17 +216,14 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, tmp_p
     assert "figures/cost/all-against-seconds.svg" in names
     assert "report.html" in names
     for path in again:
-        assert path.read_bytes() == (tmp_path / "a" / path.relative_to(tmp_path / "b")).read_bytes(), (
-            path.name
-        )
+        assert path.read_bytes() == (tmp_path / "a" / path.relative_to(folder)).read_bytes(), path.name
 
 
-def test_tables_alone_are_those_of_the_whole_answer(ladder_root, tmp_path):
-    write_answer(ladder_root, "ladder", tmp_path / "whole", formats=())
-    assert main([str(ladder_root), "ladder", "--only", "tables", "--out", str(tmp_path / "alone")]) == 0
+def test_tables_alone_are_those_of_the_whole_answer(ladder_root, without_figures, tmp_path):
+    folder, _ = without_figures
+    assert main([str(ladder_root), "ladder", "--only", "tables", "--out", str(tmp_path)]) == 0
     whole, alone = (
-        {path.name: path.read_bytes() for path in (tmp_path / name / "tables").iterdir()}
-        for name in ("whole", "alone")
+        {path.name: path.read_bytes() for path in (root / "tables").iterdir()} for root in (folder, tmp_path)
     )
     assert alone == whole
 
