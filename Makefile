@@ -25,7 +25,7 @@ ladder: install
 	$(BIN)/harness run experiment=dapo_ladder
 
 test: dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not slow and not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu"
 
 check: dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,26 @@ torch.set_num_threads(1)
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("repeatable")
+
+# The files of the longest tests, longest first: the two workers of `make test` take whole files in this order (`--dist loadfile`, so that
+# what a file sets up is set up once), and none begins a long one when the other is done.
+LONG_FILES = (
+    "end_to_end/test_harness_run.py",
+    "end_to_end/test_tutorial.py",
+    "commands/test_crash_safety_end_to_end.py",
+    "training/test_ranks.py",
+    "end_to_end/test_under_load.py",
+    "configuration/test_plain_compose.py",
+    "execution/test_nodes.py",
+    "backends/test_verl_environment.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, in the order of `LONG_FILES`; the others as they were."""
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONG_FILES)}
+    assert all(path.exists() for path in place), "LONG_FILES names a file that is not there"
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 def small_config(**changes: object) -> RunConfig:
@@ -57,9 +78,10 @@ def make_config() -> Callable[..., RunConfig]:
 
 @pytest.fixture(scope="session")
 def base_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoint folder of a barely warmed-up testbed policy."""
+    """The checkpoint folder of a barely warmed-up testbed policy, the same for all workers of pytest-xdist."""
     config = small_config()
-    cache = tmp_path_factory.mktemp("cache")
+    own = tmp_path_factory.getbasetemp()
+    cache = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "base-policy"
     return prepare_testbed(copy.deepcopy(config.model), config.task, cache, "torch")
 
 
