@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import main
+from harness.execution.answer import write_answer
+from harness.store import ResultStore
+
+PATIENCE = (
+    900  # seconds, only against a command that hangs: a busy machine takes ten times as long as an idle one
+)
 SMALL = [
     "model.bases.set=null",
     "model.warmup.steps=40",
@@ -28,7 +36,7 @@ SMALL = [
     "runtime.device=cpu",
     "runtime.workers=2",
 ]
-LADDER = ["experiment=dapo_ladder", "experiment.seeds=[0,1]", "training.steps=3", *SMALL]
+LADDER = ["experiment=dapo_ladder", "experiment.seeds=[0,1]", "training.steps=2", *SMALL]
 
 
 def command(results: Path, *arguments: str) -> list[str]:
@@ -37,7 +45,7 @@ def command(results: Path, *arguments: str) -> list[str]:
 
 def harness(results: Path, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        command(results, *arguments), capture_output=True, text=True, check=False, timeout=280
+        command(results, *arguments), capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
     return done
@@ -55,7 +63,7 @@ def killed(results: Path, *arguments: str, once: Callable[[], object]) -> None:
 
 def reached(moment: Callable[[], object], process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Wait for the moment; the command must not have ended before it."""
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + PATIENCE
     while not moment():
         assert process.poll() is None, "the command ended too early"
         assert time.monotonic() < deadline
@@ -64,6 +72,20 @@ def reached(moment: Callable[[], object], process: subprocess.Popen[str] | subpr
 
 def checkpoints(results: Path) -> list[Path]:
     return list((results / "runs").glob("*/checkpoints/step-*"))
+
+
+def with_runs(results: Path, other: Path, name: str, *seeds: int) -> int:
+    """Put another store's runs of these seeds into a new one; returns how many checkpoints they have."""
+    plan = json.loads((other / "experiments" / name / "plan.json").read_text())
+    for run in (arm["runs"][str(seed)] for arm in plan["arms"] for seed in seeds):
+        shutil.copytree(other / "runs" / run, results / "runs" / run)
+    return len(checkpoints(results))
+
+
+def with_base_policy(results: Path, other: Path) -> Path:
+    """Put another store's base policy into a new one: nothing is warmed up."""
+    shutil.copytree(other / "cache", results / "cache")
+    return results
 
 
 def answer(results: Path, name: str = "dapo_ladder") -> dict[str, bytes]:
@@ -106,7 +128,7 @@ def test_the_second_invocation_does_nothing_and_says_so(ladder: Path) -> None:
 
 def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
     done = harness(
-        ladder, "run", "-m", "--no-answer", "rung=glob(dapo_*)", "seed=0,1", "training.steps=3", *SMALL
+        ladder, "run", "-m", "--no-answer", "rung=glob(dapo_*)", "seed=0,1", "training.steps=2", *SMALL
     )
     assert "all 12 runs were finished already" in done.stdout
 
@@ -114,20 +136,23 @@ def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
 def test_after_kill_9_the_same_command_finishes_and_the_tables_are_identical(
     ladder: Path, tmp_path: Path
 ) -> None:
+    """Killed while the base policy is warmed up and again in the midst of a run; the runs of seed 1 are there, and stay."""
     run = ["run", "--no-answer", *LADDER]
+    before = with_runs(tmp_path, ladder, "dapo_ladder", 1)
     killed(tmp_path, *run, once=lambda: list((tmp_path / "cache").glob(".warmup-*")))
-    killed(tmp_path, *run, once=lambda: checkpoints(tmp_path))
-    harness(tmp_path, *run)
+    killed(tmp_path, *run, once=lambda: len(checkpoints(tmp_path)) > before)
+    assert "6 were finished before" in harness(tmp_path, *run).stdout
     harness(tmp_path, "report", "experiment=dapo_ladder", "only=tables")
     assert answer(tmp_path) == answer(ladder)
 
 
-def test_sigterm_stops_after_a_step_and_the_run_resumes(tmp_path: Path) -> None:
+def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: Path) -> None:
+    with_base_policy(tmp_path, ladder)
     long = ["algorithm=grpo", "seed=5", "training.steps=400", *SMALL]
     process = subprocess.Popen(command(tmp_path, "run", *long), stdout=subprocess.PIPE, text=True)
     reached(lambda: checkpoints(tmp_path), process)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 75
     assert "run the same command again" in output
     assert "figures and page are left out" in output
@@ -137,18 +162,12 @@ def test_sigterm_stops_after_a_step_and_the_run_resumes(tmp_path: Path) -> None:
     assert '"interrupted"' in (run / "manifest.json").read_text()
 
 
-def test_a_failing_run_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_a_failing_run_leaves_the_others_alone(ladder: Path, tmp_path: Path) -> None:
     """One arm asks for more positions than the model has; the others finish, and the reason is printed."""
-    done = harness(
-        tmp_path,
-        "run",
-        "-m",
-        "--no-answer",
-        "training.steps=1",
-        "model.architecture.max_positions=30,64",
-        *SMALL,
-        code=1,
-    )
+    with_base_policy(tmp_path, ladder)
+    small = [item for item in SMALL if not item.startswith("sampling.max_response_tokens")]
+    positions = ["training.steps=1", "sampling.max_response_tokens=300,12"]
+    done = harness(tmp_path, "run", "-m", "--no-answer", *positions, *small, code=1)
     assert "1 finished" in done.stdout
     assert "1 failed" in done.stdout
     assert "max_response_tokens" in done.stdout
@@ -169,7 +188,7 @@ def test_bad_input_is_one_line_that_names_culprit_and_fix(
     command_line = (
         command(tmp_path, *arguments) if len(arguments) > 1 else [sys.executable, "-m", "harness", *arguments]
     )
-    done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert all(word in done.stderr for word in words), done.stderr
@@ -196,20 +215,29 @@ def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Pa
     assert "1/2" in table.stdout
 
 
-def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(tmp_path: Path) -> None:
-    """Three arms, looks at 2 and 3 seeds; the second store is killed once and the same command repeated."""
+def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(
+    ladder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Three arms, looks at 2 and 3 seeds; the second store has the first look's runs, is killed in the second and the command repeated."""
+
+    def tables_for_all(store: ResultStore, name: str, *arguments: str) -> None:
+        write_answer(store, name, *("tables" if item == "all" else item for item in arguments))
+
     looks = ["experiment=dapo_equal_tokens", "match=steps", "experiment.seeds={looks: [2, 3]}"]
     looks += ["training.steps=2", *SMALL]
     name = "dapo_equal_tokens"
-    whole, parted = tmp_path / "whole", tmp_path / "parted"
-    done = harness(whole, "run", *looks)
-    assert "of 2 comparisons are closed, the next look needs more seeds" in done.stdout
-    assert "provisional, 6 runs so far" in done.stdout
-    killed(parted, "run", "--no-answer", *looks, once=lambda: checkpoints(parted))
+    whole, parted = (with_base_policy(tmp_path / part, ladder) for part in ("whole", "parted"))
+    monkeypatch.setattr("harness.commands.run.write_answer", tables_for_all)
+    assert main(command(whole, "run", *looks)[3:]) == 0
+    said = capfd.readouterr().out
+    assert "of 2 comparisons are closed, the next look needs more seeds" in said
+    assert "provisional, 6 runs so far" in said
+    before = with_runs(parted, whole, name, 0, 1)
+    killed(parted, "run", "--no-answer", *looks, once=lambda: len(checkpoints(parted)) > before)
     harness(parted, "run", "--no-answer", *looks)
     harness(parted, "report", f"experiment={name}", "only=tables")
     assert answer(parted, name) == answer(whole, name)
     plans = [(root / "experiments" / name / "plan.json").read_bytes() for root in (whole, parted)]
     assert plans[0] == plans[1]
-    status = harness(parted, "status", f"experiment={name}")
-    assert "dapo against naive_grpo" in status.stdout.replace("\n", " ")
+    assert main(command(parted, "status", f"experiment={name}")[3:]) == 0
+    assert "dapo against naive_grpo" in capfd.readouterr().out.replace("\n", " ")
