@@ -1,0 +1,137 @@
+"""``python -m analysis.laws ROOT EXPERIMENT``: laws of the field fitted to every run of an experiment, with intervals over seeds.
+
+``--law sigmoid``: accuracy against compute, its asymptote A and midpoint (ScaleRL, arXiv:2510.13786). ``--law entropy``: R = -a exp(H) + b (Cui et al.,
+arXiv:2505.22617). One fit a run; a parameter's interval is Student's t over seeds, or over the means of each base policy's seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
+from analysis.evidence.run_curves import AGAINST, SOURCES, Against, Source, entropy_points, run_curve
+from analysis.evidence.stored_plan import Arm, Plan, PlanError
+from analysis.statistics.curve_fits import EntropyFit, SigmoidFit, fit_entropy_law, fit_sigmoid
+from analysis.statistics.estimate import Estimate
+from analysis.statistics.intervals import mean_interval
+from analysis.tables.table import Cell, Column, Table, to_markdown
+from harness.store import StoreError
+
+Fit = SigmoidFit | EntropyFit
+
+_SHARED = (
+    "One fit a run. Intervals: 95 %, Student's t over seeds, or over the means of each base policy's seeds where seeds share one; each stands alone.",
+    "A run whose parameters its points cannot tell is not left out of a mean, which would choose by outcome: the cell says in how many it is so.",
+)
+
+
+def sigmoid_fits(results: Results, arm: Arm, against: Against, source: Source) -> dict[int, SigmoidFit]:
+    """Seed to the sigmoid of its run. R_0 of evaluations is the measured one before RL; of training steps it is fitted."""
+    found = {}
+    for seed in results.scores(arm, "avg"):
+        spent, score = run_curve(results, arm.name, arm.runs[seed], against, source)
+        first = float(score[0]) if source == "evaluation" and len(spent) and spent[0] == 0 else None
+        after = slice(1, None) if first is not None else slice(None)
+        if len(spent[after]):
+            found[seed] = fit_sigmoid(spent[after], score[after], first)
+    return found
+
+
+def entropy_fits(results: Results, arm: Arm, source: Source) -> dict[int, EntropyFit]:
+    """Seed to the entropy law of its run."""
+    points = {
+        seed: entropy_points(results, arm.name, arm.runs[seed], source) for seed in results.scores(arm, "avg")
+    }
+    return {seed: fit_entropy_law(*pair) for seed, pair in points.items() if len(pair[0])}
+
+
+def over_seeds(plan: Plan, fits: Mapping[int, Fit], parameter: str) -> Estimate:
+    """Mean of a parameter with its t interval; no value unless it is identified in every seed."""
+    told = sum(not fit.missing for fit in fits.values())
+    if not fits or told < len(fits):
+        lead = parameter in ("asymptote", "ceiling")  # said once a row
+        return Estimate(math.nan, absent=f"identified in {told} of {len(fits)} seeds" * lead)
+    values = {seed: float(getattr(fit, parameter)) for seed, fit in fits.items()}
+    return replace(mean_interval(plan.replicates(values)), seeds=len(values))
+
+
+def law_table(results: Results, law: str, against: Against, source: Source) -> Table:
+    """One row an arm: the law's parameters, the quality of the fit, and in how many seeds it is identified."""
+    plan = results.experiment.plan
+    unit = {"steps": "rollout steps", "tokens": "k tokens", "seconds": "s"}[against]
+    scale = 1e-3 if against == "tokens" else 1.0
+    shown: list[tuple[str, str, float, int]] = (
+        [
+            ("start", "R_0 %", 100, 1),
+            ("asymptote", "asymptote A %", 100, 1),
+            ("midpoint", f"midpoint, {unit}", scale, 1),
+            ("exponent", "exponent B", 1, 2),
+        ]
+        if law == "sigmoid"
+        else [("a", "a", 1, 3), ("b", "b", 1, 3), ("ceiling", "R at H = 0, %", 100, 1), ("r_squared", "R²", 1, 3)]
+    )
+    rows: list[Mapping[str, Cell]] = []
+    reasons: Counter[str] = Counter()
+    for arm in plan.arms:
+        fits: Mapping[int, Fit] = (
+            sigmoid_fits(results, arm, against, source) if law == "sigmoid" else entropy_fits(results, arm, source)
+        )
+        reasons.update(fit.missing for fit in fits.values() if fit.missing)
+        rmse = [fit.rmse for fit in fits.values() if math.isfinite(fit.rmse)]
+        cells: dict[str, Cell] = {"arm": arm.label, "seeds": len(fits)}
+        cells |= {key: over_seeds(plan, fits, key) for key, *_ in shown}
+        rows.append({**cells, "rmse": float(np.mean(rmse)) if rmse else None})
+    columns = [Column("arm", "arm"), Column("seeds", "seeds", digits=0)]
+    columns += [Column(key, header, digits, factor) for key, header, factor, digits in shown]
+    columns.append(Column("rmse", "residual, points", 1, 100))
+    told = [f"Not identified: {reason} ({count} runs)." for reason, count in sorted(reasons.items())]
+    where = "accuracy on each step's prompts" if source == "training" else f"avg on {plan.benchmark}"
+    title = f"{plan.title}: {law} law, {where}" + (f" against {against}" if law == "sigmoid" else " against entropy")
+    return Table(f"{plan.name}-{law}", title, tuple(columns), tuple(rows), (*_SHARED, *told))
+
+
+def read(root: Path, experiment: str, base_policies: int | None = None) -> Results:
+    """The results of an experiment; ``base_policies`` where its plan was stored before plans said it.
+
+    Raises:
+        StoreError: no such experiment.
+        PlanError: a plan that cannot be read.
+    """
+    found = load_experiment(root, experiment, curves=False)
+    if base_policies is not None and found.plan.base_policies is None:
+        found = replace(found, plan=replace(found.plan, base_policies=base_policies))
+    return results_of(found)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table as Markdown; 0, or 2 with one line where the experiment cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m analysis.laws", description=__doc__)
+    parser.add_argument("root", type=Path, help="results root")
+    parser.add_argument("experiment", help="name of the experiment")
+    parser.add_argument("--law", choices=("sigmoid", "entropy"), default="sigmoid")
+    parser.add_argument("--against", choices=AGAINST, default="steps", help="compute of the sigmoid")
+    parser.add_argument("--score", choices=SOURCES, default="training", help="where points come from")
+    parser.add_argument(
+        "--base-policies", type=int, help="seeds s and s + this share one; where the stored plan does not say"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        results = read(options.root, options.experiment, options.base_policies)
+    except (StoreError, PlanError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(to_markdown(law_table(results, options.law, options.against, options.score)))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

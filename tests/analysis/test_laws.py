@@ -1,0 +1,124 @@
+"""Sigmoid and entropy laws: exact curves are found again, hand-worked values, what cannot be told is not told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of
+from analysis.evidence.run_curves import run_curve
+from analysis.laws import entropy_fits, main, over_seeds, sigmoid_fits
+from analysis.statistics.curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
+from analysis.statistics.intervals import mean_interval
+from synthetic_store import build_store
+
+STEPS = np.arange(0.0, 100.0)
+
+
+def sigmoid(C, start, asymptote, midpoint, exponent):
+    return start + (asymptote - start) * C**exponent / (C**exponent + midpoint**exponent)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_an_exact_curve_is_found_again(given: bool) -> None:
+    score = sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6)
+    fit = fit_sigmoid(STEPS, score, 0.3 if given else None)
+    assert (fit.start, fit.asymptote, fit.midpoint, fit.exponent) == pytest.approx((0.3, 0.8, 15.0, 1.6), rel=1e-4)
+    assert fit.missing == ""
+    assert fit.rmse < 1e-6
+    assert fit([15.0, 0.0]) == pytest.approx([0.55, 0.3], abs=1e-5)  # half of the rise at the midpoint, R_0 without compute
+
+
+def test_the_unit_of_compute_moves_the_midpoint_alone() -> None:
+    score = sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6) + np.random.default_rng(0).normal(0, 0.02, 100)
+    one, other = fit_sigmoid(STEPS, score), fit_sigmoid(3300 * STEPS, score)
+    assert other.midpoint == pytest.approx(3300 * one.midpoint, rel=1e-4)
+    assert (other.asymptote, other.exponent) == pytest.approx((one.asymptote, one.exponent), rel=1e-4)
+
+
+def test_the_asymptote_s_standard_error_is_its_spread_over_repeats() -> None:
+    rng = np.random.default_rng(1)
+    fits = [fit_sigmoid(STEPS, sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6) + rng.normal(0, 0.02, 100)) for _ in range(40)]
+    asymptotes = np.array([fit.asymptote for fit in fits])
+    assert asymptotes.mean() == pytest.approx(0.8, abs=0.01)
+    assert np.mean([fit.asymptote_error for fit in fits]) == pytest.approx(asymptotes.std(ddof=1), rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("compute", "score", "reason"),
+    [
+        ([0, 20, 40, 60], [0.3, 0.6, 0.7, 0.75], "4 points for 4 parameters"),
+        (STEPS, 0.3 + 0.001 * STEPS, "midpoint lies beyond"),
+        (STEPS, sigmoid(STEPS, 0.3, 1.2, 60.0, 1.0), "asymptote is at its bound"),
+        (STEPS, 0.3 + 0.05 * np.random.default_rng(2).normal(size=100), ""),
+    ],
+)
+def test_what_the_points_cannot_tell_is_said(compute, score, reason: str) -> None:
+    missing = fit_sigmoid(compute, score).missing
+    assert missing
+    assert reason in missing
+
+
+def test_entropy_law_against_values_worked_by_hand() -> None:
+    """exp(H) = 1, 2, 3 and R = 0.9, 0.6, 0.6: slope -0.15, mean 0.7 at 2, so b = 1.0; residuals 0.05, -0.1, 0.05."""
+    fit = fit_entropy_law(np.log([1.0, 2.0, 3.0]), [0.9, 0.6, 0.6])
+    assert (fit.a, fit.b, fit.ceiling) == pytest.approx((0.15, 1.0, 0.85))
+    assert fit.rmse == pytest.approx(np.sqrt(0.015 / 3))
+    assert fit.r_squared == pytest.approx(1 - 0.015 / 0.06)
+
+
+def test_entropy_that_does_not_move_tells_nothing() -> None:
+    assert fit_entropy_law([0.1, 0.1, 0.1], [0.2, 0.3, 0.4]).missing
+
+
+@pytest.mark.parametrize("fit", [fit_sigmoid, fit_entropy_law])
+def test_points_that_are_none_are_refused(fit) -> None:
+    with pytest.raises(ValueError, match="2 points on one axis and 3"):
+        fit([1.0, 2.0], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="no number"):
+        fit([1.0, np.nan], [1.0, 2.0])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    root = tmp_path_factory.mktemp("laws")
+    build_store(root, seeds=(0, 1, 2, 3), caps=(32,))
+    return root, results_of(load_experiment(root, "ladder", curves=False))
+
+
+def test_points_of_a_run_belong_to_what_was_spent_before(results) -> None:
+    _, found = results
+    arm = found.experiment.plan.arms[0]
+    spent, score = run_curve(found, arm.name, arm.runs[1], "tokens", "training")
+    steps = found.experiment.steps
+    own = steps[steps["run_id"] == arm.runs[1]].sort_values("step")
+    assert spent[:3].tolist() == [0, 3100, 6200]
+    assert score.tolist() == own["accuracy_mean"].tolist()
+    spent, score = run_curve(found, arm.name, arm.runs[1], "steps", "evaluation")
+    assert spent.tolist() == [0, 10, 20]
+    seconds, _ = run_curve(found, arm.name, arm.runs[1], "seconds", "evaluation")
+    assert seconds == pytest.approx([0, 1.6, 3.2])
+
+
+def test_intervals_are_over_seeds_and_one_untold_run_leaves_none(results) -> None:
+    _, found = results
+    plan, arm = found.experiment.plan, found.experiment.plan.arms[3]
+    fits = entropy_fits(found, arm, "training")
+    own = over_seeds(plan, fits, "a")
+    expected = mean_interval([fit.a for fit in fits.values()])
+    assert (own.value, own.low, own.seeds) == (expected.value, expected.low, 4)
+    nan = float("nan")
+    untold = over_seeds(plan, {**fits, 9: EntropyFit(nan, nan, nan, nan, missing="no")}, "ceiling")
+    assert np.isnan(untold.value)
+    assert untold.absent == "identified in 4 of 5 seeds"
+    assert set(sigmoid_fits(found, arm, "steps", "training")) == {0, 1, 2, 3}
+
+
+def test_the_command_prints_a_row_an_arm(results, capsys) -> None:
+    root, _ = results
+    assert main([str(root), "ladder", "--law", "entropy"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("| 4 |") == 4
+    assert main([str(root), "nothing"]) == 2
+    assert "nothing" in capsys.readouterr().err
