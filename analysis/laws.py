@@ -1,6 +1,7 @@
 """``python -m analysis.laws ROOT EXPERIMENT``: laws of the field fitted to every run of an experiment, with intervals over seeds.
 
-``--law sigmoid``: accuracy against compute, its asymptote A and midpoint (ScaleRL, arXiv:2510.13786). ``--law entropy``: R = -a exp(H) + b (Cui et al.,
+``--law sigmoid``: accuracy against compute, its asymptote A and midpoint (ScaleRL, arXiv:2510.13786). ``--law entropy``: R = -a
+exp(H) + b (Cui et al.,
 arXiv:2505.22617). One fit a run; a parameter's interval is Student's t over seeds, or over the means of each base policy's seeds.
 """
 
@@ -29,8 +30,10 @@ from harness.store import StoreError
 Fit = SigmoidFit | EntropyFit
 
 _SHARED = (
-    "One fit a run. Intervals: 95 %, Student's t over seeds, or over the means of each base policy's seeds where seeds share one; each stands alone.",
-    "A run whose parameters its points cannot tell is not left out of a mean, which would choose by outcome: the cell says in how many it is so.",
+    "One fit a run. Intervals: 95 %, Student's t over seeds, or over the means of each base policy's seeds where seeds share one; "
+    "each stands alone.",
+    "A run whose parameters its points cannot tell is not left out of a mean, which would choose by outcome: the cell says in how "
+    "many it is so.",
 )
 
 
@@ -77,13 +80,20 @@ def law_table(results: Results, law: str, against: Against, source: Source) -> T
             ("exponent", "exponent B", 1, 2),
         ]
         if law == "sigmoid"
-        else [("a", "a", 1, 3), ("b", "b", 1, 3), ("ceiling", "R at H = 0, %", 100, 1), ("r_squared", "R²", 1, 3)]
+        else [
+            ("a", "a", 1, 3),
+            ("b", "b", 1, 3),
+            ("ceiling", "R at H = 0, %", 100, 1),
+            ("r_squared", "R²", 1, 3),
+        ]
     )
     rows: list[Mapping[str, Cell]] = []
     reasons: Counter[str] = Counter()
     for arm in plan.arms:
         fits: Mapping[int, Fit] = (
-            sigmoid_fits(results, arm, against, source) if law == "sigmoid" else entropy_fits(results, arm, source)
+            sigmoid_fits(results, arm, against, source)
+            if law == "sigmoid"
+            else entropy_fits(results, arm, source)
         )
         reasons.update(fit.missing for fit in fits.values() if fit.missing)
         rmse = [fit.rmse for fit in fits.values() if math.isfinite(fit.rmse)]
@@ -95,7 +105,9 @@ def law_table(results: Results, law: str, against: Against, source: Source) -> T
     columns.append(Column("rmse", "residual, points", 1, 100))
     told = [f"Not identified: {reason} ({count} runs)." for reason, count in sorted(reasons.items())]
     where = "accuracy on each step's prompts" if source == "training" else f"avg on {plan.benchmark}"
-    title = f"{plan.title}: {law} law, {where}" + (f" against {against}" if law == "sigmoid" else " against entropy")
+    title = f"{plan.title}: {law} law, {where}" + (
+        f" against {against}" if law == "sigmoid" else " against entropy"
+    )
     return Table(f"{plan.name}-{law}", title, tuple(columns), tuple(rows), (*_SHARED, *told))
 
 

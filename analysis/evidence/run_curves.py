@@ -34,7 +34,9 @@ def spent_at(steps: pd.DataFrame, wanted: list[int], against: Against) -> Floats
     return seconds_at(steps.assign(seconds_total=work), wanted)
 
 
-def run_curve(results: Results, arm: str, run_id: str, against: Against, source: Source) -> tuple[Floats, Floats]:
+def run_curve(
+    results: Results, arm: str, run_id: str, against: Against, source: Source
+) -> tuple[Floats, Floats]:
     """Spent and score of one run, [points] each, in the order of steps; points without a number are left out.
 
     ``evaluation``: avg on the benchmark at every evaluation. ``training``: accuracy on the prompts of each step, which the policy

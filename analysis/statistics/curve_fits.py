@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 _EXPONENTS = (0.2, 10.0)  # of the sigmoid: below, a line on a log axis; above, a jump between two points
 _STARTS = tuple(
-    (share, exponent) for share in (0.05, 0.2, 0.5, 1.0) for exponent in (0.7, 1.5, 3.0)
+    (share, exponent) for share in (0.1, 0.5) for exponent in (0.7, 1.5, 3.0)
 )  # of the largest compute
 _LARGEST_MIDPOINT = 10.0  # times the largest compute: beyond, the asymptote is anything
 
@@ -27,7 +27,8 @@ _LARGEST_MIDPOINT = 10.0  # times the largest compute: beyond, the asymptote is 
 class SigmoidFit:
     """R(C) = start + (asymptote - start) / (1 + (midpoint / C)^exponent); ``missing`` says why it is not identified, empty where it is.
 
-    ``rmse`` is the root mean squared residual, ``asymptote_error`` the asymptote's standard error from the residuals (NaN where there is none).
+    ``rmse`` is the root mean squared residual, ``asymptote_error`` the asymptote's standard error from the residuals (NaN where
+    there is none).
     """
 
     start: float
@@ -72,7 +73,8 @@ def fit_sigmoid(
         start: R_0 where it is known; None: fitted with the others (then points at or near compute 0 are needed).
 
     Returns:
-        The fit. It is not identified with no more points than parameters, with a midpoint beyond the largest compute, with a parameter at its
+        The fit. It is not identified with no more points than parameters, with a midpoint beyond the largest compute, with a
+        parameter at its
         bound, or where the asymptote's standard error is above a quarter of the rise.
 
     Raises:
@@ -96,14 +98,12 @@ def fit_sigmoid(
     ends = [float(np.clip(R.max(), 0.01, 0.99)), float(np.clip(R[C.argmin()], 0.01, 0.99))]
     if start is None:
         low, high = [*low, 0.0], [*high, 1.0]
-    found = [
-        optimize.least_squares(
-            lambda p: curve(p) - R,
-            [ends[0], math.log(share), math.log(exponent), ends[1]][:free],
-            bounds=(low, high),
-        )
-        for share, exponent in _STARTS
-    ]
+
+    def residual(p: Floats) -> Floats:
+        return curve(p) - R
+
+    begins = [[ends[0], math.log(share), math.log(exponent), ends[1]][:free] for share, exponent in _STARTS]
+    found = [optimize.least_squares(residual, begin, bounds=(low, high)) for begin in begins]
     best = min(found, key=lambda one: float(one.cost))
     return _judged(best, C, start, np.array(low), np.array(high))
 
@@ -135,9 +135,7 @@ def _judged(
     return SigmoidFit(first, asymptote, midpoint, exponent, rmse, error, missing)
 
 
-def fit_entropy_law(
-    entropy_nats: Sequence[float] | Floats, score: Sequence[float] | Floats
-) -> EntropyFit:
+def fit_entropy_law(entropy_nats: Sequence[float] | Floats, score: Sequence[float] | Floats) -> EntropyFit:
     """R = -a exp(H) + b (Cui et al., arXiv:2505.22617) by ordinary least squares on exp(H).
 
     Args:
@@ -145,7 +143,8 @@ def fit_entropy_law(
         score: R at each point.
 
     Returns:
-        The fit; not identified with fewer than three points or one entropy. A negative a is reported as it is: there accuracy rises with entropy.
+        The fit; not identified with fewer than three points or one entropy. A negative a is reported as it is: there accuracy
+        rises with entropy.
 
     Raises:
         ValueError: arrays of unequal length or a value that is no number.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from synthetic_store import build_store
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
@@ -11,7 +12,6 @@ from analysis.evidence.run_curves import run_curve
 from analysis.laws import entropy_fits, main, over_seeds, sigmoid_fits
 from analysis.statistics.curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
 from analysis.statistics.intervals import mean_interval
-from synthetic_store import build_store
 
 STEPS = np.arange(0.0, 100.0)
 
@@ -24,10 +24,14 @@ def sigmoid(C, start, asymptote, midpoint, exponent):
 def test_an_exact_curve_is_found_again(given: bool) -> None:
     score = sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6)
     fit = fit_sigmoid(STEPS, score, 0.3 if given else None)
-    assert (fit.start, fit.asymptote, fit.midpoint, fit.exponent) == pytest.approx((0.3, 0.8, 15.0, 1.6), rel=1e-4)
+    assert (fit.start, fit.asymptote, fit.midpoint, fit.exponent) == pytest.approx(
+        (0.3, 0.8, 15.0, 1.6), rel=1e-4
+    )
     assert fit.missing == ""
     assert fit.rmse < 1e-6
-    assert fit([15.0, 0.0]) == pytest.approx([0.55, 0.3], abs=1e-5)  # half of the rise at the midpoint, R_0 without compute
+    assert fit([15.0, 0.0]) == pytest.approx(
+        [0.55, 0.3], abs=1e-5
+    )  # half of the rise at the midpoint, R_0 without compute
 
 
 def test_the_unit_of_compute_moves_the_midpoint_alone() -> None:
@@ -39,7 +43,9 @@ def test_the_unit_of_compute_moves_the_midpoint_alone() -> None:
 
 def test_the_asymptote_s_standard_error_is_its_spread_over_repeats() -> None:
     rng = np.random.default_rng(1)
-    fits = [fit_sigmoid(STEPS, sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6) + rng.normal(0, 0.02, 100)) for _ in range(40)]
+    fits = [
+        fit_sigmoid(STEPS, sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6) + rng.normal(0, 0.02, 100)) for _ in range(40)
+    ]
     asymptotes = np.array([fit.asymptote for fit in fits])
     assert asymptotes.mean() == pytest.approx(0.8, abs=0.01)
     assert np.mean([fit.asymptote_error for fit in fits]) == pytest.approx(asymptotes.std(ddof=1), rel=0.4)
