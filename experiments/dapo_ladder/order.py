@@ -17,6 +17,8 @@ from ladder_runs import BASES, ladder
 
 from analysis import Results, load
 from analysis.statistics.verdicts import Paired, judge
+from harness.configuration.schema import dump
+from harness.configuration.schema import load as load_config
 from harness.store import ResultStore
 
 STEPS = (54, 60)
@@ -88,8 +90,8 @@ def collected(roots: list[str]) -> tuple[list[str], dict[Subset, dict[int, float
 
 
 def _config(store: ResultStore, run_id: str) -> Mapping[str, Any]:
-    config: Mapping[str, Any] = yaml.safe_load(store.run(run_id).config())
-    return config
+    """The configuration as it is meant: keys that an older run did not have stand for what they meant then."""
+    return dump(load_config(yaml.safe_load(store.run(run_id).config())))
 
 
 def _scores(results: Results, arm: str) -> list[tuple[int, float]]:
