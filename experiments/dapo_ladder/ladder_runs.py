@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import yaml
 
 from analysis import Results
 from analysis.laws import read
-
-BASES = 8  # seeds s and s + 8 start from one base policy
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import load as load_config
+from harness.store import ResultStore
 
 
 def ladder(root: str) -> Results:
-    """The ladder of a results root, intervals over base policies also where its plan was stored before plans said it."""
-    return read(Path(root), "dapo_ladder", BASES)
+    """The ladder of a results root; how many base policies take turns comes from its runs where its plan is older than that entry.
+
+    Raises:
+        ConfigError: its runs start from no shipped base policy.
+    """
+    results = read(Path(root), "dapo_ladder")
+    plan = results.experiment.plan
+    if plan.base_policies is None:
+        run_id = next(iter(plan.arms[0].runs.values()))
+        config = load_config(yaml.safe_load(ResultStore(root).run(run_id).config()))
+        bases = getattr(config.model, "bases", None)
+        if bases is None or bases.set is None:
+            raise ConfigError(f"run {run_id} starts from no shipped base policy (model.bases.set)")
+        plan = replace(plan, base_policies=bases.count)
+    return replace(results, experiment=replace(results.experiment, plan=plan))
+
+
+def bases_of(results: Results) -> int:
+    """How many base policies take turns: seeds s and s + this start from one."""
+    count = results.experiment.plan.base_policies
+    assert count is not None  # `ladder` has filled it in
+    return count
 
 
 def points(results: Results) -> dict[str, dict[int, float]]:
@@ -23,13 +46,21 @@ def points(results: Results) -> dict[str, dict[int, float]]:
     return {arm.label: {seed: 100 * x for seed, x in results.scores(arm, "avg").items()} for arm in arms}
 
 
-def seed_spread(scores: dict[str, dict[int, float]]) -> tuple[float, int]:
-    """Standard deviation of training seeds that start from one base policy, pooled over arms, and its degrees of freedom."""
+def seed_spread(scores: dict[str, dict[int, float]], bases: int) -> tuple[float, int]:
+    """Standard deviation of training seeds that start from one base policy, pooled over arms, and its degrees of freedom.
+
+    Raises:
+        ValueError: no arm has two seeds from one base policy.
+    """
     squares, degrees = 0.0, 0
     for values in scores.values():
-        for base in range(BASES):
-            group = np.array([x for seed, x in values.items() if seed % BASES == base])
+        for base in range(bases):
+            group = np.array([x for seed, x in values.items() if seed % bases == base])
             if len(group) > 1:
                 squares += float(((group - group.mean()) ** 2).sum())
                 degrees += len(group) - 1
+    if not degrees:
+        raise ValueError(
+            f"no two seeds of an arm start from one of the {bases} base policies; run more seeds, or fewer base policies"
+        )
     return (squares / degrees) ** 0.5, degrees

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from ladder_runs import BASES, ladder
+from ladder_runs import bases_of, ladder
 
 from analysis import Results, load
 from analysis.statistics.verdicts import Paired, judge
@@ -69,8 +69,11 @@ def subset_of(
     return found
 
 
-def collected(roots: list[str]) -> tuple[list[str], dict[Subset, dict[int, float]]]:
-    """The ladder's tricks in order, and for every subset that has run: seed to score in points (of the first root that has it)."""
+def collected(roots: list[str]) -> tuple[list[str], dict[Subset, dict[int, float]], int]:
+    """The ladder's tricks in order; of every subset that has run its scores in points by seed; the number of base policies.
+
+    A seed that several roots have is the first one's.
+    """
     first = ladder(roots[0])
     store = ResultStore(roots[0])
     arms = first.experiment.plan.arms
@@ -86,7 +89,7 @@ def collected(roots: list[str]) -> tuple[list[str], dict[Subset, dict[int, float
                 )
                 for seed, score in {} if subset is None else _scores(results, arm.name):
                     scores.setdefault(subset, {}).setdefault(seed, score)
-    return [trick for trick, _ in rungs[1:]], scores
+    return [trick for trick, _ in rungs[1:]], scores, bases_of(first)
 
 
 def _config(store: ResultStore, run_id: str) -> Mapping[str, Any]:
@@ -104,20 +107,22 @@ def _scores(results: Results, arm: str) -> list[tuple[int, float]]:
     return [(seed, score) for seed, step, score in last if STEPS[0] <= step <= STEPS[1]]
 
 
-def contrast(scores: Mapping[Subset, Mapping[int, float]], parts: Mapping[Subset, int]) -> Paired | None:
+def contrast(
+    scores: Mapping[Subset, Mapping[int, float]], parts: Mapping[Subset, int], bases: int
+) -> Paired | None:
     """A sum of subsets with signs, by base policy of the seeds that all have; None where one has not run."""
     if any(subset not in scores for subset in parts):
         return None
     shared = set.intersection(*(set(scores[subset]) for subset in parts))
     groups: dict[int, list[float]] = {}
     for seed in shared:
-        groups.setdefault(seed % BASES, []).append(sum(sign * scores[s][seed] for s, sign in parts.items()))
+        groups.setdefault(seed % bases, []).append(sum(sign * scores[s][seed] for s, sign in parts.items()))
     return Paired([sum(group) / len(group) for group in groups.values()], len(shared))
 
 
 def main(roots: list[str]) -> None:
     """Print the table: each interval stands alone, since which ones exist depends on what was run."""
-    tricks, scores = collected(roots)
+    tricks, scores, bases = collected(roots)
     everything = frozenset(tricks)
     print("| trick | alone | in its place | on top of all others | last minus first |\n|---|---|---|---|---|")
     for place, trick in enumerate([*tricks, "all others"]):
@@ -127,7 +132,7 @@ def main(roots: list[str]) -> None:
         alone, there = {own: 1, frozenset[str](): -1}, {below | own: 1, below: -1}
         last = {everything: 1, others: -1}
         order = {everything: 1, others: -1, own: -1, frozenset[str](): 1}
-        cells = [_cell(contrast(scores, parts)) for parts in (alone, there, last, order)]
+        cells = [_cell(contrast(scores, parts, bases)) for parts in (alone, there, last, order)]
         name = trick if trick in everything else f"all but {tricks[-1]}"
         print(f"| {name} | " + " | ".join(cells) + " |")
     print(f"\n{len(scores)} of {2 ** len(tricks)} subsets of the tricks have run.")

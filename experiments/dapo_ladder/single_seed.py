@@ -13,9 +13,10 @@ import sys
 from collections import Counter
 
 import numpy as np
-from ladder_runs import BASES, ladder, points, seed_spread
+from ladder_runs import bases_of, ladder, points, seed_spread
 
 RUNGS = 5
+FIRST = 8  # seeds that every arm has: the ladder's first look
 POINTS = 2.0
 DRAWS = 400_000
 
@@ -58,22 +59,23 @@ def patterns(choices: list[list[float]]) -> Counter[str]:
     return found
 
 
-def real_ladders(scores: dict[str, dict[int, float]]) -> dict[str, Counter[str]]:
+def real_ladders(scores: dict[str, dict[int, float]], bases: int) -> dict[str, Counter[str]]:
     """Patterns of single-run ladders: one seed for all arms; any seeds of one base policy; any runs of the first eight seeds."""
     arms = list(scores.values())
     shared = sorted(set.intersection(*(set(values) for values in arms)))
     same = sum((patterns([[values[seed]] for values in arms]) for seed in shared), Counter())
     base = Counter[str]()
-    for one in range(BASES):
-        base += patterns([[x for seed, x in values.items() if seed % BASES == one] for values in arms])
-    anything = patterns([[values[seed] for seed in range(BASES)] for values in arms])
+    for one in range(bases):
+        base += patterns([[x for seed, x in values.items() if seed % bases == one] for values in arms])
+    anything = patterns([[values[seed] for seed in range(FIRST)] for values in arms])
     return {"one seed for all rungs": same, "one base policy, any seeds": base, "any base policies": anything}
 
 
 def report(root: str) -> None:
     """Both tables of one results root."""
-    scores = points(ladder(root))
-    sd, degrees = seed_spread(scores)
+    results = ladder(root)
+    scores = points(results)
+    sd, degrees = seed_spread(scores, bases_of(results))
     print(f"\n{root}: seeds from one base policy spread by {sd:.2f} points ({degrees} degrees of freedom)\n")
     print(
         "| null ladder, spread of a run | rung reported | rises at all 5 | >= 1 step above 2 | >= 2 | >= 3 |\n|---|---|---|---|---|---|"
@@ -82,14 +84,14 @@ def report(root: str) -> None:
         rises, large = null_ladders(spread, tries)
         text = " | ".join(f"{100 * x:.1f} %" for x in large)
         print(f"| {spread:.2f} | best of {tries} | {100 * rises:.2f} % | {text} |")
-    means = [np.mean([x for seed, x in values.items() if seed < BASES]) for values in scores.values()]
+    means = [np.mean([x for seed, x in values.items() if seed < FIRST]) for values in scores.values()]
     truth = "".join("+" if b > a else "-" for a, b in itertools.pairwise(means))
     print(
         f"\n| ladders of single runs (pattern of the means of eight seeds: {truth}) | number | that pattern | rises at all 5 | most "
         f"common |"
     )
     print("|---|---|---|---|---|")
-    for name, found in real_ladders(scores).items():
+    for name, found in real_ladders(scores, bases_of(results)).items():
         total, (common, times) = found.total(), found.most_common(1)[0]
         shares = [f"{100 * found[key] / total:.1f} %" for key in (truth, "+" * RUNGS)]
         print(f"| {name} | {total} | {shares[0]} | {shares[1]} | {common} ({100 * times / total:.1f} %) |")

@@ -13,7 +13,7 @@ import itertools
 import sys
 
 import numpy as np
-from ladder_runs import BASES, ladder
+from ladder_runs import bases_of, ladder
 
 from analysis import Results
 from harness.evaluation.power import minimum_detectable_difference
@@ -37,8 +37,12 @@ def null_variance(results: Results, size: int) -> tuple[float, int]:
     for arm in results.experiment.plan.arms:
         runs = results.problem_scores(arm)
         for a, b in itertools.combinations(sorted(runs), 2):
-            if a % BASES == b % BASES:
+            if a % bases_of(results) == b % bases_of(results):
                 squares.append(subset_square(100 * (runs[a] - runs[b]), size))
+    if not squares:
+        raise ValueError(
+            "no two seeds of an arm start from one base policy; run more seeds, or fewer base policies"
+        )
     return float(np.mean(squares)), len(squares)
 
 

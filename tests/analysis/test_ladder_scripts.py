@@ -48,7 +48,9 @@ def test_patterns_of_every_way_to_take_one_run() -> None:
 
 def test_spread_of_seeds_leaves_base_policies_and_arms_out() -> None:
     scores = {"a": {0: 50.0, 8: 52.0, 1: 80.0, 9: 84.0}, "b": {0: 10.0}}
-    assert ladder_runs.seed_spread(scores) == (pytest.approx(((2 + 8) / 2) ** 0.5), 2)
+    assert ladder_runs.seed_spread(scores, 8) == (pytest.approx(((2 + 8) / 2) ** 0.5), 2)
+    with pytest.raises(ValueError, match="32 base policies"):
+        ladder_runs.seed_spread(scores, 32)
 
 
 def test_the_square_of_a_subset_s_mean_is_that_of_all_subsets() -> None:
@@ -90,7 +92,7 @@ def test_a_run_is_read_as_the_tricks_that_it_has() -> None:
 def test_contrasts_are_over_base_policies_of_the_seeds_that_all_have() -> None:
     none, one = frozenset[str](), frozenset({"a"})
     scores = {none: {0: 1.0, 8: 3.0, 1: 5.0}, one: {0: 2.0, 8: 6.0, 1: 5.5, 2: 9.0}}
-    found = order.contrast(scores, {one: 1, none: -1})
+    found = order.contrast(scores, {one: 1, none: -1}, 8)
     assert found is not None
     assert (sorted(found.differences), found.seeds) == ([0.5, 2.0], 3)
-    assert order.contrast(scores, {frozenset({"b"}): 1}) is None
+    assert order.contrast(scores, {frozenset({"b"}): 1}, 8) is None
