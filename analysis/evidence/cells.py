@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from harness.evaluation.metrics.exact import UnevenSamples
@@ -17,6 +18,7 @@ from harness.evaluation.metrics.votes import NO_ANSWER
 from harness.evaluation.result import voting_answers
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
@@ -31,81 +33,139 @@ SAMPLE_COLUMNS = (
     "entropy_sum_nats",
     "log_prob_sum",
 )
+_VOTE_COLUMNS = ["problem_id", "answer", "correct", "verdict"]
 
 
 @dataclass(frozen=True)
 class RunCells:
-    """Metrics of one run: ``frame`` one row per (step, cap); ``problem_avg`` [problems] per (step, cap).
+    """Metrics of one run: ``rows`` one per (step, cap); ``problem_avg`` [problems] per (step, cap).
 
     ``problem_ids`` is the shared problem order; ``refused`` one line per cell that cannot be scored.
     """
 
-    frame: pd.DataFrame
+    rows: tuple[Mapping[str, Any], ...]
     problem_avg: dict[tuple[int, int], Floats]
     problem_ids: tuple[str, ...]
     refused: tuple[str, ...]
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows as a data frame."""
+        return pd.DataFrame.from_records(list(self.rows))
 
-def run_cells(
-    samples: pd.DataFrame,
-    ks_by_step: dict[int, Sequence[int]] | None = None,
-    equivalent: Callable[[str, str], bool] | None = None,
-) -> RunCells:
-    """Reduce the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``) to cells.
+
+@dataclass(frozen=True)
+class RunSamples:
+    """The samples of all evaluations of a run as arrays, one entry a sample; what their codes stand for beside them."""
+
+    columns: Mapping[str, NDArray[Any]]
+    problem_ids: tuple[str, ...]
+    verdict_names: tuple[str, ...]
+
+    @property
+    def largest(self) -> int:
+        """Samples of the problem that has the most in one evaluation at one cap."""
+        numbers = [np.unique(self.columns[name], return_inverse=True)[1] for name in ("step", "cap")]
+        key, sizes = self.columns["problem"], [int(codes.max(initial=0)) + 1 for codes in numbers]
+        for codes, size in zip(numbers, sizes, strict=True):
+            key = key * size + codes
+        return int(np.bincount(key).max(initial=0))
+
+
+def run_samples(
+    samples: pa.Table | pd.DataFrame, equivalent: Callable[[str, str], bool] | None = None
+) -> RunSamples:
+    """Arrays of the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``).
+
+    ``equivalent``: the verifier's equality of two answers, for votes; None: equal texts only.
+    """
+    table = samples if isinstance(samples, pa.Table) else pa.Table.from_pandas(samples, preserve_index=False)
+    problem, problems = _codes(table, "problem_id")
+    verdict, verdicts = _codes(table, "verdict")
+    reason, reasons = _codes(table, "finish_reason")
+    columns = {
+        "step": _numbers(table, "step", np.int64),
+        "cap": _numbers(table, "max_response_tokens", np.int64),
+        "problem": problem,
+        "class": _votes(table, problem, equivalent),  # missing answers get -1
+        "verdict": verdict,
+        "right": _numbers(table, "correct", np.bool_),
+        "tokens": _numbers(table, "response_tokens", np.int64),
+        "truncated": np.array([name == "length" for name in reasons], dtype=bool)[reason],
+        "lost": np.array([name not in ("stop", "length") for name in reasons], dtype=bool)[reason],
+        "entropy": _numbers(table, "entropy_sum_nats", np.float64),
+        "log_prob": _numbers(table, "log_prob_sum", np.float64),
+    }
+    return RunSamples(columns, tuple(problems), tuple(verdicts))
+
+
+def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None) -> RunCells:
+    """Reduce the samples of one run to cells.
 
     Args:
-        samples: rows of all evaluated steps.
+        samples: those of all evaluated steps.
         ks_by_step: k values per step; steps not named get k = n only (k-curves are wanted at few steps).
-        equivalent: the verifier's equality of two answers, for votes; None: equal texts only.
     """
-    problem_codes, problems = pd.factorize(samples["problem_id"], sort=True)
-    verdict_codes, verdicts = pd.factorize(samples["verdict"], sort=True)
-    columns = {
-        "problem": problem_codes.astype(np.int64),
-        "class": pd.factorize(_votes(samples, equivalent))[0].astype(np.int64),  # missing answers get -1
-        "verdict": verdict_codes.astype(np.int64),
-        "right": samples["correct"].to_numpy(dtype=bool),
-        "tokens": samples["response_tokens"].to_numpy(dtype=np.int64),
-        "truncated": (samples["finish_reason"] == "length").to_numpy(dtype=bool),
-        "lost": (~samples["finish_reason"].isin(["stop", "length"])).to_numpy(dtype=bool),
-        "entropy": samples["entropy_sum_nats"].to_numpy(dtype=np.float64),
-        "log_prob": samples["log_prob_sum"].to_numpy(dtype=np.float64),
-    }
-    step = samples["step"].to_numpy(dtype=np.int64)
-    cap = samples["max_response_tokens"].to_numpy(dtype=np.int64)
-    names = tuple(str(name) for name in verdicts)
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     averages: dict[tuple[int, int], Floats] = {}
-    for key in sorted(set(zip(step.tolist(), cap.tolist(), strict=True))):
-        mask = (step == key[0]) & (cap == key[1])
-        part = {name: values[mask] for name, values in columns.items()}
+    for step, cap, part in _evaluations(samples.columns):
         try:
-            cell = _samples(part, len(problems), names)
+            cell = _samples(part, len(samples.problem_ids), samples.verdict_names)
         except UnevenSamples as error:
-            refused.append(f"step {key[0]}, cap {key[1]}: {error}")
+            refused.append(f"step {step}, cap {cap}: {error}")
             continue
-        ks = [k for k in (ks_by_step or {}).get(key[0], ()) if k <= cell.n] or [cell.n]
+        ks = [k for k in (ks_by_step or {}).get(step, ()) if k <= cell.n] or [cell.n]
         scores = problem_scores(cell, ks)
-        averages[key] = scores[f"avg@{cell.n}"]
-        rows.append({"step": key[0], "cap": key[1], **_row(cell, scores, part["entropy"], part["log_prob"])})
-    return RunCells(
-        pd.DataFrame.from_records(rows), averages, tuple(str(p) for p in problems), tuple(refused)
-    )
+        averages[step, cap] = scores[f"avg@{cell.n}"]
+        rows.append({"step": step, "cap": cap, **_row(cell, scores, part["entropy"], part["log_prob"])})
+    return RunCells(tuple(rows), averages, samples.problem_ids, tuple(refused))
 
 
-def _votes(samples: pd.DataFrame, equivalent: Callable[[str, str], bool] | None) -> pd.Series[Any]:
+def _evaluations(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[int, int, dict[str, NDArray[Any]]]]:
+    """Step, cap and samples of each evaluation, in order of both."""
+    for step in np.unique(columns["step"]).tolist():
+        here = columns["step"] == step
+        for cap in np.unique(columns["cap"][here]).tolist():
+            rows = here & (columns["cap"] == cap)
+            yield step, cap, {name: values[rows] for name, values in columns.items()}
+
+
+def _codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
+    """Codes of a text column and the texts that occur, sorted; a missing text gets -1."""
+    column = table.column(name).combine_chunks()
+    if not isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_encode()
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    texts = column.dictionary.to_pylist()
+    there = np.unique(codes[codes >= 0]).tolist()
+    order = sorted(there, key=lambda code: texts[code])
+    place = np.full(len(texts) + 1, -1, dtype=np.int64)  # the last: no text
+    place[order] = np.arange(len(order))
+    return place[codes], [str(texts[code]) for code in order]
+
+
+def _numbers(table: pa.Table, name: str, kind: type[np.generic]) -> NDArray[Any]:
+    return table.column(name).to_numpy().astype(kind)
+
+
+def _votes(table: pa.Table, problem_R: Ints, equivalent: Callable[[str, str], bool] | None) -> Ints:
     """What each sample votes for; equal texts are equal votes, and where all answers of a problem are integers that is all."""
-    answers = samples["answer"]
+    class_R, texts = _codes(table, "answer")
     if equivalent is None:
-        return answers
-    codes, texts = pd.factorize(answers)
-    plain = np.array([*(_INTEGER.fullmatch(text) is not None for text in texts), True])  # the last: no answer
-    rows = samples["problem_id"].isin(samples["problem_id"][~plain[codes]].unique()).to_numpy()
-    if rows.any():
-        answers = answers.copy()
-        answers[rows] = voting_answers(samples[rows], equivalent)
-    return answers
+        return class_R
+    algebra = np.array([*(_INTEGER.fullmatch(text) is None for text in texts), False])  # the last: no answer
+    asked_P = np.zeros(int(problem_R.max(initial=0)) + 1, dtype=bool)
+    asked_P[problem_R[algebra[class_R]]] = True
+    rows = np.flatnonzero(asked_P[problem_R])
+    if len(rows):
+        columns = table.select(_VOTE_COLUMNS).take(pa.array(rows))
+        frame = pd.DataFrame({name: columns.column(name).to_pylist() for name in _VOTE_COLUMNS})
+        code = {text: number for number, text in enumerate(texts)}
+        class_R[rows] = [
+            NO_ANSWER if text is None else code[text] for text in voting_answers(frame, equivalent)
+        ]
+    return class_R
 
 
 def k_curve(n: int) -> list[int]:

@@ -68,9 +68,13 @@ def rule_scores(run_cells: pd.DataFrame, first: int = 1) -> dict[str, float]:
 
     The largest score over the evaluated steps is an inflated number, for the labelled extra column only.
     """
-    trained = run_cells[run_cells["step"] >= first].sort_values("step")["avg"]
+    step, score = run_cells["step"].to_numpy(), run_cells["avg"].to_numpy(dtype=np.float64)
+    order = np.argsort(step, kind="stable")
+    trained = score[order][step[order] >= first]
+    known = trained[~np.isnan(trained)]
+    last_three = trained[-3:][~np.isnan(trained[-3:])]
     return {
-        "last_score": float(trained.iloc[-1]) if len(trained) else math.nan,
-        "mean_last_3_score": float(trained.iloc[-3:].mean()),
-        "best_on_test": float(trained.max()),
+        "last_score": float(trained[-1]) if len(trained) else math.nan,
+        "mean_last_3_score": float(last_three.mean()) if len(last_three) else math.nan,
+        "best_on_test": float(known.max()) if len(known) else math.nan,
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.evidence.load import Experiment
+from analysis.evidence.load import Experiment, groups
 from analysis.evidence.stored_plan import Arm
 from harness.store.measures import HARDLY, Measure
 
@@ -62,13 +62,13 @@ def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataF
 
 def engagements(experiment: Experiment) -> dict[str, Engagement]:
     """Arm name to what its difference to its reference touched, over finished runs."""
-    finished = experiment.states[experiment.states["status"] == "finished"]
     runs: dict[str, list[pd.DataFrame]] = {}
-    for arm in experiment.plan.arms:
-        ids = finished.loc[finished["arm"] == arm.name, "run_id"]
-        own = experiment.steps[experiment.steps["arm"] == arm.name]
-        frames = (own[own["run_id"] == run_id] for run_id in ids)
-        runs[arm.name] = [frame for frame in frames if len(frame)]
+    if any(arm.engagement for arm in experiment.plan.arms):
+        finished = experiment.states[experiment.states["status"] == "finished"]
+        logged = groups(experiment.steps, "arm", "run_id")
+        for key in zip(finished["arm"], finished["run_id"], strict=True):
+            if key in logged:
+                runs.setdefault(key[0], []).append(logged[key])
     return {arm.name: engagement(arm.engagement, runs) for arm in experiment.plan.arms}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,18 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells, table_ks
 from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
+from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.logged import logged_cells
+from analysis.evidence.reduced import Equality, Reduce
 from analysis.evidence.stored_plan import Arm, Plan, parse_plan
 from harness.evaluation.metrics.names import Metric
 from harness.store import ResultStore, StoreError
-from harness.verify import MathVerifier
 
 Floats = NDArray[np.float64]
-Reduce = Callable[
-    [ResultStore, str, Plan, bool, Collection[Any], MathVerifier], dict[str, RunCells]
-]  # as `reduce_run`
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def load_experiment(
     Args:
         root: results root.
         name: of the experiment.
-        curves: Pass@k and Maj@k for every k that a figure draws; without, for those of a table only (faster).
+        curves: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those asked about (faster).
         also: metrics beside the declared ones whose k is wanted.
 
     Raises:
@@ -107,33 +104,33 @@ def load_plan(
     *,
     curves: bool = True,
     also: Sequence[Metric] = (),
-    reduce: Reduce | None = None,
+    reduce: Reduce = kept_run,
 ) -> Experiment:
     """What the store holds of a plan, which itself need not be stored (see `load_experiment`).
 
-    ``reduce`` stands in for `reduce_run`, for a caller that remembers what it reduced before.
+    ``reduce`` makes the cells of a run: from those kept on disk where they are still right, and keeping them; `reduce_run` keeps nothing.
     """
     states, notes = _states(store, plan)
-    steps: list[pd.DataFrame] = []
-    cells: list[pd.DataFrame] = []
+    steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
+    cells: list[dict[str, Any]] = []
     problem_avg: dict[tuple[str, int, int], Floats] = {}
     problem_ids: tuple[str, ...] = ()
     ks = {one.parameter for one in (*plan.metrics, *also) if one.kind in ("pass", "maj")}
-    with MathVerifier() as verifier:  # for votes; it starts no process unless answers need algebra
+    with Equality() as equality:
         for state in records(states[states["status"] != "not started"]):
             run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run_id}
             try:
                 logged = store.run(run_id).steps()
-                steps.append(logged.assign(**labels))
-                found_cells = (reduce or reduce_run)(store, run_id, plan, curves, ks, verifier)
+                steps.append((labels, logged))
+                found_cells = reduce(store, run_id, plan, curves, ks, equality)
                 reduced = found_cells or logged_cells(logged, plan)
             except StoreError as error:
                 notes.append(f"{where}: {error}")
                 continue
             for benchmark, found in reduced.items():
                 notes.extend(f"{where}, {benchmark}: {line}" for line in found.refused)
-                cells.append(found.frame.assign(**labels, benchmark=benchmark))
+                cells += [{**labels, **row, "benchmark": benchmark} for row in found.rows]
                 if benchmark == plan.benchmark:
                     problem_ids = problem_ids or found.problem_ids
                     if found.problem_ids not in ((), problem_ids):
@@ -143,8 +140,8 @@ def load_plan(
     return Experiment(
         plan,
         states,
-        _concat(steps),
-        _concat(cells),
+        _labelled(steps),
+        pd.DataFrame.from_records(cells) if cells else _nothing(),
         problem_avg,
         problem_ids,
         tuple(notes),
@@ -177,32 +174,9 @@ def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     return states, notes
 
 
-def reduce_run(
-    store: ResultStore, run_id: str, plan: Plan, curves: bool, asked: Collection[Any], verifier: MathVerifier
-) -> dict[str, RunCells]:
-    """The cells of a run by benchmark, out of its samples: what takes longest in loading an experiment.
-
-    Raises:
-        StoreError: samples that cannot be read.
-    """
-    run = store.run(run_id)
-    found: dict[str, RunCells] = {}
-    for benchmark in dict.fromkeys([plan.benchmark, plan.dev_benchmark]):
-        if benchmark is None:
-            continue
-        evaluated = run.sample_steps(benchmark)
-        if not evaluated:
-            continue
-        samples = store.samples([run_id], benchmark, columns=SAMPLE_COLUMNS)
-        largest = int(samples.groupby(["problem_id", "step", "max_response_tokens"]).size().max())
-        wanted = {evaluated[0], *evaluated[-parse_rule(plan.checkpoint_rule).last :]}
-        ks = sorted({*(k_curve(largest) if curves else table_ks(largest)), *asked})
-        steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
-        ks_by_step: dict[int, Sequence[int]] = {
-            step: ks if step in wanted else sorted({*asked, largest}) for step in steps
-        }
-        found[benchmark] = run_cells(samples, ks_by_step, verifier.equivalent)
-    return found
+def groups(frame: pd.DataFrame, *keys: str) -> dict[tuple[Any, ...], pd.DataFrame]:
+    """The rows by their values of ``keys``, in the order of the frame."""
+    return {tuple(key): rows for key, rows in frame.groupby(list(keys), sort=False)} if len(frame) else {}
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -210,10 +184,18 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _concat(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    filled = [frame for frame in frames if len(frame)]
+def _labelled(frames: list[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
+    """All step metrics in one frame, the labels of their runs first."""
+    filled = [(labels, frame) for labels, frame in frames if len(frame)]
     if not filled:
-        return pd.DataFrame({"arm": [], "seed": [], "run_id": [], "step": [], "cap": [], "benchmark": []})
-    frame = pd.concat(filled, ignore_index=True)
+        return _nothing()
+    together = pd.concat([frame for _, frame in filled], ignore_index=True)
     first = ["arm", "seed", "run_id"]
-    return frame[[*first, *(column for column in frame.columns if column not in first)]]
+    names = pd.DataFrame(
+        {name: [labels[name] for labels, rows in filled for _ in range(len(rows))] for name in first}
+    )
+    return pd.concat([names, together.drop(columns=first, errors="ignore")], axis=1)
+
+
+def _nothing() -> pd.DataFrame:
+    return pd.DataFrame({"arm": [], "seed": [], "run_id": [], "step": [], "cap": [], "benchmark": []})

@@ -35,7 +35,8 @@ def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
         name = column.removeprefix(prefix)
         if column.startswith(prefix) and re.fullmatch(r"(avg|pass|maj)@\d+", name):
             frame[name] = scored[column]
-    return {plan.benchmark: RunCells(frame.reset_index(drop=True), {}, (), ())}
+    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    return {plan.benchmark: RunCells(tuple(rows), {}, (), ())}
 
 
 def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.evidence.checkpoint_rule import chosen_steps, rule_scores
-from analysis.evidence.load import Experiment, Floats, records
+from analysis.evidence.load import Experiment, Floats, groups, records
 from analysis.evidence.metric_values import column_of, computed, first_reach, tokens_at, value_of
 from analysis.evidence.stored_plan import Arm
 from analysis.statistics.estimate import Estimate
@@ -19,6 +20,7 @@ from analysis.statistics.intervals import mean_interval, two_way_difference
 from analysis.statistics.verdicts import Difference, Independent, Paired, judge
 from harness.evaluation.metrics.names import Metric
 
+_KEYS = ("run_id", "arm")
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
 
@@ -74,11 +76,17 @@ class Results:
     def scores(self, arm: Arm, metric: str, cap: int | None = None) -> dict[int, float]:
         """Metric per seed of the finished runs of an arm; seeds without a value are left out."""
         cap = self.experiment.plan.primary_cap if cap is None else cap
-        frame = self.per_seed
-        if metric not in frame:
+        rows = self._by_arm.get((arm.name, cap))
+        if rows is None or metric not in rows:
             return {}
-        rows = frame[(frame["arm"] == arm.name) & (frame["cap"] == cap) & frame[metric].notna()]
-        return {int(seed): float(value) for seed, value in zip(rows["seed"], rows[metric], strict=True)}
+        values = rows[metric].to_numpy(dtype=np.float64)
+        pairs = zip(rows["seed"].tolist(), values.tolist(), strict=True)
+        return {int(seed): value for seed, value in pairs if not math.isnan(value)}
+
+    @cached_property
+    def _by_arm(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+        """Rows of ``per_seed`` by arm and cap: filtering all of them for every cell of a table takes longer than the statistics."""
+        return groups(self.per_seed, "arm", "cap")
 
     def values(self, arm: Arm) -> dict[int, float]:
         """The metric per seed of the finished runs of an arm; infinite where a target is never reached."""
@@ -179,40 +187,33 @@ def results_of(experiment: Experiment) -> Results:
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[pd.DataFrame] = []
-    test = experiment.cells[experiment.cells["benchmark"] == plan.benchmark]
-    dev = experiment.cells[experiment.cells["benchmark"] == plan.dev_benchmark]
+    own = _Own.of(experiment)
+    dev = groups(experiment.cells[experiment.cells["benchmark"] == plan.dev_benchmark], *_KEYS, "cap")
     finished = experiment.states[experiment.states["status"] == "finished"]
     for state in records(finished):
         run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
-        # two arms of an experiment may be the same run, so both keys are needed
-        cells = _own(test, state)
-        training = _own(experiment.steps, state)
-        for cap in sorted(set(cells["cap"])):
-            group = cells[cells["cap"] == cap]
+        training = own.training(state)
+        for cap in own.caps(state):
+            group = own.cells({**state, "cap": cap})
             before.append(group[group["step"] == 0])
             try:
                 first = 1 if len(training) else 0  # an arm of no steps is the policy before RL
-                steps = chosen_steps(group, experiment.rule, _own(dev[dev["cap"] == cap], state), first)
+                steps = chosen_steps(group, experiment.rule, dev.get((run_id, state["arm"], cap)), first)
             except ValueError as error:
                 notes.append(f"{where}: {error}")
                 continue
             if steps:
-                rows.append(_checkpoint_row(group, steps, training, int(cap)))
+                rows.append(_checkpoint_row(state, group, steps, training, int(cap)))
         if not any(row["run_id"] == run_id and row["arm"] == state["arm"] for row in rows):
             notes.append(f"{where}: finished without an evaluation after step 0")
     per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
     base = pd.concat(before, ignore_index=True) if before else _empty()
     target = plan.target_accuracy
     if target is None:
-        own = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
-        target = float(own["avg"].mean()) if len(own) else np.nan
+        base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
+        target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
     per_seed["tokens_to_target"] = [
-        tokens_to_target(
-            _own(test[test["cap"] == row["cap"]], row),
-            _own(experiment.steps, row),
-            target,
-        )
-        for row in records(per_seed)
+        tokens_to_target(own.cells(row), own.training(row), target) for row in records(per_seed)
     ]
     results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
     return with_metrics(results, plan.metrics)
@@ -220,22 +221,17 @@ def results_of(experiment: Experiment) -> Results:
 
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     """The results with a column for each metric that no evaluation has by itself."""
-    experiment, rows = results.experiment, records(results.per_seed)
-    test = experiment.cells[experiment.cells["benchmark"] == experiment.plan.benchmark]
+    missing = [one for one in metrics if computed(one) and column_of(one) not in results.per_seed]
+    if not missing:
+        return results
+    own, rows = _Own.of(results.experiment), records(results.per_seed)
     new = {
         column_of(metric): [
-            value_of(
-                metric,
-                _own(test[test["cap"] == row["cap"]], row),
-                _own(experiment.steps, row),
-                row["steps"][-1],
-            )
-            for row in rows
+            value_of(metric, own.cells(row), own.training(row), row["steps"][-1]) for row in rows
         ]
-        for metric in metrics
-        if computed(metric) and column_of(metric) not in results.per_seed
+        for metric in missing
     }
-    return replace(results, per_seed=results.per_seed.assign(**new)) if new else results
+    return replace(results, per_seed=results.per_seed.assign(**new))
 
 
 def tokens_to_target(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
@@ -248,23 +244,53 @@ def tokens_to_target(cells: pd.DataFrame, steps: pd.DataFrame, target: float) ->
 
 
 def _checkpoint_row(
-    cells: pd.DataFrame, steps: list[int], training: pd.DataFrame, cap: int
+    state: Mapping[str, Any], cells: pd.DataFrame, steps: list[int], training: pd.DataFrame, cap: int
 ) -> dict[str, Any]:
-    chosen = cells[cells["step"].isin(steps)]
-    first = chosen.iloc[0]
-    numbers = chosen.select_dtypes("number").drop(columns=["step", "cap", "seed"])
-    row: dict[str, Any] = {"arm": first["arm"], "seed": int(first["seed"]), "run_id": first["run_id"]}
+    row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")}
     row |= {"cap": cap, "steps": steps, **rule_scores(cells, min(1, steps[0]))}
-    row |= {str(name): float(value) for name, value in numbers.mean().items()}
+    chosen = cells[cells["step"].isin(steps)]
+    values = chosen[[name for name in chosen.select_dtypes("number") if name not in ("step", "cap", "seed")]]
+    means = values.to_numpy(dtype=np.float64)[0] if len(values) == 1 else values.mean().to_numpy()
+    row |= dict(zip(map(str, values), means.tolist(), strict=True))
     if len(training):
-        last = training[training["step"] <= steps[-1]].iloc[-1]
-        row |= {f"train_{name}": float(last[name]) for name in TOKEN_COLUMNS if name in last}
+        last = np.flatnonzero(training["step"].to_numpy() <= steps[-1])[-1]
+        row |= {
+            f"train_{name}": float(training[name].iat[last]) for name in TOKEN_COLUMNS if name in training
+        }
     return row
 
 
-def _own(frame: pd.DataFrame, row: Mapping[str, Any]) -> pd.DataFrame:
-    own: pd.DataFrame = frame[(frame["run_id"] == row["run_id"]) & (frame["arm"] == row["arm"])]
-    return own
+@dataclass(frozen=True)
+class _Own:
+    """What each run of an arm has: two arms of an experiment may be the same run, so both are keys."""
+
+    cells_of: dict[tuple[Any, ...], pd.DataFrame]
+    training_of: dict[tuple[Any, ...], pd.DataFrame]
+    no_cells: pd.DataFrame
+    no_training: pd.DataFrame
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> _Own:
+        """Evaluations on the test benchmark by run, arm and cap, and step metrics by run and arm."""
+        test = experiment.cells[experiment.cells["benchmark"] == experiment.plan.benchmark]
+        steps = experiment.steps
+        return cls(groups(test, *_KEYS, "cap"), groups(steps, *_KEYS), test.iloc[:0], steps.iloc[:0])
+
+    def caps(self, row: Mapping[str, Any]) -> list[int]:
+        """The caps at which a run was evaluated, ascending."""
+        return sorted(cap for run_id, arm, cap in self.cells_of if (run_id, arm) == _place(row))
+
+    def cells(self, row: Mapping[str, Any]) -> pd.DataFrame:
+        """The evaluations of a run at one cap."""
+        return self.cells_of.get((*_place(row), row["cap"]), self.no_cells)
+
+    def training(self, row: Mapping[str, Any]) -> pd.DataFrame:
+        """The step metrics of a run."""
+        return self.training_of.get(_place(row), self.no_training)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in _KEYS)
 
 
 def _empty() -> pd.DataFrame:

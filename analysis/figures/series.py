@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from analysis.figures.style import BAND_ALPHA, WHISKER_ALPHA
 
@@ -105,7 +105,7 @@ def mean_band(seed_y: Floats, level: float = 0.95) -> tuple[Floats, Floats, Floa
     mean = np.divide(filled.sum(axis=0), count, out=np.full(seed_y.shape[1], np.nan), where=count > 0)
     squares = (np.where(there, seed_y - np.where(count > 0, mean, 0.0), 0.0) ** 2).sum(axis=0)
     error = np.sqrt(np.divide(squares, (count - 1) * count, out=np.full(len(count), np.nan), where=count > 1))
-    quantile = {n: float(stats.t.ppf(0.5 + level / 2, n - 1)) for n in set(count.tolist()) if n > 1}
+    quantile = {n: float(special.stdtrit(n - 1, 0.5 + level / 2)) for n in set(count.tolist()) if n > 1}
     half: Floats = error * np.array([quantile.get(n, np.nan) for n in count.tolist()])
     return mean, mean - half, mean + half
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.estimate import Estimate
 
@@ -71,8 +71,8 @@ def bootstrap_interval(replicates_B: Floats, value: float, *, seeds: int, level:
     if seeds < 2:
         return Estimate(value, seeds=seeds, level=level, method="single training seed")
     error = float(replicates_B.std()) * math.sqrt(seeds / (seeds - 1))
-    half = float(stats.t.ppf(0.5 + level / 2, seeds - 1)) * error
-    p = 2 * float(stats.t.sf(abs(value) / error, seeds - 1)) if error > 0 else math.nan
+    half = float(special.stdtrit(seeds - 1, 0.5 + level / 2)) * error
+    p = 2 * float(special.stdtr(seeds - 1, -abs(value) / error)) if error > 0 else math.nan
     return Estimate(
         value,
         value - half,

@@ -8,11 +8,12 @@ the *fixed benchmark* (problems fixed, seeds random; the default) and the *probl
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import special
 
 from analysis.statistics.estimate import MISSING, Estimate
 
@@ -76,7 +77,7 @@ def two_way_difference(
     def half_width(alpha: float) -> float:
         # Each part with its own quantile. One blended number of degrees (Satterthwaite) lets three seeds that
         # happen to agree borrow the problems' degrees: 8-10 % false positives instead of 5.
-        quantiles = np.asarray(stats.t.isf(alpha / 2, [seed_degrees, problems - 1]))
+        quantiles = -special.stdtrit([seed_degrees, problems - 1], alpha / 2)
         return math.sqrt(float(quantiles[0] ** 2 * seed_parts.sum() + quantiles[1] ** 2 * problem_part))
 
     half, error = half_width(1 - level), math.sqrt(float(seed_parts.sum()) + problem_part)
@@ -87,12 +88,20 @@ def two_way_difference(
     checked = _tested(plain, method)
     if math.isnan(checked.low) or error == 0:
         return checked
-    smallest = 1e-12
-    if half_width(smallest) <= abs(value):
-        return replace(checked, p_value=smallest)
-    return replace(
-        checked, p_value=float(optimize.brentq(lambda q: half_width(q) - abs(value), smallest, 1.0))
-    )
+    return replace(checked, p_value=_p_value(half_width, abs(value)))
+
+
+def _p_value(half_width: Callable[[float], float], size: float) -> float:
+    """The alpha whose half width is ``size``, not below 1e-12; half widths fall with alpha and are 0 at 1."""
+    low, high = 1e-12, 1.0
+    if half_width(low) <= size:
+        return low
+    for _ in range(
+        60
+    ):  # halving, to the last bit: `scipy.optimize` takes longer to load than a table to make
+        middle = (low + high) / 2
+        low, high = (middle, high) if half_width(middle) > size else (low, middle)
+    return high
 
 
 def interquartile_mean(scores: ArrayLike) -> Floats:
@@ -124,7 +133,7 @@ def _finite(scores: ArrayLike) -> Floats:
 def _t_estimate(
     value: float, error: float, degrees: float, seeds: int, level: float, method: str
 ) -> Estimate:
-    half = float(stats.t.ppf(0.5 + level / 2, degrees)) * error if error > 0 else 0.0
+    half = float(special.stdtrit(degrees, 0.5 + level / 2)) * error if error > 0 else 0.0
     return Estimate(
         value,
         value - half,
@@ -146,7 +155,7 @@ def _tested(plain: Estimate, method: str) -> Estimate:
     if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
         p = 1.0 if plain.value == 0.0 else math.nan
         return replace(plain, low=math.nan, high=math.nan, p_value=p, method="no spread over seeds")
-    p = 2 * float(stats.t.sf(abs(plain.value) / plain.standard_error, plain.degrees))
+    p = 2 * float(special.stdtr(plain.degrees, -abs(plain.value) / plain.standard_error))
     return replace(plain, p_value=p, method=method)
 
 

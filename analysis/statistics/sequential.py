@@ -16,13 +16,14 @@ that sphere (`_one_seed_later`), done by fixed rules: no random numbers, the sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from analysis.statistics.verdicts import comparison_level
 
@@ -86,7 +87,7 @@ def _nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
         outside = _first_crossing(inside)
         wanted = spent[index] - (spent[index - 1] if index else 0.0)
         boundary = float(np.interp(-wanted, -outside, _FINE))
-        levels.append(float(2 * stats.norm.sf(boundary)))
+        levels.append(float(2 * special.ndtr(-boundary)))
     return tuple(levels)
 
 
@@ -97,16 +98,16 @@ def crossing_probabilities(looks: Sequence[int], levels: Sequence[float]) -> Flo
     for index, (seeds, level) in enumerate(zip(looks, levels, strict=True)):
         if index:
             inside = _carried(looks[index - 1], seeds, inside, boundary)
-        boundary = float(stats.norm.isf(level / 2))
+        boundary = float(-special.ndtri(level / 2))
         found.append(float(np.interp(boundary, _FINE, _first_crossing(inside))))
     return np.array(found)
 
 
 def _first_crossing(inside: Floats) -> Floats:
     """P(|statistic| beyond each point of `_FINE`, and inside every earlier boundary)."""
-    mass = np.interp(_FINE, _NORMAL, inside) * 2 * stats.norm.pdf(_FINE)
+    mass = np.interp(_FINE, _NORMAL, inside) * 2 * (np.exp(-(_FINE**2) / 2) / math.sqrt(2 * math.pi))
     pieces = (mass[1:] + mass[:-1]) / 2 * np.diff(_FINE)
-    tail = float(inside[-1] * 2 * stats.norm.sf(_FINE[-1]))
+    tail = float(inside[-1] * 2 * special.ndtr(-_FINE[-1]))
     return np.append(np.cumsum(pieces[::-1])[::-1], 0.0) + tail
 
 
@@ -146,10 +147,10 @@ def _contrasts(total: int, *, smooth: bool) -> tuple[Floats, Floats]:
         nodes, weights = special.roots_jacobi(_NODES, (total - 4) / 2, (total - 4) / 2)
         return np.asarray(nodes), np.asarray(weights / weights.sum())
     share = (np.arange(_MIDPOINTS) + 0.5) / _MIDPOINTS
-    r = 2 * stats.beta.ppf(share, (total - 2) / 2, (total - 2) / 2) - 1
+    r = 2 * special.betaincinv((total - 2) / 2, (total - 2) / 2, share) - 1
     return np.asarray(r), np.full(_MIDPOINTS, 1 / _MIDPOINTS)
 
 
 def _t_of_normal(seeds: int) -> Floats:
     """|t| with ``seeds - 1`` degrees of freedom at the two-sided p of each normal quantile of the grid."""
-    return np.asarray(stats.t.isf(stats.norm.sf(_NORMAL), seeds - 1), dtype=np.float64)
+    return np.asarray(-special.stdtrit(seeds - 1, special.ndtr(-_NORMAL)), dtype=np.float64)

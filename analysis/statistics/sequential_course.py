@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from analysis.statistics.sequential import design_levels
 
@@ -93,8 +93,8 @@ def _interval(scores_NAS: Floats, pairs: Sequence[Pair], level: float, paired: b
     if paired:
         difference = scores_NAS[:, ours] - scores_NAS[:, theirs]
         error = difference.std(axis=2, ddof=1) / np.sqrt(seeds)
-        return difference.mean(axis=2), error * stats.t.isf(level / 2, seeds - 1)
+        return difference.mean(axis=2), -error * special.stdtrit(seeds - 1, level / 2)
     mean, part = scores_NAS.mean(axis=2), scores_NAS.var(axis=2, ddof=1) / seeds
     total = part[:, ours] + part[:, theirs]
     degrees = total**2 / ((part[:, ours] ** 2 + part[:, theirs] ** 2) / (seeds - 1))
-    return mean[:, ours] - mean[:, theirs], np.sqrt(total) * stats.t.isf(level / 2, degrees)
+    return mean[:, ours] - mean[:, theirs], -np.sqrt(total) * special.stdtrit(degrees, level / 2)

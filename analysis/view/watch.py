@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.evidence.cells import RunCells
-from analysis.evidence.load import load_plan, reduce_run
+from analysis.evidence.load import load_plan
+from analysis.evidence.reduced import Equality, reduce_run
 from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import Plan, PlanError
 from analysis.html.page import Live, document, render_page
 from analysis.view.progress import plan_of, progress_of
 from harness.store import ResultStore, StoreError, layout
-from harness.verify import MathVerifier
 
 
 def pause_after(seconds: float) -> float:
@@ -104,14 +104,14 @@ class Watch:
         plan: Plan,
         curves: bool,
         asked: Collection[Any],
-        verifier: MathVerifier,
+        equality: Equality,
     ) -> dict[str, RunCells]:
         """`reduce_run`, remembered until the samples of the run or what the plan asks of them change."""
         wanted = (plan.benchmark, plan.dev_benchmark, plan.checkpoint_rule, curves, sorted(map(str, asked)))
         stamp = _digest([repr(wanted), *_sample_stamps(store.run(run_id).path)])
         known = self._reduced.get(run_id)
         if known is None or known[0] != stamp:
-            known = stamp, reduce_run(store, run_id, plan, curves, asked, verifier)
+            known = stamp, reduce_run(store, run_id, plan, curves, asked, equality)
             self._reduced[run_id] = known
         return known[1]
 

@@ -13,7 +13,7 @@
     tracking/<tracker>.json           how far a tracker (wandb, TensorBoard) is
     checkpoints/step-000050/          complete checkpoints only
   experiments/<name>/plan.json        arms, seeds and run ids of an experiment
-  cache/<name>/                       rebuildable things (warm-up checkpoints, device leases)
+  cache/<name>/                       rebuildable things (warm-up checkpoints, counted samples, device leases)
 ```
 A name that begins with a dot is being written or deleted: readers ignore it. `manifest.json` with
 `"status": "finished"` is the only mark of success.

@@ -106,7 +106,6 @@ class ResultStore:
         """
         import pyarrow as pa
 
-        from harness.store import samples
         from harness.store.sample_schema import SAMPLES
 
         tables = []
@@ -115,7 +114,7 @@ class ResultStore:
             found = run.sample_steps(benchmark)
             wanted = found[-1:] if step == "last" else [n for n in found if step is None or n == step]
             for number in wanted:
-                table = samples.read_parts(layout.samples_dir(run.path, benchmark, number), columns)
+                table = run.sample_table(benchmark, number, columns)
                 table = table.add_column(0, "run_id", pa.array([run_id] * len(table), pa.string()))
                 tables.append(table.add_column(1, "step", pa.array([number] * len(table), pa.int64())))
         if not tables:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -200,11 +201,23 @@ class RunDir:
         """The graded samples of one benchmark at one step, see `samples.read_parts`."""
         return self.sample_table(benchmark, step, columns).to_pandas()
 
-    def sample_table(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """The same as an Arrow table: pandas takes longer to load than a few runs to read."""
+    def sample_table(
+        self, benchmark: str, step: int, columns: Sequence[str] | None = None, *, coded: bool = False
+    ) -> pa.Table:
+        """The same as an Arrow table: pandas takes longer to load than a few runs to read. `coded`: text as dictionaries."""
         from harness.store import samples
 
-        return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns)
+        return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns, coded=coded)
+
+    def samples_hash(self, benchmark: str) -> str:
+        """SHA-256 of every part of a benchmark with its step and name: another one, and its evaluations are others."""
+        digest = hashlib.sha256()
+        for step in self.sample_steps(benchmark):
+            for path in layout.part_paths(layout.samples_dir(self.path, benchmark, step)):
+                digest.update(
+                    f"{step}/{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+                )
+        return digest.hexdigest()
 
     def accuracies(self, benchmark: str, step: int) -> dict[int, float]:
         """avg@n by response cap, ascending, as a fraction of 1."""

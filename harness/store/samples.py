@@ -33,8 +33,10 @@ def write_part(path: Path, table: pa.Table | pd.DataFrame, metadata: dict[str, s
     atomic.publish_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
-def read_parts(directory: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: bool = False) -> pa.Table:
     """The parts of one benchmark at one step as one table, `columns` only if given (skip `response`: fast).
+
+    `coded` gives text columns as dictionaries, which takes half the time to read and a fraction of it to count.
 
     Raises:
         StoreError: there is no part, or a sample stands in two parts.
@@ -48,12 +50,13 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None) -> pa.Tabl
     unknown = [name for name in wanted if name not in SAMPLES.names]
     if unknown:
         raise SchemaMismatch(f"unknown sample columns {unknown}; known: {', '.join(SAMPLES.names)}")
+    text = [name for name in wanted if SAMPLES.field(name).type == pa.string()] if coded else None
     read = wanted if len(paths) == 1 else list(dict.fromkeys([*wanted, *SAMPLE_KEY]))
     tables, versions = [], set()
     for path in paths:
         try:
-            with pq.ParquetFile(path) as file:
-                metadata = check_samples_schema(file.schema_arrow, path)
+            with pq.ParquetFile(path, read_dictionary=text) as file:
+                metadata = check_samples_schema(file.metadata.schema.to_arrow_schema(), path)
                 tables.append(file.read(columns=read, use_threads=False).replace_schema_metadata())
         except (pa.ArrowInvalid, OSError) as error:
             raise TornFile(
@@ -72,4 +75,4 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None) -> pa.Tabl
             raise StoreError(
                 f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts"
             )
-    return table.select(wanted)
+    return table.select(wanted).unify_dictionaries()

@@ -90,6 +90,7 @@ class MathVerifier:
         self._wrongs: dict[str, Verdict] = {}
         self._cache: OrderedDict[tuple[str, str], tuple[Verdict, float]] = OrderedDict()
         self._cache_lock = Lock()
+        self.unsettled = 0  # verdicts given so far that another try may change: timeouts, deaths, errors
         self._fingerprint = _versions(self.config)
         digest = hashlib.sha256(repr(sorted(self._fingerprint.items())).encode())
         self.fingerprint_hash = digest.hexdigest()[:12]
@@ -280,6 +281,7 @@ class MathVerifier:
             with self._cache_lock:
                 if key in self._cache:
                     self._cache.move_to_end(key)
+            self.unsettled += known[0].verdict in _TRANSIENT
             return known[0]
         reason = over_limit(answer, self.config.max_answer_chars)
         if reason is not None:
@@ -331,7 +333,9 @@ class MathVerifier:
         return verdicts
 
     def _remember(self, key: tuple[str, str], verdict: Verdict) -> None:
-        until = time.monotonic() + _TRANSIENT_SECONDS if verdict.verdict in _TRANSIENT else float("inf")
+        unsettled = verdict.verdict in _TRANSIENT
+        self.unsettled += unsettled
+        until = time.monotonic() + _TRANSIENT_SECONDS if unsettled else float("inf")
         with self._cache_lock:
             self._cache[key] = verdict, until
             while len(self._cache) > self.config.cache_size:

@@ -112,14 +112,17 @@ def _by_count(right_P: ArrayLike, n: ArrayLike, k: int, value: Callable[[int, in
     return result
 
 
+@lru_cache(maxsize=4096)
 def _pass_at_k(c: int, n: int, k: int) -> Fraction:
     return 1 - Fraction(math.comb(n - c, k), math.comb(n, k))
 
 
+@lru_cache(maxsize=4096)
 def _pass_hat_k(c: int, n: int, k: int) -> Fraction:
     return Fraction(math.comb(c, k), math.comb(n, k))
 
 
+@lru_cache(maxsize=4096)
 def _at_least(c: int, n: int, k: int, need: int) -> Fraction:
     ways = sum(math.comb(c, j) * math.comb(n - c, k - j) for j in range(need, min(c, k) + 1))
     return Fraction(ways, math.comb(n, k))

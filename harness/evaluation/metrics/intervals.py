@@ -41,7 +41,7 @@ def paired_difference(a_P: ArrayLike, b_P: ArrayLike) -> tuple[float, float, flo
 
 def t_half_width(values: np.ndarray) -> float:
     """Half the width of Student's t interval of a mean; needs two values."""
-    from scipy import stats
+    from scipy import special
 
-    critical = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1))
+    critical = float(special.stdtrit(len(values) - 1, (1 + LEVEL) / 2))
     return critical * float(values.std(ddof=1)) / math.sqrt(len(values))

@@ -1,0 +1,102 @@
+"""The cells of a run out of its stored samples: what takes longest in loading an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells, run_samples
+from analysis.evidence.checkpoint_rule import parse_rule
+from analysis.evidence.stored_plan import Plan
+from harness.store import ResultStore
+from harness.store.run import RunDir
+
+if TYPE_CHECKING:
+    from harness.verify import MathVerifier
+
+
+class Equality:
+    """The verifier's equality of two answers, for votes. The verifier is loaded when it is first asked: integers need none."""
+
+    def __init__(self) -> None:
+        self._verifier: MathVerifier | None = None
+        self.questions = 0  # asked so far
+
+    def __call__(self, answer_a: str, answer_b: str) -> bool:
+        """Whether two answers are one vote."""
+        self.questions += 1
+        return self.verifier.equivalent(answer_a, answer_b)
+
+    @property
+    def verifier(self) -> MathVerifier:
+        """The verifier; it starts no process unless answers need algebra."""
+        if self._verifier is None:
+            from harness.verify import MathVerifier
+
+            self._verifier = MathVerifier()
+        return self._verifier
+
+    @property
+    def unsettled(self) -> int:
+        """Answers given so far that another try may change, since a case ran out of time or lost its process."""
+        return 0 if self._verifier is None else self._verifier.unsettled
+
+    def __enter__(self) -> Equality:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._verifier is not None:
+            self._verifier.close()
+
+
+Reduce = Callable[[ResultStore, str, Plan, bool, Collection[Any], Equality], dict[str, RunCells]]
+
+
+def reduce_run(
+    store: ResultStore, run_id: str, plan: Plan, curves: bool, asked: Collection[Any], equality: Equality
+) -> dict[str, RunCells]:
+    """The cells of a run by benchmark.
+
+    Raises:
+        StoreError: samples that cannot be read.
+    """
+    run = store.run(run_id)
+    return {
+        benchmark: reduce_benchmark(run, benchmark, plan, curves, asked, equality)
+        for benchmark in evaluated_benchmarks(run, plan)
+    }
+
+
+def evaluated_benchmarks(run: RunDir, plan: Plan) -> list[str]:
+    """Those of the plan's benchmarks that the run has samples of."""
+    named = dict.fromkeys([plan.benchmark, plan.dev_benchmark])
+    return [benchmark for benchmark in named if benchmark is not None and run.sample_steps(benchmark)]
+
+
+def reduce_benchmark(
+    run: RunDir, benchmark: str, plan: Plan, curves: bool, asked: Collection[Any], equality: Equality
+) -> RunCells:
+    """The cells of a run on one benchmark that it has samples of.
+
+    Raises:
+        StoreError: samples that cannot be read.
+    """
+    evaluated = run.sample_steps(benchmark)
+    tables = []
+    for step in evaluated:
+        table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
+        tables.append(table.append_column("step", pa.array([step] * len(table), pa.int64())))
+    samples = run_samples(pa.concat_tables(tables).unify_dictionaries(), equality)
+    largest = samples.largest
+    wanted = {evaluated[0], *evaluated[-parse_rule(plan.checkpoint_rule).last :]}
+    ks = sorted({*(k_curve(largest) if curves else [largest]), *asked})
+    steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
+    ks_by_step: dict[int, Sequence[int]] = {
+        step: ks if step in wanted else sorted({*asked, largest}) for step in steps
+    }
+    return run_cells(samples, ks_by_step)
