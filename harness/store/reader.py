@@ -190,6 +190,11 @@ class ResultStore:
                 yield name, str(error)
                 continue
             if manifest is None:
-                yield name, f"{root / name} has no {layout.MANIFEST} (never started, or foreign); ignored"
+                if RunDir(root / name).unfinished_start():
+                    continue  # `harness run` takes it over; whoever claims it now writes its manifest soon
+                yield (
+                    name,
+                    f"{root / name} has no {layout.MANIFEST}, yet more than a start (foreign, or its manifest is gone); ignored",
+                )
             else:
                 yield name, manifest

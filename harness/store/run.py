@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,8 @@ from harness.store.schema import MANIFEST_VERSION, check_manifest
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+_BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG, layout.ENVIRONMENT)
 
 
 class RunDir:
@@ -126,6 +129,17 @@ class RunDir:
         except (FileNotFoundError, ValueError):
             return False
         return (request.get("host"), request.get("pid")) == (host, pid)
+
+    def unfinished_start(self) -> bool:
+        """Whether a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
+        files = (name for _, _, names in os.walk(self.path) for name in names)
+        return not self.exists() and all(map(_begins, files))
+
+    def forget_start(self) -> None:
+        """Delete an unfinished start of a dead supervisor, and nothing else. Only the holder of `lock()` may call this."""
+        if self.unfinished_start():
+            atomic.remove_leftovers(self.path)
+            atomic.remove_directory(self.path / "attempts")
 
     def new_attempt(self) -> Path:
         """Make the next `attempts/NNN`. Only the holder of `lock()` may call this."""
@@ -266,6 +280,11 @@ class RunDir:
         """Delete half-written files of dead writers. Only the worker, under its lock, may call this."""
         for directory in (self.path / "checkpoints", *(self.path / "samples").glob("*/*")):
             atomic.remove_leftovers(directory)
+
+
+def _begins(name: str) -> bool:
+    """Whether a file is one that a supervisor writes before the first manifest."""
+    return name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp"))
 
 
 def utc_now() -> str:

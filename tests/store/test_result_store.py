@@ -52,6 +52,7 @@ def test_foreign_and_newer_things_are_skipped_and_reported(store):
     (runs / "old_results").mkdir()
     (runs / ".hidden.tmp").mkdir()
     (runs / ("f" * 16)).mkdir()
+    (runs / ("f" * 16) / "model.bin").write_text("mine")
     for name, text in [
         ("e" * 16, '{"schema_version": 2}'),
         ("d" * 16, '{"schema'),

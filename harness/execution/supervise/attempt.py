@@ -54,7 +54,8 @@ class Attempt:
     ) -> Attempt | None:
         """Claim `spec` and record a new attempt; None if the run is finished.
 
-        An attempt without an outcome belongs to a supervisor that died: it is marked "lost".
+        An attempt without an outcome belongs to a supervisor that died: it is marked "lost". One that died before it wrote a manifest
+        has computed nothing: its start is made again.
 
         Raises:
             RunClaimed: a living supervisor has it.
@@ -62,7 +63,10 @@ class Attempt:
         """
         lease = run.lock()
         try:
-            manifest = run.manifest() or {"attempts": []}
+            manifest = run.manifest()
+            if manifest is None:
+                run.forget_start()
+                manifest = {"attempts": []}
             if manifest.get("status") == "finished":
                 lease.release()
                 return None
