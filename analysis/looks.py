@@ -91,17 +91,18 @@ def expected(plan: Plan) -> dict[str, float]:
 
 
 def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
-    """Metric to the pooled standard deviation of one seed's difference, in the shown unit; of one arm's values where seeds are not paired.
+    """Metric to the pooled standard deviation of one replicate's difference, in the shown unit; of one arm's values unless paired.
 
-    Only comparisons with two finished seeds count; a metric without any is left out.
+    A replicate is a seed, or the mean over the seeds of a base policy. Only comparisons with two finished ones count; a metric
+    without any is left out.
     """
     found: dict[str, dict[str, float]] = {}
     for view in results_of(load_plan(store, plan, curves=False)).each_metric():
         if plan.paired:
             pairs = [(view.values(arm), view.values(reference)) for arm, reference in comparisons(plan)]
-            groups = [[a[seed] - b[seed] for seed in a if seed in b] for a, b in pairs]
+            groups = [plan.replicates({seed: a[seed] - b[seed] for seed in a if seed in b}) for a, b in pairs]
         else:
-            groups = [list(view.values(arm).values()) for arm in plan.arms]
+            groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
         finite = [np.array(group) for group in groups if len(group) > 1 and np.isfinite(group).all()]
         degrees = sum(len(group) - 1 for group in finite)
         if degrees:

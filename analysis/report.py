@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from matplotlib.figure import Figure
 
@@ -31,6 +31,7 @@ from analysis.html.page import write_page
 from analysis.tables.experiment_tables import all_tables
 from analysis.tables.of_metric import metric_suffix
 from analysis.tables.table import Table, to_csv, to_latex, to_markdown
+from analysis.written import note_written
 from harness.store import ResultStore
 
 
@@ -77,7 +78,11 @@ def write_parts(
     style: str = "paper",
     formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
-    """Tables, figures and page, or ``only`` one of them; ``figures="paper"`` redraws published figures instead."""
+    """Tables, figures and page, or ``only`` one of them; ``figures="paper"`` redraws published figures instead.
+
+    What earlier reports of the experiment wrote there and this one, asked for the same part and formats, no longer makes is
+    removed (see `analysis.written`).
+    """
     paths: list[Path] = []
     if only in ("all", "tables"):
         paths += write_tables(results, all_tables(results), out / "tables")
@@ -87,6 +92,15 @@ def write_parts(
         paths += write_figures(results, store_root, out / "figures", style, formats)
     if only in ("all", "page"):
         paths.append(write_page(results, store_root, out / "report.html"))
+
+    def made_anew(name: PurePosixPath) -> bool:
+        if name.parts[0] == "tables":
+            return only in ("all", "tables")
+        paper = name.parts[:2] == ("figures", "paper")
+        asked = only in ("all", "figures") and paper == (figures == "paper")
+        return asked and name.parts[0] == "figures" and name.suffix.removeprefix(".") in formats
+
+    note_written(out, results.experiment.plan.name, paths, made_anew)
     return paths
 
 

@@ -254,9 +254,8 @@ def _checkpoint_row(
     row |= dict(zip(map(str, values), means.tolist(), strict=True))
     if len(training):
         last = np.flatnonzero(training["step"].to_numpy() <= steps[-1])[-1]
-        row |= {
-            f"train_{name}": float(training[name].iat[last]) for name in TOKEN_COLUMNS if name in training
-        }
+        logged = [name for name in TOKEN_COLUMNS if name in training]
+        row |= {f"train_{name}": float(training[name].to_numpy()[last]) for name in logged}
     return row
 
 

@@ -20,6 +20,7 @@ from harness.configuration.identity import arm_id, difference
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
 from harness.execution.looks import expected_runs, stored_spreads
 from harness.experiment.asked import asked_metrics
+from harness.experiment.base_policies import replicate_count
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
@@ -29,7 +30,12 @@ from harness.experiment.mixed_devices import found_elsewhere
 from harness.experiment.past_engagement import past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.refusals import absent, refusal_lines, refusals
-from harness.experiment.seed_spread import evaluation_noise, plan_power, planned_comparisons
+from harness.experiment.seed_spread import (
+    base_policies,
+    evaluation_noise,
+    plan_power,
+    planned_comparisons,
+)
 from harness.store import ResultStore
 
 
@@ -220,19 +226,22 @@ def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[
     """What the seeds can resolve in metrics other than accuracy, from the finished runs of this experiment."""
     others = [one for one in asked_metrics(plan.experiment.metrics) if one.kind != "avg"]
     spreads = stored_spreads(plan, store) if others and finished else {}
-    seeds, paired, family = len(plan.experiment.seeds), plan.experiment.paired, planned_comparisons(plan)
+    seeds, paired, family = plan.experiment.seeds, plan.experiment.paired, planned_comparisons(plan)
+    planned = replicate_count(seeds, base_policies(plan))
+    plural = "seeds" if planned == len(seeds) else "base policies"
     lines = []
     for one in others:
         known = spreads.get(one.name)
-        if known is None or seeds < 2:
-            lines.append(f"power for {one.title}: unknown until two seeds of a comparison have finished")
+        if known is None or planned < 2:
+            lines.append(f"power for {one.title}: unknown until two {plural} of a comparison have finished")
             continue
         found = minimum_detectable_difference(
-            known["sd"], seeds, paired=paired, alpha=comparison_alpha(family)
+            known["sd"], planned, paired=paired, alpha=comparison_alpha(family)
         )
         lines.append(
-            f"power for {one.title}: seeds differ by {known['sd']:.{one.digits}f} {one.unit} (standard deviation, "
-            f"{known['comparisons']:.0f} of its comparisons); {seeds} seeds resolve a difference of {found:.{one.digits}f} or more"
+            f"power for {one.title}: {plural} differ by {known['sd']:.{one.digits}f} {one.unit} (standard deviation, "
+            f"{known['comparisons']:.0f} of its comparisons); {_replicates(len(seeds), planned)} resolve a difference of "
+            f"{found:.{one.digits}f} or more"
         )
     return lines
 
@@ -252,23 +261,36 @@ def power_lines(plan: Plan, store: ResultStore) -> list[str]:
     if power is None:
         lines.append("power: unknown until an arm on this benchmark has two finished seeds")
         return lines
-    spread = f"seeds differ by {100 * power.spread.sd:.1f} points (standard deviation, {power.spread.source})"
-    if power.seeds < 2:
-        lines.append(f"power: {spread}; one seed resolves nothing")
+    unit = "base policies" if power.shares_bases else "seeds"
+    of_what = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
+    spread = f"{unit} differ by {100 * power.spread.sd:.1f} points ({of_what}, {power.spread.source})"
+    if power.replicates < 2:
+        lines.append(
+            f"power: {spread}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing"
+        )
     else:
         family = (
             f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
         )
         lines.append(
-            f"power: {spread}; {power.seeds} seeds resolve a difference of {100 * power.resolvable:.1f} points or more "
-            f"(80 % power, 5 % level, {family})"
+            f"power: {spread}; {_replicates(power.seeds, power.replicates)} resolve a difference of "
+            f"{100 * power.resolvable:.1f} points or more (80 % power, 5 % level, {family})"
         )
     needs = ", ".join(
         f"{100 * size:g} points: {'over 1000' if seeds is None else seeds}"
-        for size, seeds in power.seeds_for.items()
+        for size, seeds in power.replicates_for.items()
     )
-    lines.append(f"seeds needed for {needs}")
+    most = max(seeds or math.inf for seeds in power.replicates_for.values())
+    more = power.bases is not None and most > power.bases
+    lines.append(
+        f"{unit} needed for {needs}" + f" (each another base policy; there are {power.bases})" * more
+    )
     return lines
+
+
+def _replicates(seeds: int, replicates: int) -> str:
+    """`5 seeds`, or `16 seeds from 8 base policies` where they share them."""
+    return f"{seeds} seeds" + f" from {replicates} base policies" * (replicates < seeds)
 
 
 def _tokens(count: float) -> str:

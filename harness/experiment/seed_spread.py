@@ -1,4 +1,7 @@
-"""How far seeds lie apart in the store, which decides what an experiment can resolve."""
+"""How far seeds lie apart in the store, which decides what an experiment can resolve.
+
+Several seeds of one base policy are one replicate, as in the answer (docs/statistics.md): their mean is what counts.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference, seeds_needed
+from harness.experiment.base_policies import replicate_count, replicates, shared_base_policies
 from harness.experiment.planning import Plan, PlannedArm
 from harness.store import ResultStore
 
@@ -17,9 +21,10 @@ _OTHER_RUNS = 100  # read at most from other experiments
 
 @dataclass(frozen=True)
 class Spread:
-    """Standard deviation of one seed's difference between two arms, as a fraction of 1, and where it was seen.
+    """Standard deviation of one replicate's difference between two arms, as a fraction of 1, and where it was seen.
 
-    Where arms do not share seeds it is that of one arm's scores instead, as `harness.evaluation.power` wants it.
+    Where arms do not share seeds it is that of one arm's scores instead, as `harness.evaluation.power` wants it. A replicate is a seed,
+    or the mean over the finished seeds of one base policy.
     """
 
     sd: float
@@ -30,14 +35,22 @@ class Spread:
 class Power:
     """What each of the planned `comparisons` resolves with 80 % power where all of them together err at the 5 % level.
 
-    `seeds_for` maps a difference to the seeds it needs.
+    `replicates` is the number of seeds, or of base policies where several of the seeds start from one; `bases` how many there are,
+    None where each seed has its own. `replicates_for` maps a difference to the replicates it needs.
     """
 
     spread: Spread
     seeds: int
+    replicates: int
+    bases: int | None
     comparisons: int
     resolvable: float
-    seeds_for: Mapping[float, int | None]
+    replicates_for: Mapping[float, int | None]
+
+    @property
+    def shares_bases(self) -> bool:
+        """Whether several seeds start from one base policy."""
+        return self.replicates < self.seeds
 
 
 def plan_power(plan: Plan, store: ResultStore) -> Power | None:
@@ -45,16 +58,24 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
     spread = seed_spread(plan, store)
     if spread is None:
         return None
-    seeds, paired = len(plan.experiment.seeds), plan.experiment.paired
+    bases, paired = base_policies(plan), plan.experiment.paired
+    planned = replicate_count(plan.experiment.seeds, bases)
     comparisons = planned_comparisons(plan)
     alpha = comparison_alpha(comparisons)
     return Power(
         spread,
-        seeds,
+        len(plan.experiment.seeds),
+        planned,
+        bases,
         comparisons,
-        minimum_detectable_difference(spread.sd, seeds, paired=paired, alpha=alpha),
+        minimum_detectable_difference(spread.sd, planned, paired=paired, alpha=alpha),
         {size: seeds_needed(size, spread.sd, paired=paired, alpha=alpha) for size in DIFFERENCES},
     )
+
+
+def base_policies(plan: Plan) -> int | None:
+    """How many base policies the seeds of the plan share (see `shared_base_policies`)."""
+    return shared_base_policies([planned.config for planned in plan.arms])
 
 
 def planned_comparisons(plan: Plan) -> int:
@@ -80,10 +101,12 @@ def evaluation_noise(plan: Plan) -> float:
 def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
     """Pooled spread: of paired differences in this experiment, else of its arms' scores, else of other arms on this benchmark."""
     scores = {planned.arm.name: _arm_scores(plan, store, planned) for planned in plan.arms}
+    bases = base_policies(plan)
     differences = []
     for planned in plan.arms:
         ours, theirs = scores[planned.arm.name], scores.get(planned.arm.parent or "", {})
-        differences.append([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+        shared = sorted(ours.keys() & theirs.keys())
+        differences.append(replicates({seed: ours[seed] - theirs[seed] for seed in shared}, bases))
     paired = plan.experiment.paired
     both = math.sqrt(2) if paired else 1.0  # a difference of two arms' scores, or one arm's scores
     sd, count = _pooled(differences) if paired else (math.nan, 0)
@@ -91,12 +114,12 @@ def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
         return Spread(
             sd, f"paired differences of {count} comparison{'s' if count > 1 else ''} of this experiment"
         )
-    sd, count = _pooled(list(values.values()) for values in scores.values())
+    sd, count = _pooled(replicates(values, bases) for values in scores.values())
     if count:
         return Spread(
             both * sd, f"{count} arm{'s' if count > 1 else ''} of this experiment, taken as unpaired"
         )
-    sd, count = _pooled(_other_arms(plan, store))
+    sd, count = _pooled(replicates(values, bases) for values in _other_arms(plan, store))
     if count:
         return Spread(
             both * sd,
@@ -123,14 +146,15 @@ def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int |
     return store.run(run_id).accuracies(benchmark, steps[-1] if step is None else step).get(cap)
 
 
-def _other_arms(plan: Plan, store: ResultStore) -> list[list[float]]:
+def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
+    """Scores by seed. Their seeds are taken to share base policies as the plan's do."""
     cap = plan.arms[0].config.sampling.max_response_tokens
     finished = [row for row in store.readable() if row["status"] == "finished"]
-    arms: dict[str, list[float]] = {}
+    arms: dict[str, dict[int, float]] = {}
     for row in finished[-_OTHER_RUNS:]:
         value = score(store, row["run_id"], plan.experiment.benchmark, cap)
         if value is not None:
-            arms.setdefault(row["arm_id"], []).append(value)
+            arms.setdefault(row["arm_id"], {})[row["seed"]] = value
     return list(arms.values())
 
 

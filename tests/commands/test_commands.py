@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from harness.evaluation.power import minimum_detectable_difference
 from harness.experiment.cost import History
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 from harness.experiment.planning import plan_experiment
-from harness.experiment.seed_spread import planned_comparisons
+from harness.experiment.seed_spread import plan_power, planned_comparisons
 
 # ---- plan --------------------------------------------------------------------------------------------------------------
 
@@ -80,6 +81,34 @@ def test_power_prefers_paired_differences_and_says_so(store):
     assert f"3 seeds resolve a difference of {100 * needed:.1f} points or more" in text
     assert f"5 % level, together over {GRID - 1} comparisons" in text
     assert "5 points: 4" in text
+
+
+def test_seeds_of_one_base_policy_are_one_replicate_in_spread_and_power(store):
+    """Seeds 0 and 2 start from one policy, 1 and 3 from the other: differences of 5, 7 and of 6, 10 points have means 6 and 8."""
+    shared = ("experiment.seeds=[0,1,2,3]", "model.bases.count=2")
+    planned = {one.arm.name: one for one in plan(store, *shared).arms}
+    base = planned["clip_high=0.2_learning_rate=0.0002"]
+    other = planned["clip_high=0.28_learning_rate=0.0002"]
+    assert "unknown" in power_lines(plan(store, *shared), store)[-1]
+    for seed, (a, b) in enumerate(((0.50, 0.55), (0.40, 0.46), (0.60, 0.67), (0.30, 0.40))):
+        finish(store, base.runs[seed], a)
+        finish(store, other.runs[seed], b)
+    *_, told, needs = power_lines(plan(store, *shared), store)
+    assert (
+        "base policies differ by 1.4 points (standard deviation of the means of their seeds, paired" in told
+    )
+    found = plan_power(plan(store, *shared), store)
+    assert found.spread.sd == pytest.approx(0.02 / math.sqrt(2))  # of 6 and 8 points
+    assert (found.seeds, found.replicates, found.bases) == (4, 2, 2)
+    alpha = 1 - 0.95 ** (1 / (GRID - 1))
+    needed = minimum_detectable_difference(0.02 / math.sqrt(2), 2, paired=True, alpha=alpha)
+    assert found.resolvable == pytest.approx(needed)
+    assert f"4 seeds from 2 base policies resolve a difference of {100 * needed:.1f} points or more" in told
+    assert needs.startswith("base policies needed for 1 points: ")
+    assert needs.endswith("(each another base policy; there are 2)")
+    alone = plan_power(plan(store, "experiment.seeds=[0,1]", "model.bases.count=2"), store)
+    assert alone.spread.sd == pytest.approx(0.01 / math.sqrt(2))  # of 5 and 6 points: each seed has its own
+    assert (alone.replicates, alone.shares_bases) == (2, False)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""What reports wrote into a folder, so that one that no longer makes a file can remove it, and never a file of somebody else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+
+from harness.store import atomic
+
+NAME = "written.json"
+
+
+def note_written(
+    out: Path, experiment: str, paths: Iterable[Path], made_anew: Callable[[PurePosixPath], bool]
+) -> list[Path]:
+    """Remove what earlier reports of the experiment wrote and this one no longer makes, and note what it wrote.
+
+    A file goes only if it is noted under this experiment, is one that this report would have made anew, and still has the content
+    that was written: one that somebody changed or put there stays.
+
+    Args:
+        out: the folder of the reports.
+        experiment: several may be written to one folder; each has its own list.
+        paths: what this report wrote, below ``out``.
+        made_anew: whether this report was asked for the kind of file at a path below ``out``.
+
+    Returns:
+        The removed files.
+    """
+    lists = _lists(out / NAME)
+    before = lists.get(experiment, {})
+    now = {path.relative_to(out).as_posix(): _digest(path) for path in paths}
+    removed = []
+    for name, digest in before.items():
+        if name in now or not made_anew(PurePosixPath(name)):
+            continue
+        path = out / name
+        if path.is_file() and _digest(path) == digest:
+            path.unlink()
+            removed.append(path)
+    kept = {name: digest for name, digest in before.items() if not made_anew(PurePosixPath(name))}
+    lists[experiment] = dict(sorted({**kept, **now}.items()))
+    atomic.write_file(out / NAME, json.dumps(lists, indent=1).encode() + b"\n", durable=False)
+    return removed
+
+
+def _lists(path: Path) -> dict[str, dict[str, str]]:
+    """Experiment to file to the SHA-256 of its content; nothing where the note is not there or not readable."""
+    try:
+        found = json.loads(path.read_bytes())
+        return {
+            str(experiment): {
+                str(name): str(digest) for name, digest in files.items() if _below(PurePosixPath(name))
+            }
+            for experiment, files in found.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _below(name: PurePosixPath) -> bool:
+    return not name.is_absolute() and ".." not in name.parts
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
