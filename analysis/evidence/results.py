@@ -203,7 +203,7 @@ def results_of(experiment: Experiment) -> Results:
                 notes.append(f"{where}: {error}")
                 continue
             if steps:
-                rows.append(_checkpoint_row(state, group, steps, training, int(cap)))
+                rows.append(_checkpoint_row(state, group[own.numbers], steps, training, int(cap)))
         if not any(row["run_id"] == run_id and row["arm"] == state["arm"] for row in rows):
             notes.append(f"{where}: finished without an evaluation after step 0")
     per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
@@ -248,8 +248,7 @@ def _checkpoint_row(
 ) -> dict[str, Any]:
     row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")}
     row |= {"cap": cap, "steps": steps, **rule_scores(cells, min(1, steps[0]))}
-    chosen = cells[cells["step"].isin(steps)]
-    values = chosen[[name for name in chosen.select_dtypes("number") if name not in ("step", "cap", "seed")]]
+    values = cells[cells["step"].isin(steps)].drop(columns="step")
     means = values.to_numpy(dtype=np.float64)[0] if len(values) == 1 else values.mean().to_numpy()
     row |= dict(zip(map(str, values), means.tolist(), strict=True))
     if len(training):
@@ -274,6 +273,11 @@ class _Own:
         test = experiment.cells[experiment.cells["benchmark"] == experiment.plan.benchmark]
         steps = experiment.steps
         return cls(groups(test, *_KEYS, "cap"), groups(steps, *_KEYS), test.iloc[:0], steps.iloc[:0])
+
+    @cached_property
+    def numbers(self) -> list[str]:
+        """The step and the columns of metrics."""
+        return [str(name) for name in self.no_cells.select_dtypes("number") if name not in ("cap", "seed")]
 
     def caps(self, row: Mapping[str, Any]) -> list[int]:
         """The caps at which a run was evaluated, ascending."""

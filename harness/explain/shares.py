@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 import torch
 
 from harness.configuration.algorithm import AlgorithmConfig
-from harness.configuration.compose import compose_run, options
+from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
+from harness.configuration.loader import load_dataclass
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 
@@ -123,7 +124,13 @@ def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, Algorithm
     """The algorithms under `conf/algorithm` (all of them by default), composed for a response cap."""
     chosen = list(names) if names else options("algorithm")
     common = [f"sampling.max_response_tokens={cap}"]
-    return {name: compose_run([f"algorithm={name}", *common]).algorithm for name in chosen}
+    # The section alone: the rest of a run's configuration has no part in this, and loading it takes almost as long.
+    return {
+        name: load_dataclass(
+            AlgorithmConfig, compose_values([f"algorithm={name}", *common])["algorithm"], "algorithm"
+        )
+        for name in chosen
+    }
 
 
 def explain(group: Group, algorithms: Mapping[str, AlgorithmConfig]) -> dict[str, list[Rollout]]:

@@ -4,13 +4,15 @@ Processor seconds (user and system, children included) of each command as multip
 measured before every one of them: the smallest of a few rounds on both sides. Targets: help 2; `status`, `show`, `diff` 4; `plan`,
 `explain` and a report's table 8; a plan of 1,000 arms 60.
 
-The store holds 30 finished runs with samples. With names, only commands that begin so.
+The store holds 30 finished runs with samples. *first*: what is kept of earlier tables (`cache/cells`) is deleted before each round.
+*torch alone* is the floor of `explain`. With names, only commands that begin so.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,8 @@ from harness.configuration.schema import dump  # noqa: E402
 from harness.store import ResultStore  # noqa: E402
 
 ROUNDS = 5
+FIRST_TABLE = "report only=table, first"
+TORCH = "torch alone"
 REFERENCE = [sys.executable, "-c", "import numpy, pyarrow, yaml"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
@@ -44,10 +48,13 @@ def processor_seconds(command: Sequence[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measured(arguments: Sequence[str]) -> tuple[float, float]:
-    """Smallest processor seconds of the reference and of a command, by turns."""
-    command = [sys.executable, "-m", "harness", *arguments]
-    pairs = [(processor_seconds(REFERENCE), processor_seconds(command)) for _ in range(ROUNDS)]
+def measured(command: Sequence[str], forget: Path | None = None) -> tuple[float, float]:
+    """Smallest processor seconds of the reference and of a command, by turns; the folder `forget` is deleted before each."""
+    pairs = []
+    for _ in range(ROUNDS):
+        if forget is not None:
+            shutil.rmtree(forget, ignore_errors=True)
+        pairs.append((processor_seconds(REFERENCE), processor_seconds(command)))
     return min(reference for reference, _ in pairs), min(own for _, own in pairs)
 
 
@@ -64,6 +71,7 @@ def commands(root: str, run_ids: Sequence[str]) -> dict[str, tuple[list[str], fl
         "plan experiment=dapo_ladder": (["plan", "experiment=dapo_ladder", results], 8),
         "explain of four rollouts": (["explain", "rewards=[1.1,0.1,0,1.1]", "lengths=[220,950,1100,180]"], 8),
         "report only=table": (["report", "experiment=ladder", "only=table", results], 8),
+        FIRST_TABLE: (["report", "experiment=ladder", "only=table", results], 8),
         "plan of 1,000 arms": (["plan", "-m", f"optimizer.learning_rate={grid}", results], 60),
     }
 
@@ -79,16 +87,19 @@ def filled(root: Path) -> ResultStore:
 
 
 def main(names: Sequence[str]) -> None:
+    def show(name: str, reference: float, own: float, target: str) -> None:
+        print(f"{name:<32}{reference:>12.3f}{own:>11.3f}{own / reference:>10.1f}{target:>8}", flush=True)
+
     with tempfile.TemporaryDirectory() as root:
         store = filled(Path(root))
         print(f"{'command':<32}{'reference s':>12}{'command s':>11}{'multiple':>10}{'target':>8}")
         for name, (arguments, target) in commands(root, store.run_ids()).items():
             if names and not any(name.startswith(start) for start in names):
                 continue
-            reference, own = measured(arguments)
-            print(
-                f"{name:<32}{reference:>12.3f}{own:>11.3f}{own / reference:>10.1f}{target:>8.0f}", flush=True
-            )
+            forget = Path(root) / "cache" / "cells" if name == FIRST_TABLE else None
+            show(name, *measured([sys.executable, "-m", "harness", *arguments], forget), f"{target:.0f}")
+    if not names or TORCH in names:
+        show(TORCH, *measured([sys.executable, "-c", "import torch"]), "")
 
 
 if __name__ == "__main__":
