@@ -9,8 +9,11 @@ BIN := $(VENV)/bin
 $(BIN)/harness: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert (3, 11) <= sys.version_info < (3, 14), f"Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}; set PYTHON="'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@echo "installing torch into $(VENV) (the largest part; a minute or more by network and disk)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	@echo "installing the rest"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@echo "done: $(BIN)/harness"
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/harness

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.answer import headlines
+from analysis.answer import answer_sentences, headlines
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.evidence.stored_plan import PlanError
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     said = [_text(results, provisional=options.provisional)]
     if options.only != "table":
         _write(results, options, out)
-        said.append(f"written: {out}\n")
+        said.append(f"written: {out} (the sentences: tables/answer.md; figures/; the page: report.html)\n")
     try:
         sys.stdout.write("".join(said))
         sys.stdout.flush()
@@ -65,7 +65,8 @@ def _text(results: Results, *, provisional: bool) -> str:
         mark = results.experiment.provisional
         tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
     shown = [to_terminal(table, width) for table in tables]
-    return "\n".join([*shown, *headlines(results)]) + "\n"
+    sentences = headlines(results) if provisional else answer_sentences(results)
+    return "\n".join([*shown, *sentences]) + "\n"
 
 
 def _write(results: Results, options: argparse.Namespace, out: Path) -> None:

@@ -44,7 +44,7 @@ def differences_figure(results: Results, style: str, *, width: float = 1.6) -> F
         return None
     labels = [textwrap.fill(_row_label(plan, plan.arm(name)), 34) for name in deltas]
     rows = sum(1 + 0.6 * label.count("\n") for label in labels)
-    figure, axes = new_figure(style, width=width, height=(0.5 + 0.2 * rows) / 1.5)
+    figure, axes = new_figure(style, width=width, height=(0.6 + 0.2 * rows) / 1.5)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
@@ -60,10 +60,17 @@ def differences_figure(results: Results, style: str, *, width: float = 1.6) -> F
     axes.grid(axis="y", visible=False)
     band = f"; band: within {margin:g}" if margin is not None else ""
     of = "" if plan.about_score else f" in {metric_name(results)}"
-    axes.set_xlabel(
-        f"difference{of} to the {REFERENCE[plan.design]}, {metric.unit} ({interval_name(deltas.values())}{band})"
-    )
+    label = f"difference{of} to {_reference(plan)}, {metric.unit} ({interval_name(deltas.values())}{band})"
+    axes.set_xlabel(textwrap.fill(label, 56))
     return figure
+
+
+def _reference(plan: Plan) -> str:
+    """What the rows are compared with: by name where it is one arm of a list of arms."""
+    references = {arm.parent for arm in plan.arms if arm.parent}
+    if plan.design == "arms" and len(references) == 1:
+        return plan.arm(references.pop()).label
+    return f"the {REFERENCE[plan.design]}"
 
 
 def _row_label(plan: Plan, arm: Arm) -> str:

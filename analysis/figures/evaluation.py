@@ -110,7 +110,8 @@ def metric_figure(results: Results, style: str) -> Figure | None:
         series = accuracy_series(experiment, arm.name, "step", results.column, scale=metric.scale)
         draw_series(axes, series, look[arm.name], marked=True)
     axes.set_xlabel("rollout steps")
-    axes.set_ylabel(f"{metric.header}{experiment.plan.cap_text.removesuffix(' tokens')}")
+    label = f"{metric.header}{experiment.plan.cap_text.removesuffix(' tokens')}"
+    axes.set_ylabel(textwrap.fill(label, 28))
     arm_legend(figure, experiment)
     return figure
 

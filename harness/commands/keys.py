@@ -83,7 +83,9 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
+    """Safe in a table; `<` is plain in code and would begin a tag elsewhere."""
+    parts = text.replace("|", "\\|").split("`")
+    return "`".join(part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts))
 
 
 def _sections(keys: Sequence[Key]) -> list[str]:

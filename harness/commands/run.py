@@ -39,7 +39,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-answer", action="store_true", help="do not write tables and figures at the end")
     parser.add_argument(
-        "overrides", nargs="*", help="Hydra overrides, for example experiment=dapo_ladder training.steps=50"
+        "overrides",
+        nargs="*",
+        help="Hydra overrides, for example experiment=dapo_ladder training.steps=50; config_dir=FOLDER adds your own files",
     )
 
 
