@@ -214,9 +214,19 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
         forest, ladder, over_training = (
             draw(view, "screen") for draw in (differences_figure, waterfall_figure, metric_figure)
         )
-    assert "in length of wrong answers to the rung below, tokens" in forest.axes[0].get_xlabel()
+    assert "in length of wrong answers to the rung below, tokens" in forest.axes[0].get_xlabel().replace(
+        "\n", " "
+    )
     assert ladder.axes[0].get_xlabel().startswith("length of wrong answers, tokens")
-    assert over_training.axes[0].get_ylabel() == "length of wrong answers, tokens, cap 32"
+    assert over_training.axes[0].get_ylabel().replace("\n", " ") == "length of wrong answers, tokens, cap 32"
+    for figure, label in (
+        (forest, forest.axes[0].xaxis.label),
+        (over_training, over_training.axes[0].yaxis.label),
+    ):
+        figure.canvas.draw()
+        inside, found = figure.bbox, label.get_window_extent()
+        assert inside.x0 <= found.x0 <= found.x1 <= inside.x1, "no text leaves the canvas"
+        assert inside.y0 <= found.y0 <= found.y1 <= inside.y1
     drawn = over_training.axes[0].lines[0].get_ydata()[-1]
     assert drawn == pytest.approx(view.mean(view.experiment.plan.arms[0]).value)
 
