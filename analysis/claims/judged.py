@@ -35,7 +35,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with what its experiment found. ``effect`` and ``margin`` are in the shown unit ``unit``."""
+    """A claim with what its experiment found. ``effect`` and ``margin`` are in the shown unit ``unit``, to ``digits`` decimals."""
 
     name: str
     title: str
@@ -44,6 +44,7 @@ class Judged:
     effect: Estimate
     margin: float
     unit: str
+    digits: int
     sentence: str
     engaged: str
     share: float
@@ -111,6 +112,7 @@ def judged(root: Path, name: str) -> Judged | None:
         effect=_shown(effect, scale),
         margin=results.shown_margin or math.nan,
         unit=results.metric.unit,
+        digits=results.metric.digits,
         sentence=describe(effect, results.metric),
         engaged=engaged.text,
         share=max(known, default=math.nan),

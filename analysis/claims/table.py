@@ -55,5 +55,5 @@ def effect_text(one: Judged) -> str:
     """``−1.5 [−2.7, −0.2] points``."""
     if one.effect.seeds < 2:
         return "–"
-    low, high = bounds_text(one.effect, 1, scale=1.0, signed=True)
-    return f"{number_text(one.effect.value, 1, signed=True)} [{low}, {high}] {one.unit}"
+    low, high = bounds_text(one.effect, one.digits, scale=1.0, signed=True)
+    return f"{number_text(one.effect.value, one.digits, signed=True)} [{low}, {high}] {one.unit}"
