@@ -25,7 +25,7 @@ _WIDEST = 6.0  # margins; longer whiskers are cut at the frame
 def claims_figure(found: Sequence[Judged], style: str) -> Figure:
     """One row a claim with an interval; the arrow after its name is what the source predicts."""
     shown = [one for one in found if not math.isnan(one.effect.low)]
-    figure, axes = new_figure(style, width=1.8, height=(0.9 + 0.2 * len(shown)) / 1.5)
+    figure, axes = new_figure(style, width=1.8, height=(0.9 + 0.15 * len(shown)) / 1.5)
     axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     widest = max(
@@ -53,7 +53,7 @@ def claims_figure(found: Sequence[Judged], style: str) -> Figure:
     axes.set_xlim(-reach, reach)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
-        "effect in margins of the claim (95 % interval; band: within the margin; larger dot: more engaged)"
+        "effect in margins of the claim\n(95 % interval; band: within the margin; larger dot: more engaged)"
     )
     words = [word for word in Finding if any(one.finding is word for one in shown)]
     handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
