@@ -33,7 +33,7 @@ def values(*given: str) -> dict[str, Any]:
 
 def test_naive_grpo_is_exactly_this_command_line() -> None:
     lines = [
-        line.replace(ROOT, "/project").replace(sys.executable, "/python")
+        line.replace(sys.executable, "/project/.venv/bin/python").replace(ROOT, "/project")
         for line in overrides(config("rung=dapo_0_naive_grpo"), PLACE)
     ]
     assert lines == GOLDEN.read_text().splitlines()
