@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from harness.configuration.identity import content_hash
-from harness.store.atomic import publish_directory
+from harness.store.atomic import publish_directory_once
 from harness.testbed.tokenizer import testbed_tokenizer
 
 
@@ -21,8 +21,7 @@ def random_checkpoint(shape: dict[str, Any], seed: int, cache: Path) -> Path:
         cache: where such folders are kept.
     """
     folder = cache / "models" / f"random-{content_hash(shape, seed)}"
-    if not folder.exists():
-        publish_directory(folder, lambda path: _write(shape, seed, path))
+    publish_directory_once(folder, lambda path: _write(shape, seed, path))
     return folder
 
 

@@ -7,6 +7,7 @@ leaves behind begins with a dot; `remove_leftovers` deletes it.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -61,6 +62,33 @@ def publish_directory(path: Path, write: Callable[[Path], None]) -> None:
             os.rename(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        _sync(path.parent)
+
+
+def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
+    """Publish a directory that every writer makes alike, such as one of a cache; a directory that is there stays, and its readers with it.
+
+    Several writers may meet: the first one's directory is published. Raises `StoreFull`, `StoreReadOnly`, and what `write` raises.
+    """
+    if path.exists():
+        return
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(path)
+        temporary.mkdir()
+        try:
+            write(temporary)
+            _sync_tree(temporary)
+            os.rename(temporary, path)
+        except BaseException as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            if (
+                isinstance(error, OSError)
+                and error.errno in (errno.ENOTEMPTY, errno.EEXIST)
+                and path.is_dir()
+            ):
+                return
             raise
         _sync(path.parent)
 

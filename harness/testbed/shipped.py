@@ -17,7 +17,7 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten
 from harness.configuration.registry import nearest
-from harness.store.atomic import publish_directory
+from harness.store.atomic import publish_directory_once
 
 SETS = Path(__file__).parent / "bases"
 MANIFEST = "manifest.json"
@@ -57,8 +57,7 @@ class BaseSet:
             ConfigError: a file of the package is not what the manifest says.
         """
         folder = cache / f"base-{self.name}-{index:02d}-{self.content(index)}"
-        if not folder.exists():
-            publish_directory(folder, lambda path: self._write(index, path))
+        publish_directory_once(folder, lambda path: self._write(index, path))
         return folder
 
     def _write(self, index: int, folder: Path) -> None:

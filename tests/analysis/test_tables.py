@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import shutil
 import subprocess
@@ -15,7 +14,6 @@ from synthetic_store import build_store, make_samples
 
 from analysis.answer import answer_sentences
 from analysis.evidence.cells import run_cells, run_samples
-from analysis.evidence.checkpoint_rule import chosen_steps, parse_rule
 from analysis.evidence.grid import near_best
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of, tokens_to_target
@@ -230,46 +228,6 @@ def test_published_numbers_stand_beside_ours_with_their_protocol(tmp_path):
     assert rows["verl full"]["ours"] is None
     assert "AIME 2024" in rows["naive grpo"]["protocol"]
     assert "protocols differ" in table.notes[0]
-
-
-def test_an_arm_of_no_steps_is_the_policy_before_training(tmp_path):
-    build_store(tmp_path, steps=0, evaluate=(0,), seeds=(0, 1))
-    results = results_of(load_experiment(tmp_path, "ladder"))
-    per_seed = results.per_seed[results.per_seed["cap"] == 32]
-    assert [list(steps) for steps in per_seed["steps"]] == [[0]] * 8
-    assert (per_seed["last_score"] == per_seed["avg"]).all()
-    assert results.before["avg"].notna().all()
-
-
-def test_checkpoint_rules():
-    cells = pd.DataFrame({"step": [0, 10, 20, 30], "avg": [0.3, 0.5, 0.9, 0.6]})
-    dev = pd.DataFrame({"step": [10, 20, 30], "avg": [0.7, 0.5, 0.6]})
-    assert chosen_steps(cells, parse_rule("last"), None) == [30]
-    assert chosen_steps(cells, parse_rule("mean_last_2"), None) == [20, 30]
-    assert chosen_steps(cells, parse_rule("best_on_dev"), dev) == [10]
-    with pytest.raises(ValueError, match="dev_benchmark"):
-        chosen_steps(cells, parse_rule("best_on_dev"), None)
-    with pytest.raises(ValueError, match="known: last"):
-        parse_rule("best_on_test")
-
-
-def test_the_development_benchmark_chooses_at_each_cap_by_itself(results):
-    experiment, plan = results.experiment, results.experiment.plan
-    run_id = experiment.states.loc[experiment.states["status"] == "finished", "run_id"].iloc[0]
-    own = experiment.cells[(experiment.cells["run_id"] == run_id) & (experiment.cells["step"] > 0)]
-    first, second = sorted(own["step"].unique())[:2]
-    dev = own[own["step"].isin([first, second])].assign(benchmark="dev")
-    low, high = dev["cap"] == plan.caps[0], dev["cap"] == plan.caps[1]
-    dev["avg"] = np.select([low & (dev["step"] == first), high & (dev["step"] == second)], [0.4, 0.9], 0.1)
-    chosen = results_of(
-        dataclasses.replace(
-            experiment,
-            plan=dataclasses.replace(plan, dev_benchmark="dev", checkpoint_rule="best_on_dev"),
-            cells=pd.concat([experiment.cells, dev]),
-        )
-    ).per_seed
-    steps = chosen[chosen["run_id"] == run_id].set_index("cap")["steps"]
-    assert (steps[plan.caps[0]], steps[plan.caps[1]]) == ([first], [second])
 
 
 def test_votes_are_over_equal_answers_not_equal_texts():

@@ -61,16 +61,15 @@ def chosen(group: str, member: str) -> str:
     return f"{group}=[{member}]" if group in LISTED else f"{group}={member}"
 
 
-def compare_every(group: str, step: int) -> None:
-    """Every file of a group, or every third, composes to the same bytes, or is refused by Hydra: a member may need a companion."""
-    for member in options(group)[::step]:
-        overrides = [chosen(group, member)]
-        assert plain(overrides) == by_hydra(overrides), overrides
+def differing(group: str, step: int) -> list[str]:
+    """The files of a group, all or every third, that compose to other bytes than Hydra's, or that only one of the two refuses."""
+    members = options(group)[::step]
+    return [m for m in members if plain([chosen(group, m)]) != by_hydra([chosen(group, m)])]
 
 
 @pytest.mark.parametrize("group", ALONE)
 def test_files_compose_to_the_same_bytes(group: str) -> None:
-    compare_every(group, 3)
+    assert differing(group, 3) == []
 
 
 @pytest.mark.parametrize("number", range(max(len(options(group)) for group in TOGETHER)))
@@ -85,7 +84,7 @@ def test_files_with_a_place_of_their_own_compose_to_the_same_bytes(number: int) 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [group for group in GROUPS if group != "benchmark"])
 def test_every_file_composes_to_the_same_bytes(group: str) -> None:
-    compare_every(group, 1)
+    assert differing(group, 1) == []
 
 
 @functools.cache
@@ -94,7 +93,7 @@ def keys() -> list[str]:
 
 
 NUMBERS = ["0", "1", "-3", "1e-4", "0.5", "2.0", "1E3", "-0.0", "1e400"]
-WORDS = ["true", "False", "null", "NULL", "abc", "a-b.c/d", "/tmp/x", "none", "yes", "e5", "x_1"]
+WORDS = ["true", "False", "null", "NULL", "abc", "a-b.c/d", "/a/b/x", "none", "yes", "e5", "x_1"]
 ODD = [
     "007",
     "1_000",
@@ -188,7 +187,7 @@ def test_ordinary_overrides_are_not_left_to_hydra() -> None:
         ["experiment=dapo_ladder", "++experiment.seeds=[0,1]", "++experiment.match=tokens"],
         [
             "rung=dapo_5_dynamic_sampling",
-            "runtime.results=/tmp/some-where/x_1.y",
+            "runtime.results=/a/some-where/x_1.y",
             "optimizer.learning_rate=3e-4",
         ],
         [

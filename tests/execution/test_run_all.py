@@ -112,7 +112,12 @@ def test_an_entry_that_cannot_be_imported_is_reported_per_run(store):
 def test_what_a_worker_leaves_running_is_killed_with_it(store):
     run(store, [spec(0, do="grandchild")])
     pid = int((store.run(spec(0).run_id).path / "grandchild.txt").read_text())
-    wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
+
+    def ended() -> bool:
+        return not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text()
+
+    wait_until(ended)
+    assert ended()
 
 
 def test_a_run_written_by_a_newer_version_fails_alone_and_by_name(store):

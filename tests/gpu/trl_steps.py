@@ -23,7 +23,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOTrainer
 
     shape = {**SHAPES[options.shape], **(TINY if options.tiny else {})}
     batch = options.prompts * options.samples
@@ -44,23 +44,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         tokenizer = AutoTokenizer.from_pretrained(checkpoint)
         model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
         model.generation_config.eos_token_id = None
-        settings = GRPOConfig(
-            output_dir=f"{folder}/out",
-            max_steps=options.steps,
-            per_device_train_batch_size=options.micro_batch_rows,
-            gradient_accumulation_steps=batch // options.micro_batch_rows,
-            num_generations=options.samples,
-            max_completion_length=options.response,
-            bf16=cuda,
-            use_cpu=not cuda,
-            beta=0.0,
-            temperature=1.0,
-            gradient_checkpointing=False,
-            save_strategy="no",
-            report_to="none",
-            logging_steps=1000,
-            generation_kwargs={"min_new_tokens": options.response},
-        )
+        settings = _settings(options, folder)
         data = Dataset.from_list(
             [{"prompt": f"{i % 10}+{i % 7}:"} for i in range(options.prompts * options.steps)]
         )
@@ -83,6 +67,29 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "step_seconds": statistics.median(seconds),
         "peak_memory_gib": torch.cuda.max_memory_reserved() / 2**30 if cuda else None,
     }
+
+
+def _settings(options: argparse.Namespace, folder: str) -> Any:
+    """One update a step on full-length responses; nothing is saved or reported."""
+    from trl import GRPOConfig
+
+    return GRPOConfig(
+        output_dir=f"{folder}/out",
+        max_steps=options.steps,
+        per_device_train_batch_size=options.micro_batch_rows,
+        gradient_accumulation_steps=options.prompts * options.samples // options.micro_batch_rows,
+        num_generations=options.samples,
+        max_completion_length=options.response,
+        bf16=options.device == "cuda",
+        use_cpu=options.device != "cuda",
+        beta=0.0,
+        temperature=1.0,
+        gradient_checkpointing=False,
+        save_strategy="no",
+        report_to="none",
+        logging_steps=1000,
+        generation_kwargs={"min_new_tokens": options.response},
+    )
 
 
 def main() -> None:

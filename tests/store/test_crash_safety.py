@@ -231,7 +231,8 @@ def test_looking_who_holds_a_lock_never_makes_a_claim_fail(tmp_path):
     watcher = subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE)
     watcher.stdout.readline()
     for _ in range(300):
-        run.lock().release()
+        run.lock().release()  # raises `RunClaimed` where looking counts as holding
+    assert watcher.poll() is None, "somebody looked all the time"
     watcher.kill()
     watcher.communicate()
 
@@ -253,7 +254,8 @@ def test_a_forked_child_does_not_keep_the_claim_of_its_parent(tmp_path):
     child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
     child.start()
     held.release()
-    lease.acquire(tmp_path / "claim.lock").release()
+    lease.acquire(tmp_path / "claim.lock").release()  # raises where the child still holds it
+    assert child.is_alive()
     child.kill()
     child.join()
 

@@ -36,6 +36,7 @@ class Watching(Updater):
 
 
 def choices(config: RunConfig, folder: Path, step: int = 1, masked: bool = False) -> list[torch.Tensor]:
+    """The tokens that each update chose, as masks; `masked`: only those of them that belong to cut responses."""
     groups, prompts = random_groups(6, 4)
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = 6, 2
     updater = Watching(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
@@ -47,7 +48,7 @@ def choices(config: RunConfig, folder: Path, step: int = 1, masked: bool = False
         cut_R = ~groups.completions.finished_R
         assert bool(cut_R.any())
         cut_N = cut_R.repeat_interleave(groups.completions.lengths_R)
-        assert not any(bool((chosen & cut_N).any()) for chosen in found)
+        return [chosen & cut_N for chosen in found]
     return found
 
 
@@ -84,4 +85,5 @@ def test_the_draw_is_of_seed_and_step_and_repeats(
 def test_tokens_without_loss_are_never_chosen(
     make_config: Callable[..., RunConfig], base_policy: Path
 ) -> None:
-    choices(configured(make_config, "kl_cov", algorithm__overlong__policy="mask"), base_policy, masked=True)
+    config = configured(make_config, "kl_cov", algorithm__overlong__policy="mask")
+    assert not any(bool(chosen.any()) for chosen in choices(config, base_policy, masked=True))
