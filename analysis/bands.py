@@ -73,9 +73,7 @@ def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str
         ).to_pandas()
         samples = int(cell["samples_per_problem"])
         frame = frame[(frame["sample_index"] < samples) & (frame["max_response_tokens"] == cell["cap"])]
-        by_problem = frame.groupby("problem_id")[
-            "correct"
-        ]  # sorted, the order of problems of training's evaluations
+        by_problem = frame.groupby("problem_id")["correct"]  # sorted: the order of training's evaluations
         require_samples(by_problem.size(), samples)
         found[run_id, int(step) if step else last[run_id]] = Counts(
             by_problem.sum().to_numpy(dtype=np.int64), samples
@@ -124,7 +122,7 @@ def band_table(
     """
     plan = results.experiment.plan
     pairs = paired_counts(results, counts, arm, reference)
-    unit = {seed: seed if plan.base_policies is None else seed % plan.base_policies for seed in pairs}
+    unit = {seed: plan.replicate_of(seed) for seed in pairs}
     rates: dict[int, list[Floats]] = {}
     for seed, (_, other) in pairs.items():
         rates.setdefault(unit[seed], []).append(other.right_P / other.samples)
@@ -239,7 +237,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         results = read(options.root, options.experiment, options.base_policies)
-
         counts = (
             stored_counts(results)
             if options.evaluation is None

@@ -1,8 +1,8 @@
 """``python -m analysis.laws ROOT EXPERIMENT``: laws of the field fitted to every run of an experiment, with intervals over seeds.
 
-``--law sigmoid``: accuracy against compute, its asymptote A and midpoint (ScaleRL, arXiv:2510.13786). ``--law entropy``: R = -a
-exp(H) + b (Cui et al.,
-arXiv:2505.22617). One fit a run; a parameter's interval is Student's t over seeds, or over the means of each base policy's seeds.
+``--law sigmoid``: accuracy against compute, its asymptote A and midpoint (ScaleRL, arXiv:2510.13786). ``--law entropy``:
+R = -a exp(H) + b (Cui et al., arXiv:2505.22617). One fit a run; a parameter's interval is Student's t over seeds, or over the means of
+each base policy's seeds.
 """
 
 from __future__ import annotations

@@ -99,8 +99,12 @@ class Plan:
             return dict(values)
         groups: dict[int, list[float]] = {}
         for seed, value in values.items():
-            groups.setdefault(seed % self.base_policies, []).append(value)
+            groups.setdefault(self.replicate_of(seed), []).append(value)
         return {base: sum(group) / len(group) for base, group in groups.items()}
+
+    def replicate_of(self, seed: int) -> int:
+        """The base policy whose seeds count as one, or the seed itself where every seed is a replicate."""
+        return seed if self.base_policies is None else seed % self.base_policies
 
     @property
     def shares_bases(self) -> bool:

@@ -17,9 +17,8 @@ from scipy import optimize
 Floats = NDArray[np.float64]
 
 _EXPONENTS = (0.2, 10.0)  # of the sigmoid: below, a line on a log axis; above, a jump between two points
-_STARTS = tuple(
-    (share, exponent) for share in (0.1, 0.5) for exponent in (0.7, 1.5, 3.0)
-)  # of the largest compute
+# Where searches begin: share of the largest compute, exponent.
+_STARTS = tuple((share, exponent) for share in (0.1, 0.5) for exponent in (0.7, 1.5, 3.0))
 _LARGEST_MIDPOINT = 10.0  # times the largest compute: beyond, the asymptote is anything
 
 
@@ -73,9 +72,8 @@ def fit_sigmoid(
         start: R_0 where it is known; None: fitted with the others (then points at or near compute 0 are needed).
 
     Returns:
-        The fit. It is not identified with no more points than parameters, with a midpoint beyond the largest compute, with a
-        parameter at its
-        bound, or where the asymptote's standard error is above a quarter of the rise.
+        The fit. It is not identified with no more points than parameters, with a midpoint beyond the largest compute, with a parameter
+        at its bound, or where the asymptote's standard error is above a quarter of the rise.
 
     Raises:
         ValueError: arrays of unequal length, negative compute, or a score that is no number.

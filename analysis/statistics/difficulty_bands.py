@@ -1,9 +1,8 @@
 """Problems put into bands of difficulty without choosing by the outcome that is then compared.
 
-A problem that a run solved rarely was partly unlucky there. In bands made from the reference's own samples its low band rises by
-itself when
-sampled or trained again (regression to the mean), which would look like a gain of the other arm. So the band of a problem, where a base
-policy's runs are compared, comes from the reference's runs of all *other* base policies.
+A problem that a run solved rarely was partly unlucky there. In bands made from the reference's own samples the low band rises by itself
+when sampled or trained again (regression to the mean), which would look like a gain of the other arm. So the band of a problem, where a
+base policy's runs are compared, comes from the reference's runs of all *other* base policies.
 """
 
 from __future__ import annotations

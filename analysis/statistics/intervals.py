@@ -98,7 +98,7 @@ def _p_value(half_width: Callable[[float], float], size: float) -> float:
         return low
     for _ in range(
         60
-    ):  # halving, to the last bit: `scipy.optimize` takes longer to load than a table to make
+    ):  # halvings, to the last bit: `scipy.optimize` takes longer to load than a table to make
         middle = (low + high) / 2
         low, high = (middle, high) if half_width(middle) > size else (low, middle)
     return high
