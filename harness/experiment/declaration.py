@@ -38,6 +38,8 @@ class Experiment:
         looks: filled from that: the numbers of seeds at which comparisons are looked at; none: once, when all seeds have run.
         base: overrides of the base arm (designs from patches).
         patches: patch names (designs from patches).
+        together: a patch for several of them, `{name: [patch, patch]}`: it stands in an arm that has them all. For patches that write
+            the same key, so that every subset is possible.
         orders: random orders for shapley.
         arms: listed arms: name, overrides, and optionally label, parent, patch, published, group, seeds (of its own).
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`); every combination is an arm,
@@ -69,6 +71,7 @@ class Experiment:
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
     base: list[str] = field(default_factory=list)
     patches: list[str] = field(default_factory=list)
+    together: dict[str, list[str]] = field(default_factory=dict)
     orders: int = 8
     arms: list[dict[str, Any]] = field(default_factory=list)
     grid: list[str] = field(default_factory=list)
@@ -136,7 +139,7 @@ class Experiment:
                 raise ConfigError(
                     f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
                 )
-            return design_arms(self.design, self.base, self.patches, self.orders)
+            return design_arms(self.design, self.base, self.patches, self.orders, together=self.together)
         arms, known = [], {f.name for f in dataclasses.fields(Arm)} - {"patches"}
         for index, values in enumerate(self.arms):
             _refuse_wrong_types(index, values)

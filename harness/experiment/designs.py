@@ -38,7 +38,12 @@ class Arm:
 
 
 def design_arms(
-    design: str, base: Sequence[str], patches: Sequence[str], orders: int = 8, seed: int = 0
+    design: str,
+    base: Sequence[str],
+    patches: Sequence[str],
+    orders: int = 8,
+    seed: int = 0,
+    together: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Arm]:
     """Expand a design into arms, base first.
 
@@ -49,9 +54,11 @@ def design_arms(
         patches: patch names in order.
         orders: random orders for shapley.
         seed: of the random orders.
+        together: patch that stands for several of `patches` in an arm that has them all (they may then write the same key).
 
     Raises:
-        ConfigError: an unknown design, no patches, a factorial of more than eight patches, or conflicting patches.
+        ConfigError: an unknown design, no patches, a factorial of more than eight patches, conflicting patches, or a combination of
+            patches that are not in the design.
     """
     require("experiment.design", design, DESIGNS)
     if design == "arms":
@@ -61,7 +68,8 @@ def design_arms(
         )
     if not patches:
         raise ConfigError(f"experiment.design={design} needs experiment.patches")
-    check_conflicts(base, patches)
+    combined = {name: tuple(parts) for name, parts in (together or {}).items()}
+    check_conflicts(base, patches, combined)
     subsets = {"cumulative": _cumulative, "one_factor": _one_factor, "leave_one_out": _leave_one_out}.get(
         design
     )
@@ -69,7 +77,7 @@ def design_arms(
     return [
         Arm(
             name=arm_name(subset),
-            overrides=(*base, f"patch=[{','.join(subset)}]") if subset else tuple(base),
+            overrides=(*base, f"patch=[{','.join(_written(subset, combined))}]") if subset else tuple(base),
             label=_label(design, subset, patches),
             parent=parent,
             patches=subset,
@@ -132,12 +140,28 @@ def random_orders(patches: Sequence[str], orders: int, seed: int) -> list[tuple[
     return list(chosen)[:orders]
 
 
-def check_conflicts(base: Sequence[str], patches: Sequence[str]) -> dict[str, Changes]:
+def _written(subset: Sequence[str], together: Mapping[str, Sequence[str]]) -> list[str]:
+    """The patches of an arm as they are applied: each combination that is complete in place of its parts, at the place of the first."""
+    names = list(subset)
+    for combination, parts in together.items():
+        if set(parts) <= set(names):
+            names[names.index(next(name for name in names if name in parts))] = combination
+            names = [name for name in names if name not in parts]
+    return names
+
+
+def check_conflicts(
+    base: Sequence[str], patches: Sequence[str], together: Mapping[str, Sequence[str]] | None = None
+) -> dict[str, Changes]:
     """Each patch's changes against the base; refuse patches that change nothing or write the same key.
+
+    Two that write the same key may stand in one design if a patch is declared for both (`together`).
 
     Raises:
         ConfigError: naming the patches, the key and the fix.
     """
+    combined = together or {}
+    _check_together(patches, combined)
     deltas = {patch: patch_changes(patch, base) for patch in patches}
     for patch, delta in deltas.items():
         if not delta:
@@ -146,12 +170,29 @@ def check_conflicts(base: Sequence[str], patches: Sequence[str]) -> dict[str, Ch
             )
     for first, second in itertools.combinations(patches, 2):
         shared = deltas[first].keys() & deltas[second].keys()
-        if shared:
+        if shared and not any({first, second} <= set(parts) for parts in combined.values()):
             raise ConfigError(
                 f"patches {first!r} and {second!r} both write {', '.join(sorted(shared))}; the order would decide: keep one of "
-                "them, or write the combination as a patch of its own"
+                "them, or write the combination as a patch of its own and name it in experiment.together"
             )
     return deltas
+
+
+def _check_together(patches: Sequence[str], together: Mapping[str, Sequence[str]]) -> None:
+    """Raises `ConfigError` for a combination of fewer than two patches, of patches outside the design, or of a patch of another one."""
+    seen = dict[str, str]()
+    for combination, parts in together.items():
+        where = f"experiment.together.{combination}={list(parts)}"
+        missing = [part for part in parts if part not in patches]
+        if len(set(parts)) < 2 or missing:
+            problem = (
+                f"{missing[0]!r} is not in experiment.patches" if missing else "it needs two patches or more"
+            )
+            raise ConfigError(f"{where}: {problem}")
+        for part in parts:
+            if part in seen:
+                raise ConfigError(f"{where}: {part!r} is in {seen[part]!r} already")
+            seen[part] = combination
 
 
 def arm_name(patches: Sequence[str]) -> str:

@@ -1,0 +1,65 @@
+"""Designs from patches: which arms they have, and what may stand together in one arm."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.experiment.designs import design_arms
+from harness.experiment.planning import make_plan
+
+BASE = ["algorithm=grpo"]
+FIVE = [
+    "overlong_filtering",
+    "clip_higher",
+    "soft_overlong_replaces_filter",
+    "token_level_loss_batch",
+    "dynamic_sampling",
+]
+BOTH = {"overlong_filter_and_punishment": ["overlong_filtering", "soft_overlong_replaces_filter"]}
+
+
+def test_a_factorial_has_every_subset_and_a_patch_for_two_that_write_one_key() -> None:
+    arms = design_arms("factorial", BASE, FIVE, together=BOTH)
+    assert {arm.patches for arm in arms} == {
+        subset for count in range(6) for subset in itertools.combinations(FIVE, count)
+    }
+    policies = {
+        frozenset(arm.patches) & set(BOTH["overlong_filter_and_punishment"]): compose_run(arm.overrides)
+        for arm in arms
+    }
+    assert {tuple(sorted(key)): run.algorithm.overlong.policy for key, run in policies.items()} == {
+        (): "score",
+        ("overlong_filtering",): "mask",
+        ("soft_overlong_replaces_filter",): "soft",
+        ("overlong_filtering", "soft_overlong_replaces_filter"): "mask_and_soft",
+    }
+
+
+@pytest.mark.parametrize("name", ["dapo_ladder", "dapo_leave_one_out", "dapo_one_factor", "dapo_shapley"])
+def test_the_full_factorial_of_dapo_contains_its_other_designs(name: str) -> None:
+    def arm_ids(experiment: str) -> set[str]:
+        return {planned.runs[0].arm_id for planned in make_plan([f"experiment={experiment}"]).arms}
+
+    assert len(arm_ids("dapo_factorial")) == 32
+    assert arm_ids(name) <= arm_ids("dapo_factorial")
+
+
+@pytest.mark.parametrize(
+    ("together", "message"),
+    [
+        ({}, "name it in experiment.together"),
+        ({"overlong_filter_and_punishment": ["overlong_filtering"]}, "two patches or more"),
+        (
+            {"overlong_filter_and_punishment": ["overlong_filtering", "typo"]},
+            "'typo' is not in experiment.patches",
+        ),
+        (BOTH | {"other": ["clip_higher", "overlong_filtering"]}, "'overlong_filtering' is in"),
+    ],
+)
+def test_patches_of_one_key_need_a_patch_for_both(together: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        design_arms("factorial", BASE, FIVE, together=together)
