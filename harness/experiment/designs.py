@@ -11,9 +11,12 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from harness.configuration.compose import patch_values
 from harness.configuration.error import ConfigError, require
+from harness.configuration.own_folder import folders_of
 from harness.experiment.patches import Changes, patch_changes
 
 DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial", "shapley")
@@ -57,8 +60,8 @@ def design_arms(
         together: patch that stands for several of `patches` in an arm that has them all (they may then write the same key).
 
     Raises:
-        ConfigError: an unknown design, no patches, a factorial of more than eight patches, conflicting patches, or a combination of
-            patches that are not in the design.
+        ConfigError: an unknown design, no patches, a factorial of more than eight patches, conflicting patches, or a combination
+            that cannot be.
     """
     require("experiment.design", design, DESIGNS)
     if design == "arms":
@@ -161,7 +164,7 @@ def check_conflicts(
         ConfigError: naming the patches, the key and the fix.
     """
     combined = together or {}
-    _check_together(patches, combined)
+    _check_together(combined, folders_of(base))
     deltas = {patch: patch_changes(patch, base) for patch in patches}
     for patch, delta in deltas.items():
         if not delta:
@@ -178,18 +181,15 @@ def check_conflicts(
     return deltas
 
 
-def _check_together(patches: Sequence[str], together: Mapping[str, Sequence[str]]) -> None:
-    """Raises `ConfigError` for a combination of fewer than two patches, of patches outside the design, or of a patch of another one."""
+def _check_together(together: Mapping[str, Sequence[str]], folders: Sequence[Path]) -> None:
+    """Raises `ConfigError` for a combination of fewer than two patches, of unknown ones, or of one that another combination has."""
     seen = dict[str, str]()
     for combination, parts in together.items():
         where = f"experiment.together.{combination}={list(parts)}"
-        missing = [part for part in parts if part not in patches]
-        if len(set(parts)) < 2 or missing:
-            problem = (
-                f"{missing[0]!r} is not in experiment.patches" if missing else "it needs two patches or more"
-            )
-            raise ConfigError(f"{where}: {problem}")
+        if len(set(parts)) < 2:
+            raise ConfigError(f"{where}: it needs two patches or more")
         for part in parts:
+            patch_values(part, folders)  # it exists
             if part in seen:
                 raise ConfigError(f"{where}: {part!r} is in {seen[part]!r} already")
             seen[part] = combination

@@ -66,9 +66,9 @@ def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replacing(override: str) -> list[str]:
-    """A mapping for `experiment.seeds` takes the place of what the file has; Hydra would not merge it into a list."""
+    """A list or mapping for `experiment.seeds` takes the place of what the file has; Hydra would not merge one into the other."""
     key, _, value = override.partition("=")
-    if key.lstrip("+") == "experiment.seeds" and value.lstrip().startswith("{"):
+    if key.lstrip("+") == "experiment.seeds" and value.lstrip().startswith(("{", "[")):
         return ["++experiment.seeds=null", override]
     return [override]
 

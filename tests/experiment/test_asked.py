@@ -13,16 +13,16 @@ from harness.experiment.planning import declared_experiment, make_plan, plan_exp
 from harness.experiment.seed_spread import planned_comparisons
 from harness.store import METRICS, ResultStore
 
-NAME = "experiment=dr_grpo_readings"
+DECLARED = ["experiment=dr_grpo_readings", "experiment.margin=null"]
 MULTIRUN = ["algorithm=grpo,dr_grpo", "seed=0,1"]
 
 
 def test_the_default_is_accuracy_and_its_record_is_as_before():
-    experiment = declared_experiment([NAME])
+    experiment = declared_experiment(DECLARED)
     assert (experiment.metric, experiment.metrics) == ("avg", ["avg"])
-    record = plan_experiment([NAME]).record()
+    record = plan_experiment(DECLARED).record()
     assert (record["metric"], record["margin"]) == ("avg", None)
-    assert metric_lines(plan_experiment([NAME])) == []
+    assert metric_lines(plan_experiment(DECLARED)) == []
 
 
 def test_metrics_and_margins_are_recorded_as_they_are_declared():
@@ -30,7 +30,7 @@ def test_metrics_and_margins_are_recorded_as_they_are_declared():
         "experiment.metric=[length_wrong,pass@8,tokens_to@0.8]",
         "experiment.margin={length_wrong: 0.5, pass@8: 2}",
     ]
-    plan = plan_experiment([NAME, *asked])
+    plan = plan_experiment([*DECLARED, *asked])
     record = plan.record()
     assert record["metric"] == ["length_wrong", "pass@8", "tokens_to@0.8"]
     assert record["margin"] == {"length_wrong": 0.5, "pass@8": 2.0}
@@ -39,9 +39,9 @@ def test_metrics_and_margins_are_recorded_as_they_are_declared():
         "asks about: length of wrong answers (tokens, margin 0.5); Pass@8 (points, higher is better, margin 2); "
         "generated tokens to an accuracy of 80 % (k tokens, lower is better)"
     ]
-    assert declared_experiment([NAME, "experiment.metric=entropy", "experiment.margin=1"]).margin == 1.0
+    assert declared_experiment([*DECLARED, "experiment.metric=entropy", "experiment.margin=1"]).margin == 1.0
     assert [planned.config for planned in plan.arms] == [
-        planned.config for planned in plan_experiment([NAME]).arms
+        planned.config for planned in plan_experiment(DECLARED).arms
     ]
 
 
@@ -63,7 +63,7 @@ def test_metrics_and_margins_are_recorded_as_they_are_declared():
 )
 def test_what_cannot_be_asked_says_what_can(asked, words):
     with pytest.raises(ConfigError) as error:
-        plan_experiment([NAME, *asked])
+        plan_experiment([*DECLARED, *asked])
     assert words in str(error.value), error.value
 
 
@@ -93,7 +93,9 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
 
 
 def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(monkeypatch, tmp_path):
-    plan = plan_experiment([NAME, "experiment.metric=[length_wrong,entropy]", "experiment.seeds=[0,1,2,3,4]"])
+    plan = plan_experiment(
+        [*DECLARED, "experiment.metric=[length_wrong,entropy]", "experiment.seeds=[0,1,2,3,4]"]
+    )
     store = ResultStore(tmp_path)
     assert power_lines(plan, store) == []
     unknown = power_of_metrics(plan, store, finished=False)
@@ -164,6 +166,14 @@ def test_folders_that_cannot_be_are_named(folder):
 def test_every_logged_column_is_a_metric():
     for column in METRICS:
         if column not in ("step", "attempt"):
-            assert declared_experiment([NAME, f"experiment.metric=training/{column}"]).metrics == [
+            assert declared_experiment([*DECLARED, f"experiment.metric=training/{column}"]).metrics == [
                 f"training/{column}"
             ]
+
+
+@pytest.mark.parametrize("name", ["dr_grpo_readings", "dapo_ladder"])  # one declares looks, one a list
+@pytest.mark.parametrize("seeds", ["[0,1]", "{start: 2, step: 1, most: 4}"])
+def test_seeds_given_take_the_place_of_seeds_declared(name, seeds):
+    experiment = declared_experiment([f"experiment={name}", f"experiment.seeds={seeds}"])
+    expected = ([0, 1], []) if seeds == "[0,1]" else ([0, 1, 2, 3], [2, 3, 4])
+    assert (experiment.seeds, experiment.looks) == expected
