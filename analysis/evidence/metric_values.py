@@ -91,10 +91,16 @@ def target_of(metric: Metric) -> float:
     return metric.parameter
 
 
+def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Evaluated steps, ascending, and their accuracy; as arrays, since this is asked of every run."""
+    steps = cells["step"].to_numpy(dtype=np.float64)
+    order = np.argsort(steps, kind="stable")
+    return steps[order], cells["avg"].to_numpy(dtype=np.float64)[order]
+
+
 def area(cells: pd.DataFrame) -> float:
     """Mean height of the accuracy curve over rollout steps, linear between evaluations; NaN with fewer than two."""
-    curve = cells.sort_values("step")
-    step, score = curve["step"].to_numpy(dtype=np.float64), curve["avg"].to_numpy(dtype=np.float64)
+    step, score = _curve(cells)
     if len(step) < 2:
         return float("nan")
     return float(np.trapezoid(score, step) / (step[-1] - step[0]))
@@ -105,13 +111,12 @@ def first_reach(cells: pd.DataFrame, spent: Callable[[list[int]], Floats], targe
 
     ``spent`` maps evaluated steps to what was spent up to each; NaN there is NaN here.
     """
-    curve = cells.sort_values("step")
-    scores = curve["avg"].to_numpy(dtype=np.float64)
+    steps, scores = _curve(cells)
     reached = np.flatnonzero(scores >= target)
     if not len(reached):
         return NEVER
     index = int(reached[0])
-    at = spent(curve["step"].tolist())
+    at = spent([int(step) for step in steps])
     if index == 0:
         return float(at[0])
     share = (target - scores[index - 1]) / (scores[index] - scores[index - 1])
@@ -120,7 +125,8 @@ def first_reach(cells: pd.DataFrame, spent: Callable[[list[int]], Floats], targe
 
 def tokens_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
     """Cumulative generated tokens at each wanted step; zero at step 0, NaN where the step is not logged."""
-    total = dict(zip(steps["step"], steps["generated_tokens_total"], strict=True)) if len(steps) else {}
+    names = ("step", "generated_tokens_total")
+    total = dict(zip(*(steps[name].to_numpy().tolist() for name in names), strict=True)) if len(steps) else {}
     return np.array([0.0 if step == 0 else float(total.get(step, np.nan)) for step in wanted])
 
 

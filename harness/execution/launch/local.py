@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from harness.execution.launch._supervise import Work, supervise_here
-from harness.execution.progress import Progress
-from harness.execution.supervise import Summary
+if TYPE_CHECKING:
+    from harness.execution.launch._supervise import Work
+    from harness.execution.progress import Progress
+    from harness.execution.supervise import Summary
 
 
 @dataclass
@@ -18,4 +20,7 @@ class Config:
 
 def launch(config: Config, work: Work, progress: Progress) -> Summary:
     """Run the work to its end in this process."""
+    # The default launcher: every command reads its settings, and few launch.
+    from harness.execution.launch._supervise import supervise_here
+
     return supervise_here(work, progress)
