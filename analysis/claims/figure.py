@@ -23,8 +23,8 @@ _WIDEST = 6.0  # margins; longer whiskers are cut at the frame
 
 
 def claims_figure(found: Sequence[Judged], style: str) -> Figure:
-    """One row a claim with an interval; the arrow after its name is what the source predicts."""
-    shown = [one for one in found if not math.isnan(one.effect.low)]
+    """One row a claim with an interval, by verdict and effect; the arrow after its name is what the source predicts."""
+    shown = sorted((one for one in found if not math.isnan(one.effect.low)), key=_place)
     figure, axes = new_figure(style, width=1.8, height=(0.9 + 0.15 * len(shown)) / 1.5)
     axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
@@ -43,22 +43,39 @@ def claims_figure(found: Sequence[Judged], style: str) -> Figure:
         axes.scatter(
             [0.97 * side * reach], [y], s=20, marker=">" if side > 0 else "<", color=colour, zorder=3
         )
-        axes.text(0.92 * side * reach, y, f"{value:+.0f}", ha="right" if side > 0 else "left", va="center")
+        number = f"{value:+.0f}".replace("-", "−")
+        axes.text(
+            0.92 * side * reach,
+            y - 0.15,
+            number,
+            ha="right" if side > 0 else "left",
+            va="bottom",
+            fontsize="small",
+        )
     labels = [
         f"{textwrap.shorten(one.title, 46, placeholder=' …')} {_ARROWS[one.claim['expects']]}"
         for one in shown
     ]
     axes.set_yticks(range(len(shown)), labels)
+    for y in range(1, len(shown)):
+        if shown[y].finding is not shown[y - 1].finding:
+            axes.axhline(y - 0.5, color="#cccccc", linewidth=0.5, zorder=0)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.set_xlim(-reach, reach)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
-        "effect in margins of the claim\n(95 % interval; band: within the margin; larger dot: more engaged)"
+        "effect in margins of the claim, 95 % interval (band: within the margin)\n"
+        "larger dot: more engaged; predicted: → higher, ← lower, →| not lower, |← not higher, = none"
     )
     words = [word for word in Finding if any(one.finding is word for one in shown)]
     handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
     legend_below(figure, handles, [word.value for word in words])
     return figure
+
+
+def _place(one: Judged) -> tuple[int, float]:
+    """Verdicts in the order of the legend, the largest effect of each first."""
+    return list(Finding).index(one.finding), -one.effect.value / one.margin
 
 
 def _size(share: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.claims.figure import claims_figure
-from analysis.claims.judged import Judged
+from analysis.claims.judged import Finding, Judged
 from analysis.claims.table import claims_table, effect_text
 from analysis.figures.style import save, styled
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
@@ -83,7 +83,11 @@ def page(one: Judged) -> str:
 def _overturn(one: Judged) -> str:
     if one.seeds < 2:
         return "Nothing has been found yet."
-    return (
-        f"An interval over fresh seeds and other base policies that excludes {effect_text(one)}; or the same sign at an operating point "
-        "where the mechanism is engaged more strongly."
-    )
+    fresh = "over fresh seeds and other base policies"
+    return {
+        Finding.HOLDS: f"An interval {fresh} that the claim does not allow: the other sign, or for a predicted sign one within the margin.",
+        Finding.REVERSED: f"The predicted sign {fresh}, or where the mechanism is engaged more strongly.",
+        Finding.NOTHING: f"An interval {fresh} beyond the margin, or the predicted sign where the mechanism is engaged more strongly.",
+        Finding.OPEN: "Nothing is decided: more seeds, on more base policies.",
+        Finding.NOT_ENGAGED: "Nothing follows from it: an operating point where the mechanism acts.",
+    }[one.finding]
