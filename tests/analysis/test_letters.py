@@ -121,14 +121,27 @@ def test_two_arms_are_the_paired_t_test() -> None:
     assert honest_difference(fit_blocks(values)) == pytest.approx(paired.high - paired.value)
 
 
-def test_arms_that_are_the_same_are_told_apart_once_in_twenty() -> None:
-    """Six arms in four blocks, 15 pairs: any of them, in 4000 experiments; blocks differ by ten times the residual."""
+@pytest.mark.parametrize(
+    ("arms", "spread_of_first", "any_pair", "pairs_of_others"),
+    [(6, 1, 0.05, None), (37, 1, 0.05, None), (37, 3, 0.21, 0.018)],
+)
+def test_arms_that_are_the_same_are_told_apart_once_in_twenty(
+    arms, spread_of_first, any_pair, pairs_of_others
+) -> None:
+    """Four blocks that differ by five times the residual: any pair told apart, in 4000 experiments. One spread that is not the others'
+    breaks it: then differences to that arm are found too often, those between the others too rarely."""
     rng = np.random.default_rng(5)
-    values = rng.normal(size=(4000, 6, 4)) + 10 * rng.normal(size=(4000, 1, 4))
+    spread = np.where(np.arange(arms) == 0, spread_of_first, 1)
+    values = spread[:, None] * rng.normal(size=(4000, arms, 4)) + 5 * rng.normal(size=(4000, 1, 4))
     ratio = honest_difference(fit_blocks(values[0])) / fit_blocks(values[0]).sd
     fits = [fit_blocks(one) for one in values]
     found = np.mean([np.ptp(fit.means_A) > ratio * fit.sd for fit in fits])
-    assert found == pytest.approx(0.05, abs=0.011)  # three standard errors
+    assert found == pytest.approx(
+        any_pair, abs=0.011 if spread_of_first == 1 else 0.02
+    )  # three standard errors
+    if pairs_of_others is not None:
+        others = np.mean([np.ptp(fit.means_A[1:]) > ratio * fit.sd for fit in fits])
+        assert others == pytest.approx(pairs_of_others, abs=0.007)
 
 
 def test_what_cannot_be_fitted_is_refused() -> None:
