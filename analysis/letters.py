@@ -1,0 +1,235 @@
+"""``python -m analysis.letters ROOT EXPERIMENT``: arms by the experiment's metric; those that cannot be told apart share a letter.
+
+Arms and seeds are a randomised block design, the residual variance is pooled over arms, and all pairs are compared by Tukey's HSD
+(`analysis/statistics/letters.py`). ``--leave-out A,B`` leaves out arms that break the one spread; ``--out FOLDER`` writes letters.md,
+letters.csv and letters.tex.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import Arm, PlanError
+from analysis.laws import read
+from analysis.statistics.intervals import mean_interval
+from analysis.statistics.letters import (
+    BlockFit,
+    compact_letters,
+    fit_blocks,
+    honest_difference,
+    odd_spreads,
+)
+from analysis.tables.of_metric import metric_header
+from analysis.tables.table import Cell, Column, Table, to_csv, to_latex, to_markdown
+from harness.evaluation.metrics.names import LOWER
+from harness.store import ResultStore, StoreError
+from harness.store.atomic import write_file
+
+_TOKENS = "train_generated_tokens_total"
+_RATE = "optimizer.learning_rate"
+_TIMES = 3.0
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """What the letters are computed from.
+
+    Attributes:
+        arms: those that are compared.
+        seeds: those that every arm has.
+        values_AB: metric by arm and block: a seed, or a base policy with the mean of its seeds.
+        unused_seeds: planned ones that some arm lacks.
+        planned_blocks: of all planned seeds.
+        left_out: arms that are not compared.
+    """
+
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...]
+    values_AB: NDArray[np.float64]
+    unused_seeds: tuple[int, ...]
+    planned_blocks: int
+    left_out: tuple[Arm, ...]
+
+
+def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
+    """The complete blocks of the compared arms.
+
+    Raises:
+        PlanError: an arm to leave out that there is not.
+        ValueError: seeds that are no blocks, an arm that never reached its target, or fewer than two arms or blocks.
+    """
+    plan = results.experiment.plan
+    if not plan.paired:
+        raise ValueError(
+            f"{plan.name}: its arms are not paired (experiment.paired=false), so seeds are no blocks"
+        )
+    left_out = tuple(plan.arm(name) for name in dict.fromkeys(leave_out))
+    arms = tuple(arm for arm in plan.arms if arm not in left_out)
+    values = {arm.name: results.values(arm) for arm in arms}
+    for arm in arms:
+        never = results.unreached(arm)
+        if never:
+            raise ValueError(f"{plan.name}: {arm.name}, {never}; leave it out (--leave-out {arm.name})")
+    seeds = tuple(seed for seed in plan.seeds if all(seed in own for own in values.values()))
+    planned = plan.by_base(dict.fromkeys(plan.seeds, 0.0))
+    rows = [list(plan.by_base({seed: values[arm.name][seed] for seed in seeds}).values()) for arm in arms]
+    if len(rows) < 2 or len(rows[0]) < 2:
+        lacking = [f"{arm.name} {len(values[arm.name])}" for arm in arms]
+        raise ValueError(
+            f"{plan.name}: {len(arms)} arms and {len(seeds)} seeds that all of them have, two of each are needed; finished seeds: "
+            f"{', '.join(lacking)}. Run the missing ones, or leave arms out (--leave-out)"
+        )
+    unused = tuple(seed for seed in plan.seeds if seed not in seeds)
+    return Blocks(arms, seeds, np.array(rows), unused, len(planned), left_out)
+
+
+def letters_table(results: Results, blocks: Blocks, rates: Mapping[str, float]) -> Table:
+    """One row an arm, best first, with its letters.
+
+    Args:
+        results: of the experiment.
+        blocks: its complete blocks.
+        rates: learning rate by the arm's name; shown where arms differ in it.
+
+    Raises:
+        ValueError: no residual spread.
+    """
+    plan, metric = results.experiment.plan, results.metric
+    fit = fit_blocks(blocks.values_AB)
+    least = honest_difference(fit)
+    order = np.argsort(fit.means_A if metric.better == LOWER else -fit.means_A, kind="stable")
+    means = fit.means_A[order]
+    letters = compact_letters(np.abs(means[:, None] - means[None, :]) > least)
+    tokens = _tokens(results, blocks)
+    rows: list[Mapping[str, Cell]] = []
+    for place, index in enumerate(order):
+        arm = blocks.arms[index]
+        rows.append(
+            {
+                "arm": arm.label,
+                "score": replace(mean_interval(blocks.values_AB[index]), seeds=len(blocks.seeds)),
+                "letters": letters[place],
+                "rate": _scientific(rates.get(arm.name)),
+                "tokens": tokens.get(arm.name),
+                "sd": float(fit.own_sd_A[index]),
+            }
+        )
+    columns = [
+        Column("arm", "arm"),
+        Column("score", f"{metric_header(results)} (95 % interval)", metric.digits, metric.scale),
+        Column("letters", "letters"),
+    ]
+    if len(set(rates.values())) > 1:
+        columns.append(Column("rate", "learning rate"))
+    if tokens:
+        columns.append(Column("tokens", "generated tokens, k", 0, 1e-3))
+    columns.append(Column("sd", f"residual sd, {metric.unit}", metric.digits, metric.scale))
+    return Table(
+        f"{plan.name}-letters",
+        f"{plan.title}: what can be told apart",
+        tuple(columns),
+        tuple(rows),
+        _notes(results, blocks, fit, least),
+    )
+
+
+def learning_rates(store: ResultStore, blocks: Blocks) -> dict[str, float]:
+    """Learning rate of each arm's first run; arms whose configuration has none are left out."""
+    found = {}
+    for arm in blocks.arms:
+        config = yaml.safe_load(store.run(arm.runs[blocks.seeds[0]]).config())
+        section, key = _RATE.split(".")
+        rate = (config.get(section) or {}).get(key)
+        if rate is not None:
+            found[arm.name] = float(rate)
+    return found
+
+
+def _tokens(results: Results, blocks: Blocks) -> dict[str, float]:
+    """Mean generated tokens up to the checkpoint over the compared seeds, where runs have logged them."""
+    found = {}
+    for arm in blocks.arms:
+        own = results.scores(arm, _TOKENS)
+        if all(seed in own for seed in blocks.seeds):
+            found[arm.name] = float(np.mean([own[seed] for seed in blocks.seeds]))
+    return found
+
+
+def _notes(results: Results, blocks: Blocks, fit: BlockFit, least: float) -> tuple[str, ...]:
+    plan, metric = results.experiment.plan, results.metric
+
+    def shown(value: float) -> str:
+        return f"{metric.scale * value:.{metric.digits + 1}f} {metric.unit}"
+
+    what = "base policies" if plan.shares_bases else "seeds"
+    notes = [
+        "Two arms share a letter if and only if their difference is not resolved; that is no sign that they are the same.",
+        f"Tukey's HSD at 95 %, all {len(blocks.arms) * (len(blocks.arms) - 1) // 2} pairs together: means that differ by more than "
+        f"{shown(least)} are told apart. Residual standard deviation, pooled over {len(blocks.arms)} arms: {shown(fit.sd)}, "
+        f"{fit.degrees} degrees of freedom.",
+        f"Blocks: {fit.blocks} of {blocks.planned_blocks} planned {what}; {blocks.planned_blocks - fit.blocks} left out"
+        + (_unused(blocks.unused_seeds) if blocks.unused_seeds else "."),
+        "Intervals: 95 %, Student's t over an arm's own blocks, each stands alone. They hold what blocks share, which the letters do not; "
+        "read differences off the letters.",
+    ]
+    for index, others in odd_spreads(blocks.values_AB, _TIMES).items():
+        arm = blocks.arms[index]
+        notes.append(
+            f"{arm.label}: its residual standard deviation of {shown(float(fit.own_sd_A[index]))} is more than {_TIMES:g} times the "
+            f"{shown(others)} of the others. One spread does not hold for it, and it widens every comparison; --leave-out {arm.name} "
+            "leaves it out."
+        )
+    for arm in blocks.left_out:
+        mean = results.mean(arm)
+        value = mean.absent or ("no finished seed" if not mean.seeds else shown(mean.value))
+        notes.append(f"Left out on request: {arm.label} ({value}, {mean.seeds} seeds).")
+    return tuple(notes)
+
+
+def _unused(seeds: Sequence[int]) -> str:
+    named = ", ".join(map(str, seeds))
+    return f". Some arm lacks seed{'s' * (len(seeds) > 1)} {named}."
+
+
+def _scientific(rate: float | None) -> str | None:
+    """``2e-4``."""
+    return None if rate is None else np.format_float_scientific(rate, trim="-", exp_digits=1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
+    parser = argparse.ArgumentParser(prog="python -m analysis.letters", description=__doc__)
+    parser.add_argument("root", type=Path, help="results root")
+    parser.add_argument("experiment", help="name of the experiment")
+    parser.add_argument("--leave-out", default="", help="comma-separated names of arms that are not compared")
+    parser.add_argument("--out", type=Path, help="folder for letters.md, letters.csv and letters.tex")
+    parser.add_argument(
+        "--base-policies", type=int, help="seeds s and s + this share one; where the stored plan does not say"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        results = read(options.root, options.experiment, options.base_policies)
+        blocks = blocks_of(results, [name for name in options.leave_out.split(",") if name])
+        table = letters_table(results, blocks, learning_rates(ResultStore(options.root), blocks))
+        if options.out is not None:
+            for kind, text in (("md", to_markdown(table)), ("csv", to_csv(table)), ("tex", to_latex(table))):
+                options.out.mkdir(parents=True, exist_ok=True)
+                write_file(options.out / f"letters.{kind}", text.encode())
+    except (StoreError, PlanError, ValueError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(to_markdown(table))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,123 @@
+"""experiments/all_systems/rates.py: the choice by hand, what keeps a rate from counting, and the rewritten declaration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from synthetic_store import build_store
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "all_systems"))
+
+import rates
+from rates import Tried
+
+from analysis.laws import read
+from harness.experiment.planning import plan_experiment
+from harness.store import ResultStore
+
+DECLARED = """# a comment
+overrides: [training.steps=120]
+arms:
+  - name: grpo
+    overrides: [algorithm=grpo] # naive
+  - name: sft
+    parent: grpo
+    overrides: [algorithm=sft, optimizer.learning_rate=5e-4, sampling.lag_steps=1]
+"""
+# level of accuracy by system and rate: far apart against the noise of the synthetic store
+LEVELS = {
+    ("grpo", "0.0001"): 0.40,
+    ("grpo", "0.0002"): 0.60,
+    ("grpo", "0.0005"): 0.50,
+    ("sft", "0.0001"): 0.70,
+    ("sft", "0.0002"): 0.45,
+    ("sft", "0.0005"): 0.95,
+}
+
+
+def grid_store(root: Path, missing=()) -> None:
+    rungs = [(f"{system}_{rate}", system, level, 0.0) for (system, rate), level in LEVELS.items()]
+    build_store(
+        root, rungs=rungs, seeds=(100, 101), caps=(32,), design="arms", name=rates.EXPERIMENT, missing=missing
+    )
+    store = ResultStore(root)
+    plan = dict(store.plan(rates.EXPERIMENT))
+    for arm, (system, rate) in zip(plan["arms"], LEVELS, strict=True):
+        arm["overrides"] = ["training.steps=60", f"algorithm={system}", f"optimizer.learning_rate={rate}"]
+    store.write_plan(rates.EXPERIMENT, plan)
+
+
+def test_the_highest_mean_wins_and_of_equal_ones_the_lower_rate() -> None:
+    low, high = Tried(70.1, 2), Tried(70.1 + 1e-12, 2)
+    assert rates.choice({1e-4: low, 2e-4: high, 5e-4: Tried(60.0, 2)}) == 1e-4
+    assert rates.choice({1e-4: low, 2e-4: Tried(70.2, 2)}) == 2e-4
+    assert rates.choice({1e-4: low, 2e-4: Tried(99.0, 1, diverged=True)}) == 1e-4
+    assert rates.choice({1e-4: Tried(None, 0)}) is None
+
+
+def test_a_best_rate_at_an_edge_is_said() -> None:
+    three = {1e-4: Tried(1.0, 2), 2e-4: Tried(2.0, 2), 5e-4: Tried(3.0, 2)}
+    assert [rates.edge(three, rate) for rate in three] == [
+        "lowest of those tried",
+        "",
+        "highest of those tried",
+    ]
+
+
+def test_finished_runs_are_averaged_and_rates_written(tmp_path, capsys) -> None:
+    grid_store(tmp_path)
+    results = read(tmp_path, rates.EXPERIMENT)
+    found = rates.tried(results)
+    arm = results.experiment.plan.arms[1]
+    assert list(found) == ["grpo", "sft"]
+    assert found["grpo"][2e-4].mean == pytest.approx(50 * sum(results.scores(arm, "avg").values()))
+    path = tmp_path / "declared.yaml"
+    path.write_text(DECLARED)
+    assert rates.main([str(tmp_path), "--write", str(path)]) == 0
+    assert "| 2e-4 |  |" in capsys.readouterr().out
+    written = path.read_text()
+    assert "    overrides: [algorithm=grpo, optimizer.learning_rate=2e-4] # naive\n" in written
+    assert "    overrides: [algorithm=sft, sampling.lag_steps=1, optimizer.learning_rate=5e-4]\n" in written
+    assert written.startswith(DECLARED[: DECLARED.index("    overrides: [algorithm=grpo")])
+    assert rates.main([str(tmp_path), "--write", str(path)]) == 0
+    assert path.read_text() == written
+
+
+def test_nothing_is_written_while_runs_are_missing_and_a_diverged_rate_is_out(tmp_path, capsys) -> None:
+    grid_store(tmp_path, missing=[((5, 100), "failed"), ((1, 101), "not started")])
+    path = tmp_path / "declared.yaml"
+    path.write_text(DECLARED)
+    assert rates.main([str(tmp_path), "--write", str(path)]) == 2
+    assert "grpo at 2e-4: 1 runs" in capsys.readouterr().err
+    assert path.read_text() == DECLARED
+    run = ResultStore(tmp_path).run(f"{5:08x}{100:08x}")
+    run.write_manifest(
+        {**run.manifest(), "error": "exit code 1; harness.training.fault.NumericalFault: loss nan"}
+    )
+    found = rates.tried(read(tmp_path, rates.EXPERIMENT))
+    assert found["sft"][5e-4].text == "diverged"
+    assert rates.choice(found["sft"]) == 1e-4
+    assert rates.unfit(found) == ["grpo at 2e-4: 1 runs have not finished"]
+
+
+def test_files_and_rates_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="tried for sft"):
+        rates.rewritten(DECLARED, {"grpo": 1e-4})
+    with pytest.raises(ValueError, match="algorithm=ppo"):
+        rates.rewritten(DECLARED, {"grpo": 1e-4, "sft": 1e-4, "ppo": 1e-4})
+
+
+def test_the_declared_grid_fits_the_declared_comparison() -> None:
+    """Each system of one is in the other, and what is written composes: every arm at its rate."""
+    grid, compared = (plan_experiment([f"experiment={name}"]) for name in (rates.EXPERIMENT, "all_systems"))
+    systems = {rates.setting_of(one.arm, rates.SYSTEM) for one in grid.arms}
+    assert not set(grid.experiment.seeds) & set(compared.experiment.seeds)
+    text = rates.rewritten(rates.FILE.read_text(), dict.fromkeys(systems, 5e-4))
+    arms = yaml.safe_load(text)["arms"]
+    assert [arm["overrides"][-1] for arm in arms] == ["optimizer.learning_rate=5e-4"] * len(systems)
+    assert {arm["overrides"][0].removeprefix("algorithm=") for arm in arms} == systems
+    budgets = [one.config.training.generated_tokens for one in (*grid.arms, *compared.arms)]
+    assert set(budgets) == {90_000, 180_000}
