@@ -2,7 +2,8 @@
 
 A problem leaves as soon as one right response of it was observed. Source of the question: updating only on problems without an observed
 success lifts Pass@256 above the base policy (arXiv:2606.15455, abstract read; its rule is not told there, and this one is ours).
-With `samples` above 0 the initial policy's responses count as observed, too: what it solves in any of them never enters before the rest is solved.
+With `samples` above 0 the initial policy's responses count as observed, too: what it solves in any of them does not enter before the
+rest is solved.
 
 When fewer unsolved problems are left than a draw needs, the draw takes all of them and is filled up with the problems in whose groups
 a success was seen fewest times. Among equals those drawn least often come first, and then a permutation of (seed, times drawn) decides,
