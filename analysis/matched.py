@@ -1,0 +1,204 @@
+"""``python -m analysis.matched ROOT EXPERIMENT --by COLUMN``: accuracy of two arms where both have moved equally far.
+
+``COLUMN`` is a column of the step metrics that is 0 before training and grows with it: ``kl_to_reference`` (distance from the base
+policy) or ``generated_tokens_total``. In each seed both arms' evaluations are read at the largest value that both reach, and their
+difference is taken there; beside it stands the difference after the last step. Arms are compared with what their plan compares them with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.evidence.results import Results
+from analysis.evidence.run_curves import own_rows, run_curve
+from analysis.evidence.stored_plan import Arm, Plan, PlanError
+from analysis.laws import read
+from analysis.statistics.estimate import Estimate
+from analysis.statistics.intervals import mean_interval
+from analysis.statistics.verdicts import Paired, judge
+from analysis.tables.table import Cell, Column, Table, to_markdown
+from harness.store import StoreError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Course:
+    """One run at its evaluations, [evaluations] each: step, how far it had moved, and its accuracy."""
+
+    step: Floats
+    moved: Floats
+    score: Floats
+
+
+@dataclass(frozen=True)
+class Match:
+    """A seed's two arms where both have moved `moved`: accuracy and step of arm and reference, and the last accuracy of each."""
+
+    moved: float
+    score: tuple[float, float]
+    step: tuple[float, float]
+    last: tuple[float, float]
+
+
+def at_first_reach(moved: ArrayLike, values: ArrayLike, wanted: float) -> float:
+    """The value where `moved` first reaches `wanted`, linear between the points on either side; `moved` may fall back afterwards.
+
+    Raises:
+        ValueError: it never does.
+    """
+    x, y = np.asarray(moved, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    reached = np.flatnonzero(x >= wanted)
+    if not len(reached):
+        raise ValueError(f"{wanted:g} is never reached: the largest is {x.max():g}")
+    i = int(reached[0])
+    if i == 0:
+        return float(y[0])
+    part = (wanted - x[i - 1]) / (x[i] - x[i - 1])
+    return float(y[i - 1] + part * (y[i] - y[i - 1]))
+
+
+def match(arm: Course, reference: Course) -> Match:
+    """Both runs at the largest value that both reach."""
+    wanted = float(min(arm.moved.max(), reference.moved.max()))
+    scores, steps = (
+        tuple(at_first_reach(one.moved, getattr(one, name), wanted) for one in (arm, reference))
+        for name in ("score", "step")
+    )
+    return Match(
+        wanted,
+        (scores[0], scores[1]),
+        (steps[0], steps[1]),
+        (float(arm.score[-1]), float(reference.score[-1])),
+    )
+
+
+def course(results: Results, arm: Arm, seed: int, column: str) -> Course:
+    """A run's evaluations beside the column's value in the row of the same step, 0 at step 0; evaluations without a value are left out.
+
+    Raises:
+        ValueError: the column has no number, or hardly any, at the run's evaluations.
+    """
+    run_id = arm.runs[seed]
+    rows = own_rows(results.experiment.steps, arm.name, run_id)
+    if column not in rows or rows[column].isna().all():
+        raise ValueError(
+            f"{arm.name} has no number in {column}"
+            + (
+                ": it is logged where algorithm.kl.coefficient is above 0 (1e-12 is enough and moves nothing)"
+                if column == "kl_to_reference"
+                else ""
+            )
+        )
+    known = {0.0: 0.0} | dict(zip(rows["step"].astype(float), rows[column].astype(float), strict=True))
+    steps, score = run_curve(results, arm.name, run_id, "steps", "evaluation")
+    moved = np.array([known.get(float(step), np.nan) for step in steps])
+    there = np.isfinite(moved)
+    if there.sum() < 2:
+        raise ValueError(
+            f"{arm.name}, seed {seed}: {column} has {there.sum()} values at evaluations; lower training.evaluate_every"
+        )
+    return Course(steps[there], moved[there], score[there])
+
+
+def matches(results: Results, arm: Arm, reference: Arm, column: str) -> dict[int, Match]:
+    """Seed to the match of its two runs, of seeds that both arms have finished."""
+    both = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
+    return {
+        seed: match(course(results, arm, seed, column), course(results, reference, seed, column))
+        for seed in sorted(both)
+    }
+
+
+def matched_table(results: Results, column: str) -> Table:
+    """One row a comparison of the plan: where both arms are read, their accuracy there, and the paired differences there and at the end.
+
+    Raises:
+        ValueError: no two arms share a finished seed, or the column cannot be read.
+    """
+    plan = results.experiment.plan
+    pairs = [(arm, other) for arm in plan.arms if (other := plan.reference_of(arm)) is not None]
+    found = {arm.name: matches(results, arm, other, column) for arm, other in pairs}
+    if not any(found.values()):
+        raise ValueError(f"no two arms of {plan.name} share a finished seed")
+    there = _differences(plan, {name: {s: one.score for s, one in of.items()} for name, of in found.items()})
+    last = _differences(plan, {name: {s: one.last for s, one in of.items()} for name, of in found.items()})
+    rows: list[Mapping[str, Cell]] = []
+    for arm, other in pairs:
+        of = found[arm.name]
+        if not of:
+            continue
+        cells: dict[str, Cell] = {"arm": arm.label, "reference": other.label, "seeds": len(of)}
+        cells["moved"] = _mean(plan, {seed: one.moved for seed, one in of.items()})
+        for i, name in enumerate(("arm", "reference")):
+            cells[f"step_{name}"] = _mean(plan, {seed: one.step[i] for seed, one in of.items()})
+            cells[f"score_{name}"] = _mean(plan, {seed: one.score[i] for seed, one in of.items()})
+        rows.append({**cells, "difference": there[arm.name], "last": last[arm.name]})
+    columns = (
+        Column("arm", "arm"),
+        Column("reference", "against"),
+        Column("seeds", "seeds", 0),
+        Column("moved", f"{column}, both", 4),
+        Column("step_arm", "step, arm", 1),
+        Column("step_reference", "step, reference", 1),
+        Column("score_arm", "avg %, arm", 1, 100),
+        Column("score_reference", "avg %, reference", 1, 100),
+        Column("difference", "difference there, points", 1, 100, signed=True, words=True),
+        Column("last", "after the last step, points", 1, 100, signed=True, words=True),
+    )
+    return Table(f"{plan.name}-matched", f"{plan.title}: at equal {column}", columns, tuple(rows), _NOTES)
+
+
+_NOTES = (
+    "In each seed both arms are read at the largest value that both reach at an evaluation, where they first reach it, linear between "
+    "evaluations. Evaluations between have fewer samples than the last.",
+    "Differences: arm minus reference, paired, 95 %, Student's t over base policies or seeds; those of a column hold together (Šidák).",
+)
+
+
+def _differences(
+    plan: Plan, scores: Mapping[str, Mapping[int, tuple[float, float]]]
+) -> Mapping[str, Estimate]:
+    contrasts = {}
+    for name, of in scores.items():
+        by_seed = {seed: ours - theirs for seed, (ours, theirs) in of.items()}
+        if by_seed:
+            contrasts[name] = Paired(plan.replicates(by_seed), len(by_seed))
+    return judge(contrasts)
+
+
+def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
+    """The mean alone: intervals stand beside differences, where arms share their noise."""
+    return replace(mean_interval(plan.replicates(values)), seeds=len(values)).value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
+    parser = argparse.ArgumentParser(prog="python -m analysis.matched", description=__doc__)
+    parser.add_argument("root", type=Path, help="results root")
+    parser.add_argument("experiment", help="name of the experiment")
+    parser.add_argument(
+        "--by", default="kl_to_reference", metavar="COLUMN", help="column of the step metrics"
+    )
+    parser.add_argument(
+        "--base-policies", type=int, help="seeds s and s + this share one; where the stored plan does not say"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        table = matched_table(read(options.root, options.experiment, options.base_policies), options.by)
+    except (StoreError, PlanError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(to_markdown(table))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,108 @@
+"""Unsolved: only problems of which no rollout has been right so far.
+
+A problem leaves as soon as one right response of it was observed. Source of the question: updating only on problems without an observed
+success lifts Pass@256 above the base policy (arXiv:2606.15455, abstract read; its rule is not told there, and this one is ours).
+With `samples` above 0 the initial policy's responses count as observed, too: what it solves in any of them does not enter before the
+rest is solved.
+
+When fewer unsolved problems are left than a draw needs, the draw takes all of them and is filled up with the problems in whose groups
+a success was seen fewest times. Among equals those drawn least often come first, and then a permutation of (seed, times drawn) decides,
+so that unsolved problems are walked through epoch by epoch. `record` tells how many were filled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.configuration.error import ConfigError, require_range
+from harness.rollout.noise import key
+
+
+@dataclass
+class Config:
+    """What is observed before the first step.
+
+    Attributes:
+        samples: responses of the initial policy to every problem that count as rollouts; 0: none.
+    """
+
+    kind: str = "unsolved"
+    samples: int = 0
+
+    def __post_init__(self) -> None:
+        require_range("algorithm.curriculum.samples", self.samples, 0)
+
+
+class Unsolved:
+    """State: in how many observed groups of each problem something was right, and how often each was drawn."""
+
+    def __init__(self, config: Config, problems: int, seed: int) -> None:
+        self.seed = seed
+        self.calibration_samples = config.samples
+        self.calibrated = config.samples == 0
+        self.successes = np.zeros(problems, dtype=np.int64)
+        self.drawn = np.zeros(problems, dtype=np.int64)
+        self._report: dict[str, list[int]] = {"sampled": [], "filled": [], "solved": []}
+
+    def calibrate(self, pass_rates: np.ndarray) -> None:
+        """Count the initial policy's pass rates [problems] as one observed group of each problem."""
+        self.successes += pass_rates > 0
+        self.calibrated = True
+
+    def draw(self, count: int) -> np.ndarray:
+        problems = len(self.successes)
+        if count > problems:
+            raise ConfigError(
+                f"a step needs {count} distinct problems but the training set holds {problems}; "
+                "raise task.problems or lower algorithm.prompts_per_step"
+            )
+        chosen = np.lexsort((self._places(), self.drawn, self.successes))[:count]
+        self.drawn[chosen] += 1
+        self._report["sampled"] += chosen.tolist()
+        self._report["filled"] += chosen[self.successes[chosen] > 0].tolist()
+        return chosen
+
+    def _places(self) -> np.ndarray:
+        """Where each problem stands in the permutation of its next epoch, [problems]."""
+        places = np.zeros(len(self.drawn), dtype=np.int64)
+        for epoch in np.unique(self.drawn):
+            rng = np.random.default_rng(int(key("curriculum", self.seed, int(epoch))))
+            of_epoch = rng.permutation(len(self.drawn))
+            places[self.drawn == epoch] = of_epoch[self.drawn == epoch]
+        return places
+
+    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
+        for problem in problems_P[accuracy_P > 0]:
+            if not self.successes[problem]:
+                self._report["solved"].append(int(problem))
+            self.successes[problem] += 1
+
+    def record(self) -> dict[str, Any]:
+        """Unsolved problems left; how many were drawn since the last call although solved; and the problems, space-separated."""
+        row: dict[str, Any] = {
+            "curriculum_unsolved": float((self.successes == 0).sum()),
+            "curriculum_filled": float(len(self._report["filled"])),
+        }
+        for name, problems in self._report.items():
+            row[f"curriculum_{name}_problems"] = " ".join(map(str, problems))
+        self._report = {name: [] for name in self._report}
+        return row
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "successes": self.successes.tolist(),
+            "drawn": self.drawn.tolist(),
+            "calibrated": self.calibrated,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.successes = np.array(state["successes"], dtype=np.int64)
+        self.drawn, self.calibrated = np.array(state["drawn"], dtype=np.int64), state["calibrated"]
+
+
+def build(config: Config, problems: int, seed: int) -> Unsolved:
+    """See the family's contract."""
+    return Unsolved(config, problems, seed)
