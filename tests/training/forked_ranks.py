@@ -1,5 +1,6 @@
-"""Ranks without torchrun: `python forked_ranks.py RUN_DIRECTORY ATTEMPT RANKS` imports their libraries once and forks them.
+"""Ranks without torchrun: `python forked_ranks.py` imports their libraries once, prints its port, and forks the ranks of runs asked for.
 
+`python forked_ranks.py PORT RUN_DIRECTORY ATTEMPT RANKS` asks for those of one run and ends with the worst exit code of all.
 A test of what ranks compute starts them so; that torchrun starts, stops and reports them is tested with torchrun.
 """
 
@@ -8,16 +9,30 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 
-import torch._dynamo
-import torch.distributed.fsdp  # noqa: F401
 
-from harness.training import rank
+def serve() -> None:
+    """Serve one asker after the other until the process that started this one is gone."""
+    import torch._dynamo
+    import torch.distributed.fsdp  # noqa: F401
+
+    import harness.training.rank  # noqa: F401
+    from harness.training.parent_death import die_with
+
+    die_with(os.getppid())
+    with Listener(("localhost", 0)) as listener:
+        print(listener.address[1], flush=True)
+        while True:
+            with listener.accept() as asker:
+                asker.send(forked(*asker.recv()))
 
 
-def main(run: Path, attempt: int, ranks: int) -> int:
+def forked(run: Path, attempt: int, ranks: int) -> int:
     """The worst exit code of all ranks."""
+    from harness.training import rank
+
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -33,5 +48,13 @@ def main(run: Path, attempt: int, ranks: int) -> int:
     return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
 
 
+def ask(port: int, run: Path, attempt: int, ranks: int) -> int:
+    with Client(("localhost", port)) as server:
+        server.send((run, attempt, ranks))
+        return server.recv()
+
+
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+    if len(sys.argv) == 1:
+        serve()
+    sys.exit(ask(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))

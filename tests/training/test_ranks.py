@@ -6,8 +6,9 @@ torchrun starts the run that is stopped, and those of `test_nodes.py` and `test_
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -69,24 +70,34 @@ def train(config: RunConfig, run: RunDir, stop: Callable[[], bool] = lambda: Fal
 
 @pytest.fixture
 def config(make_config: Callable[..., RunConfig], base_policy: Path) -> RunConfig:
-    """Five steps of dynamic sampling with micro-batches of a few responses."""
+    """Three steps of dynamic sampling with micro-batches of a few responses."""
     return make_config(
         model=Pretrained(path=str(base_policy), precision="float32"),
-        training__steps=5,
-        training__evaluate_every=5,
+        training__steps=3,
+        training__evaluate_every=3,
         algorithm__dead_groups__policy="refill",
         algorithm__entropy_coefficient=0.01,
         runtime__micro_batch_tokens=64,
     )
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[int]:
+    """The port of the process that forks ranks: their libraries are imported once for all tests."""
+    program = [sys.executable, str(Path(__file__).with_name("forked_ranks.py"))]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+        process.kill()
+
+
 @pytest.fixture
-def forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ranks are forked from one process: a third of the time that torchrun takes to start two."""
+def forked(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks are forked by the server: their libraries are not imported again for every run."""
     program = str(Path(__file__).with_name("forked_ranks.py"))
 
     def command(runtime: RuntimeConfig, run: Path, attempt: int, environment: Mapping[str, str]) -> list[str]:
-        return [sys.executable, program, str(run), str(attempt), str(runtime.ranks)]
+        return [sys.executable, program, str(server), str(run), str(attempt), str(runtime.ranks)]
 
     monkeypatch.setattr(torchrun, "torchrun_command", command)
 
@@ -114,7 +125,7 @@ def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path)
     assert first["entropy_share"].sum() > 0
     a, b = weights(alone), weights(together)
     assert max(float((a[name] - b[name]).abs().max()) for name in a) < 1e-5
-    samples = [run.samples("arithmetic_heldout", 5) for run in (alone, together)]
+    samples = [run.samples("arithmetic_heldout", 3) for run in (alone, together)]
     columns = ["problem_id", "sample_index", "max_response_tokens", "response", "correct"]
     assert samples[0][columns].equals(samples[1][columns])
 
