@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from harness.testbed import tokenizer as tokenizers
 from harness.testbed.demonstrator import demonstrate, fact
 from harness.testbed.recipe import Config as ModelConfig
 from harness.testbed.recipe import Demonstrator
-from harness.testbed.warm_up import prepare_testbed
+from harness.testbed.warm_up import initialise, prepare_testbed, warm_up
 from harness.verify import MathVerifier, VerifierConfig
 
 CAREFUL = Demonstrator(slip=0.0, slip_terse=0.0, misconceptions=0.0, recheck=0.0, babble=0.0)
@@ -92,15 +93,17 @@ def test_the_ordinary_verifier_reads_the_tokenizers_text() -> None:
 def test_warm_up_is_deterministic_cached_and_lowers_the_loss(tmp_path: Path, tiny_model: ModelConfig) -> None:
     from safetensors.torch import load_file
 
-    task = Config()
-    first = prepare_testbed(tiny_model, task, tmp_path / "a", "torch")
-    second = prepare_testbed(tiny_model, task, tmp_path / "b", "torch")
+    task, warmup = Config(), dataclasses.replace(tiny_model.warmup, steps=8)
+    model = dataclasses.replace(tiny_model, warmup=warmup)
+    first = prepare_testbed(model, task, tmp_path / "a", "torch")
+    second = prepare_testbed(model, task, tmp_path / "b", "torch")
     assert first.name == second.name
     one, two = load_file(first / "model.safetensors"), load_file(second / "model.safetensors")
     assert all(torch.equal(one[name], two[name]) for name in one)
     stamp = (first / "model.safetensors").stat().st_mtime_ns
-    assert prepare_testbed(tiny_model, task, tmp_path / "a", "torch") == first
+    assert prepare_testbed(model, task, tmp_path / "a", "torch") == first
     assert (first / "model.safetensors").stat().st_mtime_ns == stamp
-    tiny_model.warmup.seed = 1
-    assert prepare_testbed(tiny_model, task, tmp_path / "a", "torch") != first
-    tiny_model.warmup.seed = 0
+    other = dataclasses.replace(model, warmup=dataclasses.replace(warmup, seed=1))
+    assert prepare_testbed(other, task, tmp_path / "a", "torch") != first
+    losses = warm_up(initialise(model, tmp_path, "torch"), model, task)
+    assert losses[-1] < losses[0]
