@@ -10,9 +10,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+import torch
 
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.types import SamplingParams
+from harness.rollout.types import Completions, SamplingParams
 
 
 class FakeServer:
@@ -34,7 +35,8 @@ class FakeServer:
         self.headers: dict[str, str] = {}
         self.models = ["tiny"]
         self.pause_s, self.at_once, self._under_way = 0.0, 0, 0
-        self._lock = threading.Lock()
+        self._lock, self._engine_lock = threading.Lock(), threading.Lock()
+        self._waiting: list[_Asked] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
@@ -49,38 +51,59 @@ class FakeServer:
         self._thread.join()
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        asked = _Asked(body)
         with self._lock:
             self.requests.append(body)
+            self._waiting.append(asked)
             self._under_way += 1
             self.at_once = max(self.at_once, self._under_way)
         time.sleep(self.pause_s)
         try:
-            with self._lock:
-                return self._complete(body)
+            with self._engine_lock:
+                if asked.choice is None:
+                    self._complete_waiting()
+            return {"object": "text_completion", "model": body["model"], "choices": [asked.choice]}
         finally:
             with self._lock:
                 self._under_way -= 1
 
-    def _complete(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _complete_waiting(self) -> None:
+        """All requests that wait: those of the same parameters in one batch, as a real server does."""
         assert self.engine is not None
-        params = SamplingParams(
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for params in dict.fromkeys(asked.params for asked in waiting):
+            batch = [asked for asked in waiting if asked.params == params]
+            seeds = np.array([[asked.body["seed"]] for asked in batch], dtype=np.uint64)
+            made = self.engine.generate([asked.body["prompt"] for asked in batch], seeds, params)
+            for row, asked in enumerate(batch):
+                asked.choice = _choice(asked.body, made.select(torch.tensor([row])))
+
+
+class _Asked:
+    """A request and, once the engine was through, its answer's choice."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        self.body = body
+        self.choice: dict[str, Any] | None = None
+        self.params = SamplingParams(
             body["max_tokens"],
             body["temperature"],
             body["top_p"],
             body.get("top_k", 0),
             tuple(body["stop_token_ids"]),
         )
-        seeds = np.array([[body["seed"]]], dtype=np.uint64)
-        made = self.engine.generate([body["prompt"]], seeds, params)
-        choice = {
-            "index": 0,
-            "text": "",
-            "finish_reason": "stop" if bool(made.finished_R[0]) else "length",
-            "token_ids": made.tokens_N.tolist(),
-            "prompt_token_ids": body["prompt"],
-            "logprobs": {"token_logprobs": made.log_probs_N.tolist()},
-        }
-        return {"object": "text_completion", "model": body["model"], "choices": [choice]}
+
+
+def _choice(body: dict[str, Any], made: Completions) -> dict[str, Any]:
+    return {
+        "index": 0,
+        "text": "",
+        "finish_reason": "stop" if bool(made.finished_R[0]) else "length",
+        "token_ids": made.tokens_N.tolist(),
+        "prompt_token_ids": body["prompt"],
+        "logprobs": {"token_logprobs": made.log_probs_N.tolist()},
+    }
 
 
 def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
