@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,16 +27,9 @@ ATTACKS = [
 STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
 
 
-@pytest.fixture(scope="module")
-def impatient() -> Iterator[MathVerifier]:
-    """A verifier that gives up early: what an attack costs a worker is bounded by its clock in any case."""
-    with MathVerifier(VerifierConfig(extraction="any", timeout_cpu_seconds=0.5)) as shared:
-        yield shared
-
-
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda text: text[:24].encode("unicode_escape").decode())
-def test_every_attack_is_answered_and_never_right(impatient: MathVerifier, attack: str) -> None:
-    verdict = impatient.verify(f"\\boxed{{{attack}}}", "x^2+42")
+def test_every_attack_is_answered_and_never_right(verifier: MathVerifier, attack: str) -> None:
+    verdict = verifier.verify(f"\\boxed{{{attack}}}", "x^2+42")
     assert verdict.verdict in ("wrong", "over_limit", "timeout", "no_answer", "killed")
 
 
