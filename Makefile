@@ -27,8 +27,9 @@ dev: $(VENV)/.dev
 ladder: install
 	$(BIN)/harness run experiment=dapo_ladder
 
+# The tests start hundreds of processes: compiled modules are kept even where PYTHONDONTWRITEBYTECODE is set (empty: not set).
 test: dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu"
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu"
 
 check: dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
