@@ -79,15 +79,20 @@ def collected(roots: list[str]) -> tuple[list[str], dict[Subset, dict[int, float
     arms = first.experiment.plan.arms
     rungs = [(arm.label.removeprefix("+ "), settings(_config(store, arm.runs[0]))) for arm in arms]
     known, scores = meanings(rungs), dict[Subset, dict[int, float]]()
+    with_filter, alone = (("algorithm.overlong.policy", policy) for policy in ("mask_and_soft", "soft"))
+    # The ladder has the punishment on top of the filter only; other designs have it alone as well.
+    known[alone] = known[with_filter] - known["algorithm.overlong.policy", "mask"]
     for root in roots:
         store = ResultStore(root)
         for name in store.plans():
             results = first if (root, name) == (roots[0], "dapo_ladder") else load(root, name)
             for arm in results.experiment.plan.arms:
-                subset = subset_of(
-                    settings(_config(store, next(iter(arm.runs.values())))), rungs[0][1], known
-                )
-                for seed, score in {} if subset is None else _scores(results, arm.name):
+                own = _scores(results, arm.name)
+                if not own:  # nothing of it has finished; its configuration may not be there yet
+                    continue
+                config = _config(store, arm.runs[own[0][0]])
+                subset = subset_of(settings(config), rungs[0][1], known)
+                for seed, score in own if subset is not None else ():
                     scores.setdefault(subset, {}).setdefault(seed, score)
     return [trick for trick, _ in rungs[1:]], scores, bases_of(first)
 
