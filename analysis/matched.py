@@ -128,8 +128,13 @@ def matched_table(results: Results, column: str) -> Table:
     found = {arm.name: matches(results, arm, other, column) for arm, other in pairs}
     if not any(found.values()):
         raise ValueError(f"no two arms of {plan.name} share a finished seed")
-    there = _differences(plan, {name: {s: one.score for s, one in of.items()} for name, of in found.items()})
-    last = _differences(plan, {name: {s: one.last for s, one in of.items()} for name, of in found.items()})
+    margin = results.margin if results.metric.name == "avg" else None
+    there = _differences(
+        plan, margin, {name: {s: one.score for s, one in of.items()} for name, of in found.items()}
+    )
+    last = _differences(
+        plan, margin, {name: {s: one.last for s, one in of.items()} for name, of in found.items()}
+    )
     rows: list[Mapping[str, Cell]] = []
     for arm, other in pairs:
         of = found[arm.name]
@@ -164,14 +169,14 @@ _NOTES = (
 
 
 def _differences(
-    plan: Plan, scores: Mapping[str, Mapping[int, tuple[float, float]]]
+    plan: Plan, margin: float | None, scores: Mapping[str, Mapping[int, tuple[float, float]]]
 ) -> Mapping[str, Estimate]:
     contrasts = {}
     for name, of in scores.items():
         by_seed = {seed: ours - theirs for seed, (ours, theirs) in of.items()}
         if by_seed:
             contrasts[name] = Paired(plan.replicates(by_seed), len(by_seed))
-    return judge(contrasts)
+    return judge(contrasts, margin=margin)
 
 
 def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:

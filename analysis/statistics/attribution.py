@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.statistics.estimate import Estimate
@@ -41,10 +41,38 @@ def main_effects(
 def interactions(
     patches: Sequence[str], scores: Scores, *, margin: float | None = None, columns: int = 1
 ) -> Attribution:
-    """Two-factor interactions: half the change of one patch's effect when the other is switched on."""
+    """Two-factor interactions: the change of one patch's effect when the other is switched on, over all settings of the rest.
+
+    The whole change, in the unit of the effects, so that a margin means the same; textbooks of factorial designs print half of it.
+    """
     pairs = list(itertools.combinations(patches, 2))
     contrasts = [(f"{a} × {b}", _signs(patches, [a, b])) for a, b in pairs]
-    return _contrast_effects(patches, scores, contrasts, margin, columns)
+    return _contrast_effects(patches, scores, contrasts, margin, columns, scale=2.0)
+
+
+def last_minus_first(
+    patches: Sequence[str], scores: Scores, *, margin: float | None = None, columns: int = 1
+) -> Attribution:
+    """What a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
+
+    Four arms a patch, so its intervals are wider than those of the other effects.
+
+    Raises:
+        IncompleteDesign: an arm of them has not run.
+    """
+    everything, nothing = frozenset(patches), frozenset[str]()
+    weights: dict[str, dict[Subset, float]] = {}
+    for name in patches:
+        weights[name] = dict.fromkeys((everything, everything - {name}, frozenset({name}), nothing), 0.0)
+        for subset, sign in (
+            (everything, 1),
+            (everything - {name}, -1),
+            (frozenset({name}), -1),
+            (nothing, 1),
+        ):
+            weights[name][subset] += sign
+    _require({subset for one in weights.values() for subset in one}, scores)
+    return _weighted(patches, scores, weights, 0, margin, columns)
 
 
 def shapley(
@@ -110,7 +138,7 @@ def _weighted(
     """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
     differences = {}
     for name in names:
-        used = {subset: weight for subset, weight in weights[name].items() if weight != 0.0}
+        used = {s: weight for s, weight in weights[name].items() if weight != 0.0} or weights[name]
         seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
         values = [sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds]
         differences[name] = Paired(values)
@@ -125,15 +153,21 @@ def _contrast_effects(
     contrasts: Sequence[tuple[str, Mapping[Subset, int]]],
     margin: float | None,
     columns: int,
+    scale: float = 1.0,
 ) -> Attribution:
     subsets = _all_subsets(patches)
-    missing = [subset for subset in subsets if not scores.get(subset)]
-    if missing:
-        names = "; ".join("+".join(sorted(s)) or "base" for s in missing[:4])
-        raise IncompleteDesign(f"a factorial needs all {len(subsets)} arms; no finished run of: {names}")
-    half = len(subsets) / 2
-    weights = {name: {s: sign / half for s, sign in signs.items()} for name, signs in contrasts}
+    _require(subsets, scores)
+    part = scale / (len(subsets) / 2)
+    weights = {name: {s: sign * part for s, sign in signs.items()} for name, signs in contrasts}
     return _weighted([name for name, _ in contrasts], scores, weights, 0, margin, columns)
+
+
+def _require(subsets: Collection[Subset], scores: Scores) -> None:
+    """Raises `IncompleteDesign` where an arm has no finished run."""
+    missing = sorted(("+".join(sorted(s)) or "base" for s in subsets if not scores.get(s)), key=len)
+    if missing:
+        names = "; ".join(missing[:4])
+        raise IncompleteDesign(f"this needs {len(subsets)} arms; no finished run of: {names}")
 
 
 def _signs(patches: Sequence[str], chosen: Sequence[str]) -> dict[Subset, int]:

@@ -14,6 +14,7 @@ from analysis.statistics.attribution import (
     Attribution,
     IncompleteDesign,
     interactions,
+    last_minus_first,
     main_effects,
     shapley,
 )
@@ -23,9 +24,21 @@ from analysis.tables.differences import difference_column, word_notes
 from analysis.tables.of_metric import metric_header, of_metric
 from analysis.tables.table import Cell, Column, Table
 
+_FACTORIAL = (
+    ("main-effects", "main effect"),
+    ("interactions", "interaction"),
+    ("order", "last minus first"),
+)
+_EFFECTS = {"main-effects": main_effects, "interactions": interactions, "order": last_minus_first}
+_MEANING = {
+    "interactions": "The whole change of one patch's effect when the other is switched on, over all settings of the rest (textbooks "
+    "print half of it).",
+    "order": "What a patch is worth on top of all the others minus what it is worth alone: what the order of a ladder can do to it.",
+}
+
 
 def attribution_tables(results: Results, metric: str) -> list[Table]:
-    """Main effects and interactions of a factorial, Shapley values; a note where arms are missing."""
+    """Main effects, interactions and order of a factorial, Shapley values; a note where arms are missing."""
     plan = results.experiment.plan
     if plan.design not in ("factorial", "shapley"):
         return []
@@ -37,7 +50,7 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     margin, columns_of_family = results.margin, results.columns
     wanted = [("shapley", "Shapley value")]
     if plan.design == "factorial":
-        wanted = [("main-effects", "main effect"), ("interactions", "interaction"), *wanted]
+        wanted = [*_FACTORIAL, *wanted]
     tables = []
     for key, header in wanted:
         try:
@@ -46,13 +59,13 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
                     patches, scores, plan.orders or None, margin=margin, columns=columns_of_family
                 )
             else:
-                effects = main_effects if key == "main-effects" else interactions
-                found = effects(patches, scores, margin=margin, columns=columns_of_family)
+                found = _EFFECTS[key](patches, scores, margin=margin, columns=columns_of_family)
         except IncompleteDesign as error:
             found = Attribution((), ())
             notes = [f"Not computed: {never or error}."]
         else:
             notes = ["Per seed first, then over seeds.", *word_notes(results, [found.effects], "Student's t")]
+            notes += [_MEANING[key]] if key in _MEANING else []
             notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
         columns = (
             Column("patch", "patch"),
@@ -63,7 +76,13 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
         rows: list[Mapping[str, Cell]] = [
             {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
         ]
-        table = Table(f"{plan.name}-{key}", f"{plan.title} ({header}s)", columns, tuple(rows), tuple(notes))
+        table = Table(
+            f"{plan.name}-{key}",
+            f"{plan.title} ({header if key == 'order' else header + 's'})",
+            columns,
+            tuple(rows),
+            tuple(notes),
+        )
         tables.append(of_metric(table, results))
     return tables
 

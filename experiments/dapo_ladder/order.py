@@ -3,7 +3,7 @@
     python experiments/dapo_ladder/order.py results [more ...]
 
 Every stored run whose algorithm is naive GRPO plus some of the ladder's five tricks counts, from any experiment of the roots, at its last
-evaluation within 54 to 60 steps. What nobody has run is said (`experiment=dapo_factorial` runs the subsets).
+evaluation after 60 steps. What nobody has run is said (`experiment=dapo_factorial` runs the subsets).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.configuration.schema import dump
 from harness.configuration.schema import load as load_config
 from harness.store import ResultStore
 
-STEPS = (54, 60)
+STEPS = (60, 60)
 Subset = frozenset[str]
 
 

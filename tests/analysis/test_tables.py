@@ -112,9 +112,10 @@ def test_factorial_and_grid_tables(tmp_path):
     rungs = [(f"arm{i}", "+".join(p) or "base", 0.4 + 0.1 * len(p), 1.0) for i, p in enumerate(patches)]
     store = build_store(tmp_path, rungs=rungs, design="factorial", patches=patches, problems=8)
     results = results_of(load_experiment(tmp_path, "ladder"))
-    assert [t.name for t in all_tables(results)][5:8] == [
+    assert [t.name for t in all_tables(results)][5:9] == [
         "ladder-main-effects",
         "ladder-interactions",
+        "ladder-order",
         "ladder-shapley",
     ]
     plan = store.plan("ladder") | {"design": "arms"}
