@@ -107,6 +107,20 @@ def _reward_refill(arm: str, config: RunConfig) -> Iterator[Finding]:
         )
 
 
+def _kl_alone_in_dead_groups(arm: str, config: RunConfig) -> Iterator[Finding]:
+    algorithm = config.algorithm
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    scale = getattr(algorithm.advantage, "scale", "none")
+    if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
+        yield Finding(
+            arm,
+            "KL alone in dead groups",
+            "responses of a group with equal rewards differ by their KL term alone, and the group's standard deviation scales that up to "
+            "advantages of one, however small the coefficient (experiments/objective_axes)",
+            "set algorithm.kl.placement=loss, algorithm.advantage.scale=none or algorithm.dead_groups.policy=drop",
+        )
+
+
 def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
     divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(
@@ -269,6 +283,7 @@ def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
 _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
     _inert_clip,
     _reward_refill,
+    _kl_alone_in_dead_groups,
     _binding_gradient_clip,
     _no_contrast,
 )

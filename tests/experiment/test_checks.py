@@ -66,6 +66,25 @@ def test_filtering_on_a_continuous_reward(policy: str) -> None:
     assert "metric=accuracy" in finding.fix
 
 
+def test_a_kl_term_in_the_reward_of_dead_groups() -> None:
+    reward = (
+        "algorithm=grpo",
+        "algorithm/kl=k1",
+        "algorithm.kl.coefficient=0.001",
+        "algorithm.kl.placement=reward",
+    )
+    finding = only(planned("arm", *reward))
+    assert finding.check == "KL alone in dead groups"
+    assert "however small the coefficient" in finding.reason
+    for change in (
+        "kl.placement=loss",
+        "kl.coefficient=0",
+        "advantage.scale=none",
+        "dead_groups.policy=drop",
+    ):
+        assert not findings(planned("arm", *reward, f"algorithm.{change}"))
+
+
 def test_multiplicative_shaping_with_negative_rewards_is_refused_outright() -> None:
     with pytest.raises(
         ConfigError, match=r"would \*raise\* the reward of long wrong answers; use shape=additive"
@@ -236,8 +255,8 @@ EXPECTED = {
     "unequal policy updates",
     "inert engine correction",
 }  # said in the experiments' notes or shown as an axis
-# Published so: Olmo 3's RL-Zero clips at 0.272 with one update a step (arXiv:2512.13961, Table 49).
-AS_PUBLISHED = {"olmo3_rl_zero_math_7b": {"inert clip"}}
+# Published so: Olmo 3's RL-Zero clips at 0.272 with one update a step (arXiv:2512.13961, Table 49). The KL grid has placements to compare.
+AS_PUBLISHED = {"olmo3_rl_zero_math_7b": {"inert clip"}, "kl_grid": {"KL alone in dead groups"}}
 
 
 def has_arms(name: str) -> bool:

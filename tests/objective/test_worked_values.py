@@ -112,6 +112,14 @@ def test_gae_pays_the_kl_token_by_token() -> None:
     assert to_go == pytest.approx([0.6, 0.5, 0.3])
 
 
+@pytest.mark.parametrize("coefficient", [0.04, 0.001])
+def test_a_small_kl_term_in_the_reward_is_all_that_a_dead_group_has(coefficient: float) -> None:
+    # KL of 0.1, 0.2, 0.3, 0.2 nats: deviations (0.1, 0, -0.1, 0), sample sigma sqrt(0.02 / 3), so advantages of 1.22 at any coefficient
+    rewards = [1.0 - coefficient * kl for kl in (0.1, 0.2, 0.3, 0.2)]
+    found = group.advantages(one_group(rewards), group.Config()).tolist()
+    assert found == pytest.approx([1.2247, 0.0, -1.2247, 0.0], abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("length", "expected"), [(1, 0.0), (20, 0.0), (100, 0.8), (1000, 0.98), (10000, 0.998)]
 )
