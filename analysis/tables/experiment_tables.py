@@ -206,7 +206,10 @@ def summary_table(results: Results) -> Table:
         {**behaviour_rows.get(row["name"], {}), **row, "total": cost_rows.get(row["name"], {}).get("total")}
         for row in answers.rows
     )
-    return Table("summary", "Means over seeds at the checkpoint; tokens and wall time per run", columns, rows)
+    named = tuple(note for note in behaviour.notes if note.startswith("Tokens to target"))
+    return Table(
+        "summary", "Means over seeds at the checkpoint; tokens and wall time per run", columns, rows, named
+    )
 
 
 def second_reading_table(results: Results) -> Table:
