@@ -65,7 +65,8 @@ def claims_figure(found: Sequence[Judged], style: str) -> Figure:
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
         "effect in margins of the claim, 95 % interval (band: within the margin)\n"
-        "larger dot: more engaged; predicted: → higher, ← lower, →| not lower, |← not higher, = none"
+        "larger dot: more engaged\n"
+        "predicted: → higher, ← lower, →| not lower, |← not higher, = none"
     )
     words = [word for word in Finding if any(one.finding is word for one in shown)]
     handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
