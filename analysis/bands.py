@@ -7,10 +7,8 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +16,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis import one_table
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, PlanError
-from analysis.laws import read
+from analysis.evidence.stored_plan import Arm
 from analysis.statistics.difficulty_bands import band_means, crossed_bands
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval
 from analysis.statistics.verdicts import Paired, judge
-from analysis.tables.table import Cell, Column, Table, to_markdown
+from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.exact import pass_at_k, require_samples
 from harness.evaluation.metrics.summary import default_ks
-from harness.store import StoreError
 from harness.store.samples import read_parts
 
 Floats = NDArray[np.float64]
@@ -221,9 +218,7 @@ def _notes(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.bands", description=__doc__)
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument("experiment", help="name of the experiment")
+    parser = one_table.arguments("bands", __doc__)
     parser.add_argument("--arm", required=True, help="name of the arm")
     parser.add_argument(
         "--reference", default=BEFORE, help="name of an arm, or before: the arm's policies before RL"
@@ -231,12 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--edges", default=",".join(map(str, EDGES)), help="of the bands, fractions of 1")
     parser.add_argument("--ks", help="comma-separated; without: powers of two up to the samples of a problem")
     parser.add_argument("--evaluation", type=Path, help="evaluation.json of harness evaluate")
-    parser.add_argument(
-        "--base-policies", type=int, help="seeds s and s + this share one; where the stored plan does not say"
-    )
     options = parser.parse_args(arguments)
-    try:
-        results = read(options.root, options.experiment, options.base_policies)
+
+    def make(results: Results) -> Table:
         counts = (
             stored_counts(results)
             if options.evaluation is None
@@ -246,12 +238,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reference = None if options.reference == BEFORE else plan.arm(options.reference)
         edges = [float(edge) for edge in options.edges.split(",")]
         ks = None if options.ks is None else [int(k) for k in options.ks.split(",")]
-        table = band_table(results, counts, plan.arm(options.arm), reference, edges, ks)
-    except (StoreError, PlanError, ValueError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_markdown(table))
-    return 0
+        return band_table(results, counts, plan.arm(options.arm), reference, edges, ks)
+
+    return one_table.print_table(options, make)
 
 
 if __name__ == "__main__":

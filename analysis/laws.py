@@ -7,25 +7,21 @@ each base policy's seeds.
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import Results, results_of
+from analysis import one_table
+from analysis.evidence.results import Results
 from analysis.evidence.run_curves import AGAINST, SOURCES, Against, Source, entropy_points, run_curve
-from analysis.evidence.stored_plan import Arm, Plan, PlanError
+from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.curve_fits import EntropyFit, SigmoidFit, fit_entropy_law, fit_sigmoid
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval
-from analysis.tables.table import Cell, Column, Table, to_markdown
-from harness.store import StoreError
+from analysis.tables.table import Cell, Column, Table
 
 Fit = SigmoidFit | EntropyFit
 
@@ -111,38 +107,16 @@ def law_table(results: Results, law: str, against: Against, source: Source) -> T
     return Table(f"{plan.name}-{law}", title, tuple(columns), tuple(rows), (*_SHARED, *told))
 
 
-def read(root: Path, experiment: str, base_policies: int | None = None) -> Results:
-    """The results of an experiment; ``base_policies`` where its plan was stored before plans said it.
-
-    Raises:
-        StoreError: no such experiment.
-        PlanError: a plan that cannot be read.
-    """
-    found = load_experiment(root, experiment, curves=False)
-    if base_policies is not None and found.plan.base_policies is None:
-        found = replace(found, plan=replace(found.plan, base_policies=base_policies))
-    return results_of(found)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where the experiment cannot be read."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.laws", description=__doc__)
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument("experiment", help="name of the experiment")
+    parser = one_table.arguments("laws", __doc__)
     parser.add_argument("--law", choices=("sigmoid", "entropy"), default="sigmoid")
     parser.add_argument("--against", choices=AGAINST, default="steps", help="compute of the sigmoid")
     parser.add_argument("--score", choices=SOURCES, default="training", help="where points come from")
-    parser.add_argument(
-        "--base-policies", type=int, help="seeds s and s + this share one; where the stored plan does not say"
-    )
     options = parser.parse_args(arguments)
-    try:
-        results = read(options.root, options.experiment, options.base_policies)
-    except (StoreError, PlanError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_markdown(law_table(results, options.law, options.against, options.score)))
-    return 0
+    return one_table.print_table(
+        options, lambda results: law_table(results, options.law, options.against, options.score)
+    )
 
 
 if __name__ == "__main__":

@@ -7,19 +7,16 @@ letters.csv and letters.tex.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from analysis import one_table
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, PlanError
-from analysis.laws import read
+from analysis.evidence.stored_plan import Arm
 from analysis.statistics.intervals import mean_interval
 from analysis.statistics.letters import (
     BlockFit,
@@ -29,10 +26,9 @@ from analysis.statistics.letters import (
     odd_spreads,
 )
 from analysis.tables.of_metric import metric_header
-from analysis.tables.table import Cell, Column, Table, to_csv, to_latex, to_markdown
+from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import LOWER
-from harness.store import ResultStore, StoreError
-from harness.store.atomic import write_file
+from harness.store import ResultStore
 
 _TOKENS = "train_generated_tokens_total"
 _RATE = "optimizer.learning_rate"
@@ -207,28 +203,15 @@ def _scientific(rate: float | None) -> str | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.letters", description=__doc__)
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument("experiment", help="name of the experiment")
+    parser = one_table.arguments("letters", __doc__)
     parser.add_argument("--leave-out", default="", help="comma-separated names of arms that are not compared")
-    parser.add_argument("--out", type=Path, help="folder for letters.md, letters.csv and letters.tex")
-    parser.add_argument(
-        "--base-policies", type=int, help="seeds s and s + this share one; where the stored plan does not say"
-    )
     options = parser.parse_args(arguments)
-    try:
-        results = read(options.root, options.experiment, options.base_policies)
+
+    def make(results: Results) -> Table:
         blocks = blocks_of(results, [name for name in options.leave_out.split(",") if name])
-        table = letters_table(results, blocks, learning_rates(ResultStore(options.root), blocks))
-        if options.out is not None:
-            for kind, text in (("md", to_markdown(table)), ("csv", to_csv(table)), ("tex", to_latex(table))):
-                options.out.mkdir(parents=True, exist_ok=True)
-                write_file(options.out / f"letters.{kind}", text.encode())
-    except (StoreError, PlanError, ValueError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_markdown(table))
-    return 0
+        return letters_table(results, blocks, learning_rates(ResultStore(options.root), blocks))
+
+    return one_table.print_table(options, make)
 
 
 if __name__ == "__main__":

@@ -7,24 +7,20 @@ difference is taken there; beside it stands the difference after the last step. 
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.run_curves import own_rows, run_curve
-from analysis.evidence.stored_plan import Arm, Plan, PlanError
-from analysis.laws import read
+from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval
 from analysis.statistics.verdicts import Paired, judge
-from analysis.tables.table import Cell, Column, Table, to_markdown
-from harness.store import StoreError
+from analysis.tables.table import Cell, Column, Table
 
 Floats = NDArray[np.float64]
 
@@ -186,23 +182,12 @@ def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.matched", description=__doc__)
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument("experiment", help="name of the experiment")
+    parser = one_table.arguments("matched", __doc__)
     parser.add_argument(
         "--by", default="kl_to_reference", metavar="COLUMN", help="column of the step metrics"
     )
-    parser.add_argument(
-        "--base-policies", type=int, help="seeds s and s + this share one; where the stored plan does not say"
-    )
     options = parser.parse_args(arguments)
-    try:
-        table = matched_table(read(options.root, options.experiment, options.base_policies), options.by)
-    except (StoreError, PlanError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_markdown(table))
-    return 0
+    return one_table.print_table(options, lambda results: matched_table(results, options.by))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from analysis.figures.training import FIGURES, overview_figure, training_figure
 from analysis.html.page import write_page
 from analysis.tables.experiment_tables import all_tables
 from analysis.tables.of_metric import metric_suffix
-from analysis.tables.table import Table, to_csv, to_latex, to_markdown
+from analysis.tables.table import Table, renderings
 from analysis.written import note_written
 from harness.store import ResultStore
 
@@ -109,9 +109,7 @@ def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> 
     directory.mkdir(parents=True, exist_ok=True)
     texts: dict[str, str] = {}
     for table in tables:
-        texts[f"{table.name}.md"] = to_markdown(table)
-        texts[f"{table.name}.tex"] = to_latex(table)
-        texts[f"{table.name}.csv"] = to_csv(table)
+        texts |= {f"{table.name}.{suffix}": text for suffix, text in renderings(table).items()}
     texts["per-seed.csv"] = results.per_seed.drop(columns="steps").to_csv(index=False, lineterminator="\n")
     sentences = answer_sentences(results)
     texts["answer.md"] = "\n".join(sentences) + "\n"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from analysis.claims.judged import Judged, all_judged
 from analysis.claims.table import effect_text
-from analysis.tables.table import Column, Table, to_csv, to_latex, to_markdown
-from harness.store.atomic import write_file
+from analysis.one_table import write_table
+from analysis.tables.table import Column, Table, to_markdown
 
 NOTES = (
     "Each side is judged as the claim declares, by its own looks; the two share no run.",
@@ -76,8 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     sys.stdout.write(to_markdown(table))
     if options.out is not None:
-        for name, text in (("md", to_markdown(table)), ("csv", to_csv(table)), ("tex", to_latex(table))):
-            write_file(options.out / f"again.{name}", text.encode())
+        write_table(table, options.out, "again")
     return 0
 
 

@@ -10,7 +10,8 @@ from analysis.claims.figure import claims_figure
 from analysis.claims.judged import Finding, Judged
 from analysis.claims.table import claims_table, effect_text
 from analysis.figures.style import save, styled
-from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
+from analysis.one_table import write_table
+from analysis.tables.table import to_terminal
 from harness.store.atomic import write_file
 
 _EXPECTS = {
@@ -25,8 +26,7 @@ _EXPECTS = {
 def write_pages(found: Sequence[Judged], out: Path) -> str:
     """Write everything below `out`; returns the table for a terminal and the count of each verdict."""
     table = claims_table(found)
-    for name, text in (("md", to_markdown(table)), ("csv", to_csv(table)), ("tex", to_latex(table))):
-        write_file(out / f"claims.{name}", text.encode())
+    write_table(table, out, "claims")
     with styled("paper"):
         save(claims_figure(found, "paper"), out / "figures", "claims")
     for one in found:

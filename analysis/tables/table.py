@@ -125,6 +125,11 @@ def to_csv(table: Table) -> str:
     return to_frame(table).to_csv(index=False, lineterminator="\n")
 
 
+def renderings(table: Table) -> dict[str, str]:
+    """The table as its files hold it: the suffix of a file to its text."""
+    return {"md": to_markdown(table), "csv": to_csv(table), "tex": to_latex(table)}
+
+
 def to_terminal(table: Table, width: int = 160) -> str:
     """The table and its notes as drawn by rich, without colour codes."""
     drawn = RichTable(title=_plain(table.title), title_justify="left")

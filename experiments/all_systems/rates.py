@@ -20,7 +20,7 @@ import numpy as np
 
 from analysis import Results
 from analysis.evidence.stored_plan import Arm, PlanError
-from analysis.laws import read
+from analysis.one_table import read
 from harness.store import StoreError
 
 EXPERIMENT = "all_systems_rates"

@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from analysis import Results
-from analysis.laws import read
+from analysis.one_table import read
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load as load_config
 from harness.store import ResultStore

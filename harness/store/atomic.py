@@ -11,7 +11,8 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from harness.store.errors import write_errors
@@ -51,19 +52,9 @@ def publish_file(path: Path, write: Callable[[Path], None], *, durable: bool = T
 
 def publish_directory(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary directory, then publish it as `path`, replacing an older one."""
-    with write_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _temporary(path)
-        temporary.mkdir()
-        try:
-            write(temporary)
-            _sync_tree(temporary)
-            remove_directory(path)
-            os.rename(temporary, path)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-        _sync(path.parent)
+    with _filled(path, write) as temporary:
+        remove_directory(path)
+        os.rename(temporary, path)
 
 
 def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
@@ -73,6 +64,18 @@ def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
     """
     if path.exists():
         return
+    with _filled(path, write) as temporary:
+        try:
+            os.rename(temporary, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not path.is_dir():
+                raise
+            shutil.rmtree(temporary)
+
+
+@contextmanager
+def _filled(path: Path, write: Callable[[Path], None]) -> Iterator[Path]:
+    """A temporary directory beside `path` that `write` has filled and that is on the disk; gone again where publishing it fails."""
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _temporary(path)
@@ -80,15 +83,9 @@ def publish_directory_once(path: Path, write: Callable[[Path], None]) -> None:
         try:
             write(temporary)
             _sync_tree(temporary)
-            os.rename(temporary, path)
-        except BaseException as error:
+            yield temporary
+        except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
-            if (
-                isinstance(error, OSError)
-                and error.errno in (errno.ENOTEMPTY, errno.EEXIST)
-                and path.is_dir()
-            ):
-                return
             raise
         _sync(path.parent)
 

@@ -10,7 +10,7 @@ import pytest
 from synthetic_store import build_store, make_samples
 
 from analysis.bands import band_table, evaluated_counts, main, stored_counts
-from analysis.laws import read
+from analysis.one_table import read
 from analysis.statistics.difficulty_bands import band_means, crossed_bands
 from harness.evaluation.metrics.exact import pass_at_k
 from harness.store.samples import write_part

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import studentized_range
 from synthetic_store import build_store
 
-from analysis.laws import read
 from analysis.letters import blocks_of, letters_table, main
+from analysis.one_table import read
 from analysis.statistics.intervals import paired_difference
 from analysis.statistics.letters import compact_letters, fit_blocks, honest_difference, odd_spreads
 

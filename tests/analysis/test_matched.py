@@ -9,8 +9,8 @@ import pytest
 from synthetic_store import build_store
 
 from analysis.evidence.run_curves import run_curve
-from analysis.laws import read
 from analysis.matched import Course, at_first_reach, main, match, matched_table, matches
+from analysis.one_table import read
 
 
 def run(step, moved, score) -> Course:

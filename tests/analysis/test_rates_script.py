@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "all_systems"
 import rates
 from rates import Tried
 
-from analysis.laws import read
+from analysis.one_table import read
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
 
