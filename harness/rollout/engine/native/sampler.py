@@ -26,6 +26,7 @@ from harness.rollout.types import Completions, Engine, SamplingParams
 MIN_ROWS = 8
 _SESSIONS_KEPT = 3  # training, evaluation, and the check of a weight update
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward
+_KEPT_BYTES = 2**28  # of key/value cache between requests
 _FEW_PRODUCTS = 400  # below so many multiplications torch's batched product is a plain loop
 
 
@@ -39,6 +40,7 @@ class NativeEngine(Engine):
         self.decoder, self.shares_weights = decoder, shares_weights
         self.rows = max(rows, MIN_ROWS)
         self._sessions: dict[SamplingParams, SlotSession] = {}
+        self._memory = _Memory(decoder)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `RolloutEngine`."""
@@ -57,14 +59,14 @@ class NativeEngine(Engine):
             return answer(self.session(params, max(map(len, prompts))), prompts, seeds_PG)
         samples = seeds_PG.shape[1]
         parts = []
-        memory = _Memory(self.decoder)
         # Whole prompts a pass while they fit; a prompt with more samples than `rows` is split over passes.
         per_pass = max(1, self.rows // samples)
         for start in range(0, len(prompts), per_pass):
             chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
             for first in range(0, samples, self.rows):
-                part = _Pass(self.decoder, chunk, seeds[:, first : first + self.rows], params, memory)
+                part = _Pass(self.decoder, chunk, seeds[:, first : first + self.rows], params, self._memory)
                 parts.append(part.run())
+        self._memory.shrink()
         return Completions.concatenate(parts)
 
     def sleep(self) -> None:
@@ -93,7 +95,7 @@ class NativeEngine(Engine):
 
 
 class _Memory:
-    """Room for keys and values that the passes of one request use in turn: the system hands out its pages once, not once a pass."""
+    """Room for keys and values that passes use in turn: the system hands out its pages once, not once a pass or a request."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._empty = decoder.embed.new_empty(0)
@@ -106,6 +108,11 @@ class _Memory:
             self._keys, self._values = self._empty, self._empty  # freed before larger ones are made
             self._keys, self._values = (self._empty.new_empty(count) for _ in range(2))
         return self._keys[:count].view(size), self._values[:count].view(size)
+
+    def shrink(self) -> None:
+        """Give back what is too large to be held while the policy trains."""
+        if self._keys.nbytes + self._values.nbytes > _KEPT_BYTES:
+            self._keys, self._values = self._empty, self._empty
 
 
 class _Pass:
@@ -273,7 +280,7 @@ class _Pass:
             assert isinstance(layer, Layer)
             heads = decoder.project(layer, x)
             qk = heads[:, :rotated]
-            qk = qk * cos + qk.roll(half, -1) * sin
+            qk = (qk * cos).add_(qk.roll(half, -1).mul_(sin))
             keys, values = self.keys[index, :count, :, :end], self.values[index, :count, :, :end]
             keys[:, :, at] = qk[:, shape.heads :]
             values[:, :, at] = heads[:, rotated:]
