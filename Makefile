@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Test processes: one more than two cores, since many tests wait for processes of their own.
+TEST_WORKERS ?= 3
 
 .PHONY: ladder test install dev check clean
 
@@ -29,7 +31,7 @@ ladder: install
 
 # The tests start hundreds of processes: compiled modules are kept even where PYTHONDONTWRITEBYTECODE is set (empty: not set).
 test: dev
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow and not gpu"
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not gpu"
 
 check: dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
