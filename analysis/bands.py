@@ -42,13 +42,18 @@ class Counts:
 
 
 def stored_counts(results: Results) -> dict[tuple[str, int], Counts]:
-    """(run id, step) to counts, of the evaluations that training made."""
+    """(run id, step) to counts, of the evaluations that training made; none of runs whose samples are not here."""
     plan, cells = results.experiment.plan, results.experiment.cells
+    if "samples" not in cells:
+        return {}
     own = cells[(cells["benchmark"] == plan.benchmark) & (cells["cap"] == plan.primary_cap)]
     found = {}
     for run_id, step, samples in zip(own["run_id"], own["step"], own["samples"], strict=True):
-        average_P = results.experiment.problem_avg[str(run_id), int(step), plan.primary_cap]
-        found[str(run_id), int(step)] = Counts(np.rint(average_P * samples).astype(np.int64), int(samples))
+        average_P = results.experiment.problem_avg.get((str(run_id), int(step), plan.primary_cap))
+        if average_P is not None:
+            found[str(run_id), int(step)] = Counts(
+                np.rint(average_P * samples).astype(np.int64), int(samples)
+            )
     return found
 
 
@@ -58,8 +63,9 @@ def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str
     Raises:
         ValueError: a file of no evaluation of this experiment's benchmark and response cap.
     """
-    plan = results.experiment.plan
-    last = {str(row["run_id"]): int(row["steps"][-1]) for _, row in results.per_seed.iterrows()}
+    plan, cells = results.experiment.plan, results.experiment.cells
+    own = cells[cells["benchmark"] == plan.benchmark]
+    last = {str(run_id): int(step) for run_id, step in own.groupby("run_id")["step"].max().items()}
     found = {}
     for cell in json.loads(path.read_bytes())["cells"]:
         run_id, _, step = str(cell["model"]).partition("@")
@@ -119,7 +125,7 @@ def band_table(
     """
     plan = results.experiment.plan
     pairs = paired_counts(results, counts, arm, reference)
-    unit = {seed: plan.replicate_of(seed) for seed in pairs}
+    unit = _units(results, pairs)
     rates: dict[int, list[Floats]] = {}
     for seed, (_, other) in pairs.items():
         rates.setdefault(unit[seed], []).append(other.right_P / other.samples)
@@ -164,6 +170,18 @@ def band_table(
         tuple(rows),
         _notes(pairs, rates, most, len(names)),
     )
+
+
+def _units(results: Results, pairs: Mapping[int, tuple[Counts, Counts]]) -> dict[int, int]:
+    """Seed to what counts as one replicate of the reference: its base policy, and whatever else has the very same samples.
+
+    Seeds that start from one base policy have one evaluation before training: bands made of "the others" would be made of their own.
+    """
+    first: dict[bytes, int] = {}
+    return {
+        seed: first.setdefault(other.right_P.tobytes(), results.experiment.plan.replicate_of(seed))
+        for seed, (_, other) in pairs.items()
+    }
 
 
 def _names(edges: Sequence[float]) -> list[str]:

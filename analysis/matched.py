@@ -27,11 +27,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Course:
-    """One run at its evaluations, [evaluations] each: step, how far it had moved, and its accuracy."""
+    """One run at its evaluations, [evaluations] each: step, how far it had moved, and its accuracy; `last`: that after the last step."""
 
     step: Floats
     moved: Floats
     score: Floats
+    last: float
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def match(arm: Course, reference: Course) -> Match:
         wanted,
         (scores[0], scores[1]),
         (steps[0], steps[1]),
-        (float(arm.score[-1]), float(reference.score[-1])),
+        (arm.last, reference.last),
     )
 
 
@@ -101,7 +102,7 @@ def course(results: Results, arm: Arm, seed: int, column: str) -> Course:
         raise ValueError(
             f"{arm.name}, seed {seed}: {column} has {there.sum()} values at evaluations; lower training.evaluate_every"
         )
-    return Course(steps[there], moved[there], score[there])
+    return Course(steps[there], moved[there], score[there], float(score[-1]))
 
 
 def matches(results: Results, arm: Arm, reference: Arm, column: str) -> dict[int, Match]:

@@ -17,7 +17,6 @@ from analysis.one_table import write_table
 from analysis.tables.table import Column, Table, to_markdown
 
 NOTES = (
-    "Each side is judged as the claim declares, by its own looks; the two share no run.",
     "Two words may differ although the effects do not: an effect near zero or near the margin falls on either side of a border. "
     "Covered: the second effect lies within the first interval.",
 )
@@ -40,7 +39,10 @@ def again_table(first: Sequence[Judged], second: Sequence[Judged]) -> Table:
         Column("covered", "covered"),
     )
     title = f"Claims judged again on other seeds: {same} of {len(rows)} with the same word"
-    return Table("again", title, columns, rows, NOTES)
+    shared = sum(len(one.runs & others[one.name].runs) for one in first if one.name in others)
+    both = f"the two share {shared} runs" if shared else "the two share no run"
+    note = f"Each side is judged as the claim declares, by its own looks; {both}."
+    return Table("again", title, columns, rows, (note, *NOTES))
 
 
 def _row(one: Judged, other: Judged) -> dict[str, float | int | str | None]:

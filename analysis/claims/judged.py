@@ -53,6 +53,7 @@ class Judged:
     hours: float
     declared_after: bool
     notes: tuple[str, ...]
+    runs: frozenset[str] = frozenset()
 
     @property
     def verdict(self) -> str:
@@ -120,13 +121,19 @@ def judged(root: Path, name: str) -> Judged | None:
         **_cost(results),
         declared_after=_first_declaration(root, name) not in (None, record.get("declaration")),
         notes=tuple(record.get("notes", ())),
+        runs=frozenset(run for arm in results.experiment.plan.arms for run in arm.runs.values()),
     )
 
 
 def _shown(effect: Estimate, scale: float) -> Estimate:
     margin = None if effect.margin is None else scale * effect.margin
     return Estimate(
-        scale * effect.value, scale * effect.low, scale * effect.high, effect.seeds, margin=margin
+        scale * effect.value,
+        scale * effect.low,
+        scale * effect.high,
+        effect.seeds,
+        margin=margin,
+        absent=effect.absent,
     )
 
 

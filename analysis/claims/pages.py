@@ -83,6 +83,8 @@ def page(one: Judged) -> str:
 def _overturn(one: Judged) -> str:
     if one.seeds < 2:
         return "Nothing has been found yet."
+    if one.effect.absent:
+        return f"Nothing can be compared ({one.effect.absent}): a longer run, or a target that every seed reaches."
     fresh = "over fresh seeds and other base policies"
     return {
         Finding.HOLDS: f"An interval {fresh} that the claim does not allow: the other sign, or for a predicted sign one within the margin.",

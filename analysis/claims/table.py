@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from analysis.claims.judged import Judged
@@ -52,8 +53,11 @@ def _row(one: Judged) -> dict[str, float | int | str]:
 
 
 def effect_text(one: Judged) -> str:
-    """``−1.5 [−2.7, −0.2] points``."""
-    if one.effect.seeds < 2:
-        return "–"
+    """``−1.5 [−2.7, −0.2] points``; why there is no value; the value alone where nothing gives it an interval."""
+    if one.effect.seeds < 2 or math.isnan(one.effect.value):
+        return one.effect.absent or "–"
+    value = number_text(one.effect.value, one.digits, signed=True)
+    if math.isnan(one.effect.low):
+        return f"{value} {one.unit}"
     low, high = bounds_text(one.effect, one.digits, scale=1.0, signed=True)
-    return f"{number_text(one.effect.value, one.digits, signed=True)} [{low}, {high}] {one.unit}"
+    return f"{value} [{low}, {high}] {one.unit}"

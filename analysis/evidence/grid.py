@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from typing import Any
@@ -48,8 +49,9 @@ def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
 
 
 def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
-    """The best arm, and the arms whose difference to it is not resolved (all of them are one family).
+    """The best arm, and the arms whose difference to it is not resolved.
 
+    Which arm is best is an outcome, so every pair of arms counts in the family: whichever turns out best, its comparisons hold together.
     None without scores, and in a metric that has no better direction. With one seed nothing is resolved, so every arm is near the best.
     """
     plan = results.experiment.plan
@@ -58,9 +60,10 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
         return None
     sign = 1 if results.metric.better == HIGHER else -1
     best = max(scored, key=lambda arm: sign * results.mean(arm).value)
-    others = [arm for arm in scored if arm.name != best.name]
-    tested = results.differences({arm.name: (best, arm) for arm in others})
-    return best.name, frozenset(name for name, estimate in tested.items() if not estimate.resolved)
+    pairs = {(a.name, b.name): (a, b) for a, b in itertools.combinations(scored, 2)}
+    tested = results.differences({" and ".join(names): pair for names, pair in pairs.items()})
+    open_pairs = [names for names in pairs if best.name in names and not tested[" and ".join(names)].resolved]
+    return best.name, frozenset(name for names in open_pairs for name in names if name != best.name)
 
 
 def _overrides(arm: Arm) -> dict[str, Any]:

@@ -40,7 +40,8 @@ def kept_run(
         StoreError: samples that cannot be read.
     """
     run = store.run(run_id)
-    question = repr((curves, sorted(map(str, asked)), parse_rule(plan.checkpoint_rule).last))
+    rule = parse_rule(plan.checkpoint_rule)
+    question = repr((curves, sorted(map(str, asked)), rule.last, rule.on_dev))
     found: dict[str, RunCells] = {}
     for benchmark in evaluated_benchmarks(run, plan):
         name = f"{run_id}-{benchmark}-{_short(question.encode())}.json"

@@ -93,7 +93,9 @@ def reduce_benchmark(
         tables.append(table.append_column("step", pa.array([step] * len(table), pa.int64())))
     samples = run_samples(pa.concat_tables(tables).unify_dictionaries(), equality)
     largest = samples.largest
-    wanted = {evaluated[0], *evaluated[-parse_rule(plan.checkpoint_rule).last :]}
+    rule = parse_rule(plan.checkpoint_rule)
+    # What the development benchmark will choose is not known here: then every step is counted in full.
+    wanted = set(evaluated) if rule.on_dev else {evaluated[0], *evaluated[-rule.last :]}
     ks = sorted({*(k_curve(largest) if curves else [largest]), *asked})
     steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
     ks_by_step: dict[int, Sequence[int]] = {

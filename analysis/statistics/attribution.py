@@ -1,13 +1,14 @@
 """Who deserves the gain: factorial effects and Shapley values of patches, per seed first, then t intervals.
 
-Both work on ``score[subset][seed]``, the score of the arm that applies exactly that set of patches.
+Both work on ``score[subset][seed]``, the score of the arm that applies exactly that set of patches. ``replicates`` makes one number of
+the effects of seeds that count as one (those of a base policy); without it every seed counts.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.statistics.estimate import Estimate
@@ -15,6 +16,11 @@ from analysis.statistics.verdicts import Paired, judge
 
 Subset = frozenset[str]
 Scores = Mapping[Subset, Mapping[int, float]]
+Replicates = Callable[[Mapping[int, float]], Sequence[float]]
+
+
+def _each_seed(values: Mapping[int, float]) -> list[float]:
+    return list(values.values())
 
 
 class IncompleteDesign(ValueError):
@@ -31,15 +37,25 @@ class Attribution:
 
 
 def main_effects(
-    patches: Sequence[str], scores: Scores, *, margin: float | None = None, columns: int = 1
+    patches: Sequence[str],
+    scores: Scores,
+    *,
+    margin: float | None = None,
+    columns: int = 1,
+    replicates: Replicates = _each_seed,
 ) -> Attribution:
     """Mean change when a patch is switched on, over all settings of the others (full factorial only)."""
     contrasts = [(name, _signs(patches, [name])) for name in patches]
-    return _contrast_effects(patches, scores, contrasts, margin, columns)
+    return _contrast_effects(patches, scores, contrasts, margin, columns, replicates)
 
 
 def interactions(
-    patches: Sequence[str], scores: Scores, *, margin: float | None = None, columns: int = 1
+    patches: Sequence[str],
+    scores: Scores,
+    *,
+    margin: float | None = None,
+    columns: int = 1,
+    replicates: Replicates = _each_seed,
 ) -> Attribution:
     """Two-factor interactions: the change of one patch's effect when the other is switched on, over all settings of the rest.
 
@@ -47,11 +63,16 @@ def interactions(
     """
     pairs = list(itertools.combinations(patches, 2))
     contrasts = [(f"{a} × {b}", _signs(patches, [a, b])) for a, b in pairs]
-    return _contrast_effects(patches, scores, contrasts, margin, columns, scale=2.0)
+    return _contrast_effects(patches, scores, contrasts, margin, columns, replicates, scale=2.0)
 
 
 def last_minus_first(
-    patches: Sequence[str], scores: Scores, *, margin: float | None = None, columns: int = 1
+    patches: Sequence[str],
+    scores: Scores,
+    *,
+    margin: float | None = None,
+    columns: int = 1,
+    replicates: Replicates = _each_seed,
 ) -> Attribution:
     """What a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
 
@@ -72,7 +93,7 @@ def last_minus_first(
         ):
             weights[name][subset] += sign
     _require({subset for one in weights.values() for subset in one}, scores)
-    return _weighted(patches, scores, weights, 0, margin, columns)
+    return _weighted(patches, scores, weights, 0, margin, columns, replicates)
 
 
 def shapley(
@@ -82,6 +103,7 @@ def shapley(
     *,
     margin: float | None = None,
     columns: int = 1,
+    replicates: Replicates = _each_seed,
 ) -> Attribution:
     """Shapley value of each patch: mean over orders of its gain when it is added.
 
@@ -94,16 +116,18 @@ def shapley(
     """
     present = {subset for subset, by_seed in scores.items() if by_seed}
     if orders is None and len(present) == 2 ** len(patches):
-        return _exact_shapley(patches, scores, margin, columns)
+        return _exact_shapley(patches, scores, margin, columns, replicates)
     candidates = list(orders) if orders is not None else _complete_orders(patches, present)
     usable = [order for order in candidates if all(p in present for p in _prefixes(order))]
     if not usable:
         raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
     weights = {name: _order_weights(name, usable) for name in patches}
-    return _weighted(patches, scores, weights, len(usable), margin, columns)
+    return _weighted(patches, scores, weights, len(usable), margin, columns, replicates)
 
 
-def _exact_shapley(patches: Sequence[str], scores: Scores, margin: float | None, columns: int) -> Attribution:
+def _exact_shapley(
+    patches: Sequence[str], scores: Scores, margin: float | None, columns: int, replicates: Replicates
+) -> Attribution:
     count = len(patches)
     weights: dict[str, dict[Subset, float]] = {}
     for name in patches:
@@ -115,7 +139,7 @@ def _exact_shapley(patches: Sequence[str], scores: Scores, margin: float | None,
                 own[subset | {name}] = own.get(subset | {name}, 0.0) + share
                 own[subset] = own.get(subset, 0.0) - share
         weights[name] = own
-    return _weighted(patches, scores, weights, math.factorial(count), margin, columns)
+    return _weighted(patches, scores, weights, math.factorial(count), margin, columns, replicates)
 
 
 def _order_weights(name: str, orders: Sequence[Sequence[str]]) -> dict[Subset, float]:
@@ -134,14 +158,15 @@ def _weighted(
     orders: int,
     margin: float | None,
     columns: int,
+    replicates: Replicates,
 ) -> Attribution:
     """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
     differences = {}
     for name in names:
         used = {s: weight for s, weight in weights[name].items() if weight != 0.0} or weights[name]
         seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
-        values = [sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds]
-        differences[name] = Paired(values)
+        by_seed = {seed: sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds}
+        differences[name] = Paired(replicates(by_seed), len(by_seed))
     return Attribution(
         tuple(names), tuple(judge(differences, margin=margin, columns=columns).values()), orders
     )
@@ -153,13 +178,14 @@ def _contrast_effects(
     contrasts: Sequence[tuple[str, Mapping[Subset, int]]],
     margin: float | None,
     columns: int,
+    replicates: Replicates,
     scale: float = 1.0,
 ) -> Attribution:
     subsets = _all_subsets(patches)
     _require(subsets, scores)
     part = scale / (len(subsets) / 2)
     weights = {name: {s: sign * part for s, sign in signs.items()} for name, signs in contrasts}
-    return _weighted([name for name, _ in contrasts], scores, weights, 0, margin, columns)
+    return _weighted([name for name, _ in contrasts], scores, weights, 0, margin, columns, replicates)
 
 
 def _require(subsets: Collection[Subset], scores: Scores) -> None:

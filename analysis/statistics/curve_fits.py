@@ -124,8 +124,8 @@ def _judged(
         missing = "the midpoint lies beyond the largest compute"
     elif bound[0]:
         missing = "the asymptote is at its bound"
-    elif bound[1] or bound[2]:
-        missing = "midpoint or exponent is at its bound"
+    elif bound[1:].any():
+        missing = "midpoint, exponent or start is at its bound"
     elif not error <= abs(asymptote - first) / 4:
         missing = "the asymptote's standard error is above a quarter of the rise"
     else:

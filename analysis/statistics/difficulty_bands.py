@@ -28,7 +28,8 @@ def crossed_bands(rates_P: Mapping[int, Floats], edges: Sequence[float]) -> dict
     """
     if len(rates_P) < 2:
         raise ValueError(
-            f"{len(rates_P)} replicates of the reference: bands come from the others, so at least two are needed"
+            f"{len(rates_P)} replicates of the reference: bands come from the others, so at least two are needed (seeds whose samples "
+            "of the reference are the same, such as those of one policy before training, are one)"
         )
     if any(not 0 < edge < 1 for edge in edges) or any(np.diff(edges) <= 0):
         raise ValueError(f"edges={list(edges)}: they must rise, between 0 and 1")

@@ -123,19 +123,28 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     if plan.looks:  # the seeds of a difference are part of its outcome
         return []
     paired = plan.paired
-    known = [e for e in differences if e.seeds > 1 and not math.isnan(e.standard_error)]
+    known = [e for e in differences if e.seeds > 1 and not math.isnan(e.standard_error + e.degrees)]
     if not known:
         return []
-    seeds, alpha = min(e.seeds for e in known), 1 - known[0].level
-    per_seed = [e.standard_error * math.sqrt(e.seeds / (1 if paired else 2)) for e in known]
-    sd = float(np.sqrt(np.mean(np.square(per_seed))))
+    # Seeds of one base policy are one replicate: the standard error has their means' degrees, not the seeds'.
+    units, alpha = min(_units(e, plan) for e in known), 1 - known[0].level
+    per_unit = [e.standard_error * math.sqrt(_units(e, plan) / (1 if paired else 2)) for e in known]
+    sd = float(np.sqrt(np.mean(np.square(per_unit))))
     if sd == 0:
         return ["The seeds do not differ at all here, so nothing can be said of power."]
-    found = minimum_detectable_difference(sd, seeds, paired=paired, alpha=alpha)
+    found = minimum_detectable_difference(sd, units, paired=paired, alpha=alpha)
     enough = seeds_needed(found / 2, sd, paired=paired, alpha=alpha) if found > 0 else None
     unit = "" if metric.unit == "reward" else f" {metric.unit}"
     size = f"{metric.scale * found:.{metric.digits}f}{unit}"
     family = family_size(known)
     among = f", one among {family}," if family > 1 else ""
-    note = f"With {seeds} seeds a difference of {size}{among} is found with 80 % power"
-    return [f"{note}; half of it needs {enough} seeds." if enough else f"{note}."]
+    what = "base policies" if plan.shares_bases else "seeds"
+    note = f"With {units} {what} a difference of {size}{among} is found with 80 % power"
+    return [f"{note}; half of it needs {enough} {what}." if enough else f"{note}."]
+
+
+def _units(estimate: Estimate, plan: Plan) -> int:
+    """How many replicates are behind a difference: its seeds, or the base policies that they share."""
+    if plan.paired:
+        return round(estimate.degrees) + 1
+    return min(estimate.seeds, len({plan.replicate_of(seed) for seed in plan.seeds}))

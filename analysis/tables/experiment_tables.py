@@ -216,29 +216,33 @@ def second_reading_table(results: Results) -> Table:
     """Readings beside the mean: IQM over seeds, probability of improvement, problems mostly solved."""
     plan = results.experiment.plan
     of_score = "" if plan.about_score else f" of {score_name(results)}"
+    unit, units = ("base policy", "base policies") if plan.shares_bases else ("seed", "seeds")
     rows: list[Mapping[str, Cell]] = []
     for arm in plan.arms:
-        scores = list(results.scores(arm, "avg").values())
+        scores = plan.replicates(results.scores(arm, "avg"))
         reference = plan.reference_of(arm)
-        other = [] if reference is None else list(results.scores(reference, "avg").values())
-        solved = [performance_profile(values, [0.5])[0] for values in results.problem_scores(arm).values()]
+        other = [] if reference is None else plan.replicates(results.scores(reference, "avg"))
+        solved = {
+            seed: float(performance_profile(values, [0.5])[0])
+            for seed, values in results.problem_scores(arm).items()
+        }
         rows.append(
             {
                 "arm": arm.label,
                 "iqm": seed_bootstrap(scores, interquartile_mean) if scores else None,
                 "improvement": probability_of_improvement(scores, other) if scores and other else None,
-                "solved": mean_interval(solved),
+                "solved": mean_interval(plan.replicates(solved)),
             }
         )
     columns = (
         Column("arm", "arm"),
         _score_column(plan.score, "iqm", f"interquartile mean{of_score}{plan.score.percent} (95 % interval)"),
-        Column("improvement", f"P(seed beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
+        Column("improvement", f"P({unit} beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
         Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
     )
     notes = (
-        "Interquartile mean over seeds, bootstrap standard error with the small-sample t quantile. P is the chance "
-        "that a random seed of the arm beats a random seed of its reference, ties half.",
+        f"Interquartile mean over {units}, bootstrap standard error with the small-sample t quantile. P is the chance "
+        f"that a random {unit} of the arm beats a random {unit} of its reference, ties half.",
     )
     return Table(f"{plan.name}-robust", f"{plan.title} (robust readings)", columns, tuple(rows), notes)
 

@@ -46,8 +46,7 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     never = next(
         (f"{arm.label}: {results.unreached(arm)}" for arm in plan.arms if results.unreached(arm)), ""
     )
-    scores = {frozenset(arm.patches): {} if never else plan.by_base(results.values(arm)) for arm in plan.arms}
-    margin, columns_of_family = results.margin, results.columns
+    scores = {frozenset(arm.patches): {} if never else results.values(arm) for arm in plan.arms}
     wanted = [("shapley", "Shapley value")]
     if plan.design == "factorial":
         wanted = [*_FACTORIAL, *wanted]
@@ -56,15 +55,27 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
         try:
             if key == "shapley":
                 found = shapley(
-                    patches, scores, plan.orders or None, margin=margin, columns=columns_of_family
+                    patches,
+                    scores,
+                    plan.orders or None,
+                    margin=results.margin,
+                    columns=results.columns,
+                    replicates=plan.replicates,
                 )
             else:
-                found = _EFFECTS[key](patches, scores, margin=margin, columns=columns_of_family)
+                found = _EFFECTS[key](
+                    patches,
+                    scores,
+                    margin=results.margin,
+                    columns=results.columns,
+                    replicates=plan.replicates,
+                )
         except IncompleteDesign as error:
             found = Attribution((), ())
             notes = [f"Not computed: {never or error}."]
         else:
-            notes = ["Per seed first, then over seeds.", *word_notes(results, [found.effects], "Student's t")]
+            notes = ["Per seed first, then over seeds.", *_missing_seeds(found, len(plan.seeds))]
+            notes += word_notes(results, [found.effects], "Student's t")
             notes += [_MEANING[key]] if key in _MEANING else []
             notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
         columns = (
@@ -85,6 +96,15 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
         )
         tables.append(of_metric(table, results))
     return tables
+
+
+def _missing_seeds(found: Attribution, planned: int) -> list[str]:
+    """How many seeds the effects rest on, where it is not all of the plan's."""
+    counts = sorted({effect.seeds for effect in found.effects})
+    if counts == [planned]:
+        return []
+    text = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return [f"An effect rests on the seeds that all of its arms have: {text} of {planned}."] * bool(counts)
 
 
 def grid_table(results: Results, metric: str) -> Table | None:
@@ -114,7 +134,7 @@ def grid_table(results: Results, metric: str) -> Table | None:
         labels = [arm.label for arm in plan.arms if arm.name in near]
         rest = "; ".join(labels) if labels else "none"
         notes.append(
-            f"Best: {plan.arm(best).label}. Not distinguishable from it (simultaneous intervals of all cells): {rest}."
+            f"Best: {plan.arm(best).label}. Not distinguishable from it (simultaneous intervals of all pairs of cells): {rest}."
         )
     table = Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), tuple(notes))
     return of_metric(table, results)

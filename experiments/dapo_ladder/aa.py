@@ -14,8 +14,8 @@ import itertools
 import sys
 
 import numpy as np
+from ladder_runs import bases_of, ladder
 
-from analysis import load
 from analysis.statistics.verdicts import Paired, judge
 
 BASES = 8
@@ -53,7 +53,12 @@ def main(roots: list[str]) -> None:
     rng, singles = np.random.default_rng(0), []
     families = []
     for root in roots:
-        results = load(root, "dapo_ladder")
+        results = ladder(root)
+        if bases_of(results) != BASES:
+            raise SystemExit(
+                f"{root}: its ladder takes {bases_of(results)} base policies in turn, so seeds s and s + {BASES} start from "
+                f"different ones; run it with model.bases.count={BASES}"
+            )
         found = []
         for arm in results.experiment.plan.arms:
             differences = halves(results.scores(arm, "avg"))

@@ -2,8 +2,8 @@
 
     python experiments/dapo_ladder/order.py results [more ...]
 
-Every stored run whose algorithm is naive GRPO plus some of the ladder's five tricks counts, from any experiment of the roots, at its last
-evaluation after 60 steps. What nobody has run is said (`experiment=dapo_factorial` runs the subsets).
+Every stored run that is naive GRPO on the ladder's task, base policies and settings plus some of its five tricks counts, from any
+experiment of the roots, at its last evaluation after 60 steps. What nobody has run is said (`experiment=dapo_factorial` runs the subsets).
 """
 
 from __future__ import annotations
@@ -22,11 +22,18 @@ from harness.configuration.schema import load as load_config
 from harness.store import ResultStore
 
 STEPS = (60, 60)
+# What makes a run's numbers; the seed, the machine and when it is evaluated are left out.
+_SECTIONS = ("algorithm", "optimizer", "sampling", "task", "model", "training", "evaluation")
+_FREE = {
+    "training.steps",  # STEPS says
+    "training.evaluate_every",
+    "evaluation.samples_between",
+}
 Subset = frozenset[str]
 
 
 def settings(config: Mapping[str, Any]) -> dict[str, object]:
-    """What tells arms apart: the algorithm and the optimiser, by dotted key."""
+    """What tells arms apart, by dotted key: another regime or another set of base policies is another arm."""
     flat: dict[str, object] = {}
 
     def visit(value: Any, path: str) -> None:
@@ -34,11 +41,11 @@ def settings(config: Mapping[str, Any]) -> dict[str, object]:
             for name, inner in value.items():
                 visit(inner, f"{path}.{name}")
         else:
-            flat[path] = value
+            flat[path] = str(value) if isinstance(value, list) else value
 
-    for section in ("algorithm", "optimizer"):
+    for section in _SECTIONS:
         visit(config[section], section)
-    return flat
+    return {key: value for key, value in flat.items() if key not in _FREE}
 
 
 def meanings(rungs: list[tuple[str, dict[str, object]]]) -> dict[tuple[str, object], Subset]:

@@ -91,3 +91,18 @@ def test_missing_arms_are_named():
         main_effects(PATCHES, scores)
     with pytest.raises(IncompleteDesign, match="no order"):
         shapley(PATCHES, {frozenset("a"): {0: 1.0}})
+
+
+def test_an_effect_is_taken_per_seed_before_seeds_of_one_base_policy_are_averaged():
+    """Seeds 0 and 4 share a base policy, and one of two runs of an arm is missing: +0.1 in seed 0; averages first would give -0.2."""
+    scores = {frozenset(): {0: 0.2, 4: 0.8, 1: 0.5}, frozenset({"a"}): {0: 0.3, 1: 0.7}}
+
+    def by_base(values):
+        groups = {}
+        for seed, value in values.items():
+            groups.setdefault(seed % 4, []).append(value)
+        return [np.mean(group) for group in groups.values()]
+
+    for effects in (main_effects, shapley):
+        (found,) = effects(["a"], scores, replicates=by_base).effects
+        assert (found.value, found.seeds) == (pytest.approx(0.15), 2)

@@ -121,3 +121,20 @@ def test_the_command_prints_or_names_what_is_wrong(root, capsys) -> None:
     assert "k=16" in capsys.readouterr().err
     assert main([str(root), "ladder", "--arm", "nobody"]) == 2
     assert "no arm 'nobody'" in capsys.readouterr().err
+
+
+def test_one_policy_before_training_gives_no_bands_from_its_own_samples(root) -> None:
+    """Without base policies in turn all seeds start from one policy, evaluated with the same sampling seed."""
+    results = read(root, "ladder")
+    arm, counts = results.experiment.plan.arms[0], stored_counts(results)
+    same = counts[arm.runs[0], 0]
+    counts |= {(run, 0): same for run in arm.runs.values()}
+    with pytest.raises(ValueError, match="are one\\)"):
+        band_table(results, counts, arm, None, [0.5])
+
+
+def test_an_experiment_without_a_run_is_said_in_a_line(tmp_path, capsys) -> None:
+    nothing = tuple(((index, seed), "not started") for index in range(4) for seed in (0, 1))
+    build_store(tmp_path, seeds=(0, 1), missing=nothing)
+    assert main([str(tmp_path), "ladder", "--arm", "ladder_3_dynamic_sampling"]) == 2
+    assert "at least two are needed" in capsys.readouterr().err

@@ -6,12 +6,15 @@ import dataclasses
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from synthetic_store import build_store
+from synthetic_store import build_store, make_samples
 
 from analysis.evidence.checkpoint_rule import chosen_steps, parse_rule
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
+from harness.evaluation.metrics.names import metric
+from harness.store.samples import write_part
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +60,26 @@ def test_the_development_benchmark_chooses_at_each_cap_by_itself(results):
     ).per_seed
     steps = chosen[chosen["run_id"] == run_id].set_index("cap")["steps"]
     assert (steps[plan.caps[0]], steps[plan.caps[1]]) == ([first], [second])
+
+
+def test_whatever_checkpoint_the_development_benchmark_chooses_has_every_pass_at_k(tmp_path):
+    """Two seeds whose best step there is the first of two, two whose best is the second."""
+    store = build_store(
+        tmp_path, rungs=[("a", "a", 0.4, 1.0), ("b", "b", 0.4, 1.0)], seeds=(0, 1, 2, 3), caps=(32,)
+    )
+    plan = {**store.plan("ladder"), "dev_benchmark": "dev", "checkpoint_rule": "best_on_dev"}
+    store.write_plan("ladder", plan)
+    for arm in plan["arms"]:
+        for seed, run_id in arm["runs"].items():
+            for step in (10, 20):
+                right = 0.9 if (step == 10) == (int(seed) % 2 == 0) else 0.1
+                frame = make_samples(np.random.default_rng(step), right, 12, 8, 32)
+                folder = store.run(run_id).path / f"samples/dev/step-{step:06d}"
+                folder.mkdir(parents=True)
+                write_part(
+                    folder / "part-000000.parquet", pa.Table.from_pandas(frame, preserve_index=False), {}
+                )
+    for curves in (True, False):
+        own = results_of(load_experiment(tmp_path, "ladder", curves=curves, also=[metric("pass@4")])).per_seed
+        assert sorted(step for steps in own["steps"] for step in steps) == [10] * 4 + [20] * 4
+        assert own["pass@4"].notna().all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -11,6 +12,8 @@ from synthetic_store import build_store
 from analysis.claims import again
 from analysis.claims.__main__ import main
 from analysis.claims.judged import Finding, all_judged, finding
+from analysis.claims.pages import page
+from analysis.claims.table import effect_text
 from analysis.statistics.estimate import Estimate
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
@@ -157,3 +160,12 @@ def test_claims_judged_again_stand_side_by_side(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert again.main([str(first), str(tmp_path / "empty")]) == 2
     assert "no claim in common" in capsys.readouterr().err
+
+
+def test_an_effect_without_a_value_or_an_interval_is_no_nan(tmp_path):
+    claimed(tmp_path)
+    (one,), _ = all_judged(tmp_path)
+    never = dataclasses.replace(one, effect=Estimate(math.nan, seeds=8, absent="not reached in 2 of 8 seeds"))
+    assert effect_text(never) == "not reached in 2 of 8 seeds"
+    assert "not reached in 2 of 8 seeds" in page(never)
+    assert effect_text(dataclasses.replace(one, effect=Estimate(0.5, seeds=8))) == "+0.5 points"

@@ -19,6 +19,9 @@ import order
 import single_seed
 import thirty_problems
 
+from harness.configuration.compose import compose_run
+from harness.configuration.schema import dump
+
 
 def test_null_ladders_rise_once_in_720_whatever_the_spread() -> None:
     for sd in (0.5, 3.0):
@@ -87,6 +90,21 @@ def test_a_run_is_read_as_the_tricks_that_it_has() -> None:
     assert order.subset_of(dict(base), base, known) == frozenset()
     assert order.subset_of({"o": "soft", "c": 0.2}, base, known) is None
     assert order.subset_of({**base, "kl": 0.1}, base, known) is None
+
+
+def test_a_run_of_another_regime_or_set_of_base_policies_is_none_of_the_ladder() -> None:
+    def settings(*overrides: str) -> dict[str, object]:
+        return order.settings(dump(compose_run(["rung=dapo_0_naive_grpo", *overrides])))
+
+    base = settings()
+    for other in (
+        "preset=truncation",
+        "sampling.lag_steps=8",
+        "model.bases.count=8",
+        "optimizer.learning_rate=1e-3",
+    ):
+        assert order.subset_of(settings(other), base, {}) is None
+    assert settings("seed=3", "training.evaluate_every=60", "runtime.workers=7") == base
 
 
 def test_contrasts_are_over_base_policies_of_the_seeds_that_all_have() -> None:

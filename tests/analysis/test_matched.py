@@ -14,7 +14,12 @@ from analysis.one_table import read
 
 
 def run(step, moved, score) -> Course:
-    return Course(np.array(step, dtype=float), np.array(moved, dtype=float), np.array(score, dtype=float))
+    return Course(
+        np.array(step, dtype=float),
+        np.array(moved, dtype=float),
+        np.array(score, dtype=float),
+        float(score[-1]),
+    )
 
 
 def test_the_first_reach_is_linear_between_points() -> None:

@@ -11,9 +11,12 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.looks import followed
 from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import parse_plan
+from analysis.statistics.bootstrap import seed_bootstrap
+from analysis.statistics.intervals import interquartile_mean
 from analysis.statistics.sequential import design_levels
 from analysis.statistics.verdicts import Paired, judge_one
-from analysis.tables.experiment_tables import main_table
+from analysis.tables.experiment_tables import main_table, second_reading_table
+from harness.evaluation.power import minimum_detectable_difference
 from harness.experiment.planning import plan_experiment
 
 BASES, SEEDS, LOOKS = 4, 8, (4, 8)
@@ -104,3 +107,19 @@ def test_the_declared_error_holds_where_an_effect_differs_between_base_policies(
     # standard error 0.6 points
     assert wrong["by base"] / count < 0.065
     assert wrong["by seed"] / count > 0.09
+
+
+def test_power_and_robust_readings_count_base_policies(tmp_path):
+    results = built(tmp_path, BASES)
+    b, a = (results.experiment.plan.arm(name) for name in "ba")
+    scores = [results.scores(arm, "avg") for arm in (b, a)]
+    differences = np.array([scores[0][seed] - scores[1][seed] for seed in range(SEEDS)])
+    sd = differences.reshape(-1, BASES).mean(axis=0).std(ddof=1)
+    smallest = minimum_detectable_difference(float(sd), BASES, paired=True, alpha=0.05)
+    (note,) = [note for note in main_table(results).notes if "80 % power" in note]
+    assert f"With 4 base policies a difference of {100 * smallest:.1f} points is found" in note
+    assert note.endswith(" base policies.")
+    table = second_reading_table(results)
+    means = np.array(list(scores[0].values())).reshape(-1, BASES).mean(axis=0)
+    assert table.rows[1]["iqm"].low == pytest.approx(seed_bootstrap(means, interquartile_mean).low)
+    assert table.columns[2].header.startswith("P(base policy beats")
