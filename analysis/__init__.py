@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.evidence.results import Results
+    from analysis.evidence.stored_plan import PlanError
     from analysis.front import (
         NoValueError,
         difference,
@@ -24,10 +25,15 @@ if TYPE_CHECKING:
     from analysis.report import write_answer
     from analysis.statistics.estimate import Estimate, Verdict
     from analysis.tables.table import to_frame, to_latex, to_markdown
+    from harness.evaluation.metrics.names import UnknownMetric
+    from harness.store import StoreError
 
 _PLACES = {
     "Estimate": "analysis.statistics.estimate",
+    "PlanError": "analysis.evidence.stored_plan",
     "Results": "analysis.evidence.results",
+    "StoreError": "harness.store",
+    "UnknownMetric": "harness.evaluation.metrics.names",
     "Verdict": "analysis.statistics.estimate",
     "to_frame": "analysis.tables.table",
     "to_latex": "analysis.tables.table",
@@ -37,7 +43,10 @@ _PLACES = {
 __all__ = [
     "Estimate",
     "NoValueError",
+    "PlanError",
     "Results",
+    "StoreError",
+    "UnknownMetric",
     "Verdict",
     "difference",
     "evaluation_frame",

@@ -40,7 +40,8 @@ def write_pages(found: Sequence[Judged], out: Path) -> str:
 def _overview(found: Sequence[Judged], said: str) -> str:
     lines = ["# Claims of the field, judged on the testbed", ""]
     lines += [
-        f"{len(found)} claims: {said}. Made again by `harness audit claim=all`.",
+        f"{len(found)} claims: {said}. Made again by `harness audit claim=NAME` for each (the names of the pages); `claim=all` also runs "
+        "what has not been judged yet.",
         "",
         "![All claims](figures/claims.png)",
         "",

@@ -11,10 +11,9 @@ out. The family is the arms of a ladder, each a null comparison, with Šidák's 
 from __future__ import annotations
 
 import itertools
-import sys
 
 import numpy as np
-from ladder_runs import bases_of, ladder
+from ladder_runs import bases_of, command, ladder
 
 from analysis.statistics.verdicts import Paired, judge
 
@@ -55,7 +54,7 @@ def main(roots: list[str]) -> None:
     for root in roots:
         results = ladder(root)
         if bases_of(results) != BASES:
-            raise SystemExit(
+            raise ValueError(
                 f"{root}: its ladder takes {bases_of(results)} base policies in turn, so seeds s and s + {BASES} start from "
                 f"different ones; run it with model.bases.count={BASES}"
             )
@@ -79,4 +78,4 @@ def main(roots: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["results"])
+    command(main, __doc__)

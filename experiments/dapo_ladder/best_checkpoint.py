@@ -10,11 +10,10 @@ three times after step 0, the first two with 8 samples a problem. Last, what sam
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Mapping
 
 import numpy as np
-from ladder_runs import ladder
+from ladder_runs import command, ladder
 
 from analysis import Results
 from analysis.evidence.stored_plan import Plan
@@ -127,6 +126,11 @@ def _differences(plan: Plan, scores: Mapping[str, Mapping[int, float]]) -> dict[
     return judge(column, margin=plan.margins.get("avg"))
 
 
+def main(roots: list[str]) -> None:
+    """The report of each root."""
+    for root in roots:
+        report(root)
+
+
 if __name__ == "__main__":
-    for one in sys.argv[1:] or ["results"]:
-        report(one)
+    command(main, __doc__)

@@ -9,10 +9,8 @@ its evaluations (a little low, since curves bend down). Seconds are wall time wi
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
-from ladder_runs import ladder
+from ladder_runs import command, ladder
 
 from analysis import Results
 from analysis.evidence.run_curves import AGAINST, Against, run_curve
@@ -72,6 +70,11 @@ def _cost(results: Results, arm: Arm, against: Against) -> float:
     return float(np.mean(ends))
 
 
+def main(roots: list[str]) -> None:
+    """The report of each root."""
+    for root in roots:
+        report(root)
+
+
 if __name__ == "__main__":
-    for one in sys.argv[1:] or ["results"]:
-        report(one)
+    command(main, __doc__)

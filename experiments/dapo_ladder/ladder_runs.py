@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import yaml
 
-from analysis import Results
+from analysis import PlanError, Results, StoreError
 from analysis.one_table import read
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load as load_config
@@ -64,3 +66,13 @@ def seed_spread(scores: dict[str, dict[int, float]], bases: int) -> tuple[float,
             f"no two seeds of an arm start from one of the {bases} base policies; run more seeds, or fewer base policies"
         )
     return (squares / degrees) ** 0.5, degrees
+
+
+def command(main: Callable[[list[str]], None], doc: str | None) -> None:
+    """Run a script on the results roots of the command line; what it cannot read ends it with one line and status 2."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("roots", nargs="*", default=["results"], help="results roots; without: results")
+    try:
+        main(parser.parse_args().roots)
+    except (StoreError, PlanError, ValueError, OSError) as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")

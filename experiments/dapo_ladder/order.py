@@ -8,12 +8,11 @@ experiment of the roots, at its last evaluation after 60 steps. What nobody has 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
-from ladder_runs import bases_of, ladder
+from ladder_runs import bases_of, command, ladder
 
 from analysis import Results, load
 from analysis.statistics.verdicts import Paired, judge
@@ -158,4 +157,4 @@ def _cell(found: Paired | None) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["results"])
+    command(main, __doc__)

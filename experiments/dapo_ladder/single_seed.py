@@ -9,11 +9,10 @@ to take one stored run an arm.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections import Counter
 
 import numpy as np
-from ladder_runs import bases_of, ladder, points, seed_spread
+from ladder_runs import bases_of, command, ladder, points, seed_spread
 
 RUNGS = 5
 FIRST = 8  # seeds that every arm has: the ladder's first look
@@ -107,4 +106,4 @@ def main(roots: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["results"])
+    command(main, __doc__)

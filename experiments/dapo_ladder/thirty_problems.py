@@ -10,10 +10,9 @@ the 256 problems is exact: no subset is drawn. Problems keep their own difficult
 from __future__ import annotations
 
 import itertools
-import sys
 
 import numpy as np
-from ladder_runs import bases_of, ladder
+from ladder_runs import bases_of, command, ladder
 
 from analysis import Results
 from harness.evaluation.power import minimum_detectable_difference
@@ -90,4 +89,4 @@ def main(roots: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["results"])
+    command(main, __doc__)

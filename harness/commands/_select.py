@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -53,10 +54,16 @@ def require_stored(store: ResultStore, name: str) -> None:
     if name in store.plans():
         return
     if name in options("experiment"):
+        where = "" if store.root == Path(RuntimeConfig.results) else f" runtime.results={store.root}"
         raise ConfigError(
-            f"{store.root} holds nothing of experiment {name!r} yet; run it first: harness run experiment={name}"
+            f"{_place(store)} holds nothing of experiment {name!r} yet; run it first: harness run experiment={name}{where}"
         )
-    raise ConfigError(f"{store.root} holds no experiment {name!r}{nearest(name, store.plans())}")
+    known = store.plans() or options("experiment")
+    raise ConfigError(f"{_place(store)} holds no experiment {name!r}{nearest(name, known)}")
+
+
+def _place(store: ResultStore) -> str:
+    return f"{store.root}{'' if store.root.is_dir() else ' (there is no such folder)'}"
 
 
 def find_run(store: ResultStore, prefix: str) -> str:

@@ -1,7 +1,7 @@
 """Check this machine: Python, packages, GPUs, Slurm, and whether the results root can be written and locked.
 
 harness doctor
-harness doctor numbers=true                       # train two arms for a few steps and compare with reference points (about a minute)
+harness doctor numbers=true                       # train two arms for a few steps (30 s of CPU) and compare with reference points
 harness doctor numbers=true runtime.device=cuda
 harness doctor numbers=true engine=transformers
 """

@@ -1,6 +1,6 @@
 """Write the algorithm part of a configuration in another trainer's names and units: harness export dialect=trl algorithm=dapo.
 
-harness export dialect=verl experiment=dapo_ladder arm=dynamic_sampling    an arm of an experiment
+harness export dialect=verl experiment=dapo_ladder arm=dapo_5_dynamic_sampling    an arm of an experiment
 
 What the target cannot express, and how units or defaults differ, follow as comments. The way back is `harness import`.
 """

@@ -23,6 +23,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
     selection = select(options.overrides)
+    if not selection.store.root.is_dir():
+        print(f"no runs: there is no folder {selection.store.root} (another one: runtime.results=DIR)")
+        return 0
     if not options.watch:
         console = Console()
         console.print(_shown(selection, options.runs))

@@ -59,9 +59,7 @@ def run(options: argparse.Namespace) -> int:
         from harness.search.ask_and_tell import Sweep, best_lines, study_figures
         from harness.search.study import search_of
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            "a search needs Optuna; install it with: pip install 'rlvr-harness[sweep]'"
-        ) from error
+        raise ConfigError("a search needs Optuna; install it with: pip install -e '.[sweep]'") from error
 
     refuse_seed(options.overrides, "'experiment.seeds=[0,1]', or --seeds 0,1")
     experiment, fixed = _declared(options) if named else _from_command_line(options)

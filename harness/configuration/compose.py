@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from harness.configuration import plain_compose, plain_overrides
-from harness.configuration.error import ConfigError
+from harness.configuration.error import ConfigError, UnknownKeyError
 from harness.configuration.flat import flatten
 from harness.configuration.folder import config_directory, options
 from harness.configuration.own_folder import searched
@@ -55,7 +55,20 @@ def compose_run(overrides: Sequence[str]) -> RunConfig:
 def _run_of(directory: str, overrides: tuple[str, ...]) -> RunConfig:
     values = compose_values(overrides)
     values.pop("experiment", None)
-    return load(values)
+    try:
+        return load(values)
+    except UnknownKeyError as error:
+        raise ConfigError(f"{error}{_set_by(error.key, overrides)}") from error
+
+
+def _set_by(key: str, overrides: Sequence[str]) -> str:
+    """Which patch of the command line wrote a key that its configuration does not have; empty where none did."""
+    chosen = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith("patch=")]
+    shipped = set(options("patch"))
+    for name in (part.strip() for item in chosen for part in item.split(",")):
+        if name in shipped and any(f"{one}.".startswith(f"{key}.") for one in patch_values(name) or {}):
+            return f" (patch={name} sets it; the members chosen here do not have it)"
+    return ""
 
 
 def patch_values(patch: str, folders: Sequence[Path] = ()) -> dict[str, Any] | None:

@@ -11,6 +11,14 @@ class ConfigError(ValueError):
     """A configuration that cannot run; the message names the key and the fix."""
 
 
+class UnknownKeyError(ConfigError):
+    """A key that the configuration does not have; `key` is its dotted name."""
+
+    def __init__(self, key: str, nearest: str) -> None:
+        super().__init__(f"unknown key {key!r}{nearest}")
+        self.key = key
+
+
 def require(key: str, value: Any, choices: Sequence[Any]) -> None:
     """Raise unless `value` is one of `choices`; the message names the nearest one."""
     if value in choices:

@@ -9,7 +9,7 @@ import types
 import typing
 from typing import Any, TypeVar
 
-from harness.configuration.error import ConfigError
+from harness.configuration.error import ConfigError, UnknownKeyError
 from harness.configuration.registry import kinds, member, nearest
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     for name, value in values.items():
         where = f"{path}.{name}" if path else str(name)
         if name not in known:
-            raise ConfigError(f"unknown key {where!r}{nearest(str(name), list(known))}")
+            raise UnknownKeyError(where, nearest(str(name), list(known)))
         metadata = known[name].metadata
         if "family" in metadata:
             arguments[name] = _load_member(metadata["family"], value, where)

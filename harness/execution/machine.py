@@ -71,7 +71,7 @@ def _package(package: str, extra: str | None) -> Check:
     except importlib.metadata.PackageNotFoundError:
         if extra is None:
             return Check(package, "missing: pip install rlvr-harness", False)
-        return Check(package, f"absent: pip install 'rlvr-harness[{extra}]'", None)
+        return Check(package, f"absent: pip install -e '.[{extra}]'", None)
 
 
 def _present(program: str) -> bool | None:

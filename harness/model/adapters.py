@@ -18,7 +18,7 @@ def adapted(model: Any, lora: Any) -> Any:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise ConfigError(
-            "model.lora.rank > 0 needs the package peft: pip install 'rlvr-harness[lora]', or set model.lora.rank=0"
+            "model.lora.rank > 0 needs the package peft: pip install -e '.[lora]', or set model.lora.rank=0"
         ) from error
     targets = lora.targets if lora.targets == "all-linear" else [t.strip() for t in lora.targets.split(",")]
     settings = LoraConfig(r=lora.rank, lora_alpha=lora.alpha, target_modules=targets, lora_dropout=0.0)

@@ -91,7 +91,7 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
         import datasets
     except ImportError as error:
         raise ConfigError(
-            f"reading {source} from the Hub needs the package `datasets` (pip install 'rlvr-harness[data]'); "
+            f"reading {source} from the Hub needs the package `datasets` (pip install -e '.[data]'); "
             f"or {_LOCAL}"
         ) from error
     try:

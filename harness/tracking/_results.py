@@ -76,7 +76,7 @@ def _sync_run(store: ResultStore, run_id: str, name: str, config: Any, again: bo
         sink.close(True)
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"tracker {name} needs {error.name}; install it with: pip install 'rlvr-harness[{module.EXTRA}]'"
+            f"tracker {name} needs {error.name}; install it with: pip install -e '.[{module.EXTRA}]'"
         ) from error
     except Exception as error:  # a tracker's errors are its own; the next run may get through
         sys.stderr.write(f"{run_id}: tracker {name}: {error}\n")

@@ -42,7 +42,7 @@ def absent(trackers: Mapping[str, Any]) -> dict[str, str]:
         module = implementation(TRACKING, config)
         missing = [package for package in module.MODULES if importlib.util.find_spec(package) is None]
         if missing:
-            found[name] = f"{missing[0]} is not installed: pip install 'rlvr-harness[{module.EXTRA}]'"
+            found[name] = f"{missing[0]} is not installed: pip install -e '.[{module.EXTRA}]'"
     return found
 
 

@@ -27,6 +27,13 @@ from harness.experiment.seed_spread import plan_power
         (["plan", EXPERIMENT, 'experiment.name="../../evil"'], "experiment.name"),
         (["plan", EXPERIMENT, "experiment.match_budget=500"], "needs match=tokens or match=seconds"),
         (["plan", "model=qwen25_7b", "model.warmup.steps=3"], "belongs to another choice of model="),
+        (["plan", "algorithm=vapo", "patch=centred_advantage"], "patch=centred_advantage sets it"),
+        (["plan", "patch=[clip_higher,value_pretraining]"], "patch=value_pretraining sets it"),
+        (["report", "experiment=dapo_lader", "runtime.results=/no/such"], "did you mean 'dapo_ladder'"),
+        (
+            ["report", "experiment=dapo_ladder", "runtime.results=/no/such"],
+            "experiment=dapo_ladder runtime.results=/no/such",
+        ),
         (["plan", EXPERIMENT, "experiment.margin=0"], "experiment.margin=0 must be above zero"),
         (["plan", EXPERIMENT, "experiment.margin=-2"], "the points of avg that do not matter"),
         (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
@@ -136,3 +143,8 @@ def test_a_run_without_its_configuration_is_one_line(store, capsys):
     (store.run(spec.run_id).path / "config.yaml").unlink()
     assert main(["show", spec.run_id, f"runtime.results={store.root}"]) == 2
     assert "config.yaml is missing" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there_is_no_empty_store(tmp_path, capsys):
+    assert main(["status", f"runtime.results={tmp_path / 'nowhere'}"]) == 0
+    assert f"there is no folder {tmp_path / 'nowhere'}" in capsys.readouterr().out

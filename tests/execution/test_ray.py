@@ -24,7 +24,7 @@ def _stubs(monkeypatch):
 
 def test_without_ray_the_message_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'rlvr-harness\[ray\]'"):
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[ray\]'"):
         launcher.launch(launcher.Config(), work(tmp_path, [spec(0, steps=1, seconds=0)]), Events())
 
 

@@ -25,7 +25,7 @@ def _stubs(monkeypatch):
 
 def test_without_submitit_the_message_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(ConfigError, match=r"pip install 'rlvr-harness\[slurm\]'"):
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[slurm\]'"):
         submitit_local.launch(
             submitit_local.Config(), work(tmp_path, [spec(0, steps=1, seconds=0)]), Events()
         )

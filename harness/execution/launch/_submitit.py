@@ -42,7 +42,7 @@ def submit(
         submitit = importlib.import_module("submitit")
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"launcher={cluster} needs submitit; install it with: pip install 'rlvr-harness[slurm]'"
+            f"launcher={cluster} needs submitit; install it with: pip install -e '.[slurm]'"
         ) from error
     folder = work.store.cache_dir("jobs") / work.experiment
     try:

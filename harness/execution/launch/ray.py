@@ -52,9 +52,7 @@ def launch(config: Config, work: Work, progress: Progress) -> Summary:
     try:
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            "launcher=ray needs Ray; install it with: pip install 'rlvr-harness[ray]'"
-        ) from error
+        raise ConfigError("launcher=ray needs Ray; install it with: pip install -e '.[ray]'") from error
     try:
         ray.init(
             address=config.address, log_to_driver=False, logging_level="warning", ignore_reinit_error=True

@@ -1,6 +1,6 @@
 """vLLM in this process: paged attention, prefix caching, CUDA graphs and tensor parallelism, beside the policy in training.
 
-Needs `pip install 'rlvr-harness[vllm]'`, or on a machine without a GPU the environment that `tests/vllm_cpu/setup.sh` makes.
+Needs `pip install -e '.[vllm]'`, or on a machine without a GPU the environment that `tests/vllm_cpu/setup.sh` makes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.configuration.error import require, require_range
 OWN_NOISE = True
 PACKAGE = (
     "vllm",
-    "pip install 'rlvr-harness[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without",
+    "pip install -e '.[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without",
 )
 
 

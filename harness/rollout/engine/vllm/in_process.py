@@ -82,7 +82,7 @@ class VllmEngine(Engine):
             import vllm
         except ImportError as error:
             raise ConfigError(
-                f"engine=vllm needs vLLM 0.32 ({error}): pip install 'rlvr-harness[vllm]' on a machine with a GPU, "
+                f"engine=vllm needs vLLM 0.32 ({error}): pip install -e '.[vllm]' on a machine with a GPU, "
                 "tests/vllm_cpu/setup.sh on one without"
             ) from error
         sleep_level = 0 if cpu else config.sleep_level
