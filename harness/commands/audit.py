@@ -35,8 +35,9 @@ def run(options: argparse.Namespace) -> int:
         for number, name in enumerate(names, 1):
             print(f"[{number}/{len(names)}] claim {name}", flush=True)
             chosen = argparse.Namespace(overrides=[f"claim={name}", *rest], multirun=False, no_answer=True)
-            code = code or run_verb.run(chosen)
-            if code == run_verb.STOPPED:
+            ended = run_verb.run(chosen)
+            code = code or ended
+            if ended == run_verb.STOPPED:
                 break
     results = compose_run([item for item in rest if item.startswith("runtime.")]).runtime.results
     asked = [] if "claim=all" in options.overrides else names

@@ -19,6 +19,7 @@ class Sections(Protocol):
     evaluation: EvaluationConfig
     task: Any
     model: Any
+    engine: Any
 
 
 def check_combinations(config: Sections) -> None:
@@ -38,6 +39,16 @@ def _dead_groups(config: Sections) -> None:
     if algorithm.source.kind != "policy":
         raise ConfigError(
             f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
+        )
+
+
+def _dead_by_reward(config: Sections) -> None:
+    algorithm = config.algorithm
+    dead = algorithm.dead_groups
+    if algorithm.overlong.policy == "wrong" and dead.policy != "keep" and dead.metric == "accuracy":
+        raise ConfigError(
+            "algorithm.overlong.policy=wrong changes rewards but not verdicts, so algorithm.dead_groups.metric=accuracy would keep groups "
+            "without contrast and drop others; set algorithm.dead_groups.metric=reward"
         )
 
 
@@ -85,6 +96,40 @@ def _pairs(config: Sections) -> None:
         raise ConfigError(
             "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
             "algorithm.aggregation=response_mean"
+        )
+    if algorithm.surrogate.kind != "best_worst_dpo":
+        return
+    if algorithm.advantage_sign != "both":
+        raise ConfigError(
+            f"algorithm.advantage_sign={algorithm.advantage_sign} takes one response out of every pair of best_worst_dpo, which leaves "
+            "nothing to train on; set it to both"
+        )
+    if algorithm.off_policy_mask_nats is not None or algorithm.top_entropy_fraction < 1:
+        raise ConfigError(
+            "algorithm.surrogate=best_worst_dpo has one loss a pair, of whole responses: algorithm.off_policy_mask_nats and "
+            "top_entropy_fraction choose tokens; set them to null and 1"
+        )
+
+
+def _reward_kl(config: Sections) -> None:
+    algorithm = config.algorithm
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    if in_reward and algorithm.advantage.kind in ("decoupled", "imitation"):
+        raise ConfigError(
+            f"algorithm.advantage={algorithm.advantage.kind} does not read the rewards that algorithm.kl.placement=reward lowers; set "
+            "algorithm.kl.placement=loss"
+        )
+
+
+def _chosen_by_entropy(config: Sections) -> None:
+    chooses = config.algorithm.top_entropy_fraction < 1
+    if chooses and not getattr(
+        implementation("harness.rollout.engine", config.engine), "EXACT_ENTROPY", True
+    ):
+        raise ConfigError(
+            f"algorithm.top_entropy_fraction={config.algorithm.top_entropy_fraction} chooses tokens by their entropy, and "
+            f"engine={config.engine.kind} reports none (minus the log-probability of the sampled token stands for it); use engine=native "
+            "or engine=transformers"
         )
 
 
@@ -153,8 +198,11 @@ _CHECKS: tuple[Callable[[Sections], None], ...] = (
     _dead_groups,
     _streaming,
     _lag,
+    _dead_by_reward,
     _overlong_shape,
     _pairs,
+    _reward_kl,
+    _chosen_by_entropy,
     _covariance,
     _mean_scale,
     _task,

@@ -106,6 +106,11 @@ def _parse(line: str, where: str) -> dict[str, Any]:
             raise ConfigError(f"{where}: {key} must be a list, one entry a sample")
         elif len(row[key]) != len(samples):
             raise ConfigError(f"{where}: {key} has {len(row[key])} entries for {len(samples)} samples")
+    for sample, reason in zip(samples, row.get("finish_reasons", ()), strict=False):
+        if sample is not None and reason not in ("stop", "length"):
+            raise ConfigError(
+                f"{where}: finish_reasons has {reason!r}; say stop (the response ended by itself) or length (the cap cut it)"
+            )
     return row
 
 

@@ -82,13 +82,14 @@ def evaluate_models(
     """
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     grader = Grader(config.verifier, config.runtime)
+    fingerprint = grader.verifier.fingerprint()
     cells: list[dict[str, Any]] = []
     frames: dict[tuple[str, str, int], pd.DataFrame] = {}
     try:
         for model in models:
             sampler = _sampler(model, config, linear_kernel, benchmarks)
             for name, benchmark in benchmarks.items():
-                cell = _cell(model, name, benchmark, config, store, sampler)
+                cell = _cell(model, name, benchmark, config, store, sampler, fingerprint)
                 sample_missing(cell, config.evaluation, sampler, grader, progress(f"{model.name} on {name}"))
                 for cap in sorted(set(config.evaluation.caps)):
                     frame = cell_samples(cell, config.evaluation.samples_per_problem, cap)
@@ -100,7 +101,6 @@ def evaluate_models(
                     cells[-1]["settings"] = sampler.settings
             sampler.close()
             del sampler  # its weights, before the next model's are read
-        fingerprint = grader.verifier.fingerprint()
     finally:
         grader.close()
     _add_differences(cells, frames)
@@ -125,7 +125,13 @@ def _sampler(
 
 
 def _cell(
-    model: Model, name: str, benchmark: Benchmark, config: RunConfig, store: ResultStore, sampler: Sampler
+    model: Model,
+    name: str,
+    benchmark: Benchmark,
+    config: RunConfig,
+    store: ResultStore,
+    sampler: Sampler,
+    verifier: Any,
 ) -> Cell:
     """The place of a cell's samples; what its name hashes is written beside them."""
     protocol = config.evaluation
@@ -138,7 +144,10 @@ def _cell(
         "caps": sorted(set(protocol.caps)),
         "seed": protocol.seed,
         "stop_token_ids": list(sampler.stop_token_ids),
-        "verifier": asdict(config.verifier),
+        "verifier": [
+            asdict(config.verifier),
+            verifier,
+        ],  # verdicts lie beside the samples, and another verifier may give others
         **({"stop_strings": protocol.stop_strings} if protocol.stop_strings else {}),
         **sampler.settings,
     }
@@ -166,7 +175,7 @@ def sample_missing(
         seeds_PG = evaluation_seeds(protocol.seed, cell.name, cell.benchmark, wanted)
         params = sampling_params(protocol, sampler.stop_token_ids)
         metadata = {"benchmark": cell.name, "benchmark_version": str(cell.benchmark.version)}
-        part = len(part_paths(cell.directory))
+        part = max((int(path.stem.rpartition("-")[2]) + 1 for path in part_paths(cell.directory)), default=0)
         for rows_P, index_G in _missing(cell.benchmark.problems, have, wanted):
             rows = SampleRows(
                 [cell.benchmark.problems[i] for i in rows_P], index_G, seeds_PG[np.ix_(rows_P, index_G)]

@@ -70,7 +70,7 @@ def _package(package: str, extra: str | None) -> Check:
         return Check(package, importlib.metadata.version(package), True)
     except importlib.metadata.PackageNotFoundError:
         if extra is None:
-            return Check(package, "missing: pip install rlvr-harness", False)
+            return Check(package, "missing: pip install -e .", False)
         return Check(package, f"absent: pip install -e '.[{extra}]'", None)
 
 

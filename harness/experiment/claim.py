@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +16,7 @@ from harness.store.atomic import write_file
 
 EXPECTS = ("higher", "lower", "equivalent", "not_higher", "not_lower")
 DECLARATION = "claim.json"
+_MACHINE = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=", "config_dir=")
 
 
 @dataclass
@@ -57,9 +59,16 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
         )
 
 
-def fingerprint(experiment: Any) -> str:
-    """16 hexadecimal digits of the whole declaration: claim, arms, seeds, margin, metric, protocol."""
-    return content_hash(dataclasses.asdict(experiment))
+def fingerprint(experiment: Any, given: Sequence[str] = ()) -> str:
+    """16 hexadecimal digits of the whole declaration: claim, arms, seeds, margin, metric, protocol.
+
+    Args:
+        experiment: the declaration.
+        given: overrides of the command line that every arm gets; but for those of the machine they are part of what is declared.
+    """
+    changed = [item for item in given if not item.lstrip("+~").startswith(_MACHINE)]
+    declared = dataclasses.asdict(experiment)
+    return content_hash([declared, sorted(changed)] if changed else declared)
 
 
 def remember(store: ResultStore, name: str, declaration: str) -> None:

@@ -131,6 +131,7 @@ class Plan:
         """The plan as stored in `results/experiments/<name>/plan.json`, what the analysis reads."""
         by_name = {planned.arm.name: planned for planned in self.arms}
         engagement, first = self.measures(), self.arms[0].config
+        given = self.arms[0].common[len(self.experiment.overrides) :]
         return {
             "schema_version": PLAN_VERSION,
             **{
@@ -150,7 +151,7 @@ class Plan:
                 for planned in self.arms
             ],
             "command": self.command,
-            **({"declaration": fingerprint(self.experiment)} if self.experiment.claim else {}),
+            **({"declaration": fingerprint(self.experiment, given)} if self.experiment.claim else {}),
         }
 
 

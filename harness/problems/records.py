@@ -40,6 +40,10 @@ def read_jsonl(path: Path) -> list[Record]:
         raise ConfigError(
             f"cannot read {path}: {error.strerror}; give a JSONL file with id, problem, answer"
         ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} is not UTF-8 (byte at offset {error.start}); write the file as UTF-8"
+        ) from error
     records: list[Record] = []
     seen: set[str] = set()
     for number, line in enumerate(text.split("\n"), start=1):
@@ -67,7 +71,22 @@ def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
     missing = [key for key in needs if not isinstance(row, dict) or key not in row]
     if missing:
         raise ConfigError(f"{where} has no {', '.join(missing)}; it needs {', '.join(needs)}")
+    for key in {"id", "problem", "answer"} & set(needs):
+        value = row[key]
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ConfigError(f"{where}: {key} must be a text or a number, not {json.dumps(value)[:40]}")
+    _require_unicode(row, where)
     return dict(row)
+
+
+def _require_unicode(row: Any, where: str) -> None:
+    """Raises `ConfigError` for half of a surrogate pair, which JSON can spell and no file can hold."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"{where} holds half of a surrogate pair ({error.object[error.start]!r}); remove it"
+        ) from error
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from harness.configuration.error import ConfigError
 from harness.model.ranks import Ranks
 from harness.store import RunDir
 from harness.training.stored_state import as_data, load_state, save_state
@@ -98,6 +99,11 @@ class Checkpoints:
         if not found:
             return None
         folder = found[-1][1]
+        if (folder / SHARDS).exists() != self.policy.sharded:
+            raise ConfigError(
+                f"{folder} was written by {'several ranks' if not self.policy.sharded else 'one rank'} of model=testbed, which keeps its "
+                "weights in another form there; resume with the runtime.ranks that it had, or begin a new run"
+            )
         state = load_state(folder / STATE)
         if not self.policy.sharded:
             self.policy.restore(state.pop("policy"))

@@ -16,6 +16,7 @@ from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
 from harness.evaluation.named_models import content_fingerprint
+from harness.evaluation.sampler import reads_weights
 from harness.model.checkpoint import load_tokenizer
 from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
@@ -47,7 +48,12 @@ def base_evaluations(
     config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader
 ) -> Path:
     """The store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
-    versions = {name: load_benchmark(item).version for name, item in config.evaluation.benchmarks.items()}
+    benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
+    # A file may be mended at its place: its content counts, not its path.
+    versions = {
+        name: [one.version, content_hash([[p.id, p.prompt, p.gold] for p in one.problems])]
+        for name, one in benchmarks.items()
+    }
     protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine)]
     # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
     testbed = config.model.kind == "testbed"
@@ -114,9 +120,9 @@ class Trainer:
             self.curriculum,
             self.ranks,
         )
-        # Samples that other runs made would be missing in the record.
-        recorded = config.runtime.record_rollouts
-        shared = None if recorded else base_evaluations(config, run, initial, linear_kernel, grader)
+        # Samples that other runs made would be missing in the record; a recording serves its own in their order.
+        alone = config.runtime.record_rollouts or not reads_weights(config.engine)
+        shared = None if alone else base_evaluations(config, run, initial, linear_kernel, grader)
         self.evaluator = Evaluator(
             config, run, self.engine, tokenizer, grader, params.stop_token_ids, shared, self.ranks
         )
@@ -246,7 +252,11 @@ class Trainer:
 
     def _warn_of_mismatch(self, kl: float) -> None:
         """Say once that the sampler is another policy than the trainer's."""
-        if self._warned or self.config.sampling.lag_steps or not kl > LARGE_KL:  # NaN: nothing was trained
+        algorithm = self.config.algorithm
+        meant = self.config.sampling.lag_steps or algorithm.source.kind != "policy"
+        if (
+            self._warned or meant or algorithm.dead_groups.surplus == "carry" or not kl > LARGE_KL
+        ):  # NaN: nothing was trained
             return
         self._warned = True
         print(
@@ -315,6 +325,7 @@ class Trainer:
             "curriculum": self.curriculum.state(),
             "carried": None if self.carried is None else self.carried.state(),
             "waiting": [collected.state() for collected in self.waiting],
+            "recorded": self.ranks.gather(getattr(self.engine, "recorded_bytes", None)),
             "step": self.step,
             "updates": self.updates,
             "generated_tokens": self.generated_tokens,
@@ -322,9 +333,16 @@ class Trainer:
         }
 
     def _resume(self) -> None:
-        state = self.checkpoints.newest()
+        whole = getattr(implementation("harness.rollout.engine", self.config.engine), "WHOLE_RUNS", False)
+        state = None if whole else self.checkpoints.newest()
+        recorded = isinstance(self.engine, RecordingEngine)
+        if isinstance(self.engine, RecordingEngine):
+            sizes = state.get("recorded", []) if state else [0] * self.ranks.world
+            if len(sizes) == self.ranks.world:  # another number of ranks records into other files
+                self.engine.rewind(sizes[self.ranks.rank])
         if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
-            self.run.rewind(state["step"] if state else 0)
+            # A record, or what serves one, needs the samples before training again, too.
+            self.run.rewind(state["step"] if state else -1 if recorded or whole else 0)
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return

@@ -43,7 +43,7 @@ def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
         "processor": processor().name,
     }
     path = layout.attempt_dir(run.path, attempt) / layout.NUMERICS
-    write_file(path, json.dumps(record, indent=1).encode() + b"\n", durable=False)
+    write_file(path, json.dumps(record, indent=1).encode() + b"\n")
     return kernel
 
 
@@ -52,7 +52,10 @@ def _begun_with(run: RunDir, attempt: int) -> str | None:
     for number in range(attempt - 1, -1, -1):
         for name in _RECORDS:
             path = layout.attempt_dir(run.path, number) / name
-            kernel = json.loads(path.read_text()).get("linear_kernel") if path.exists() else None
+            try:
+                kernel = json.loads(path.read_text()).get("linear_kernel") if path.exists() else None
+            except ValueError:  # empty after a power cut
+                continue
             if kernel is not None:
                 return str(kernel)
     return None

@@ -47,6 +47,10 @@ class StepTokens:
         """Leave the policy gradient to the loss tokens of highest entropy (nats) alone; a fraction of 1 is all of them."""
         if fraction == 1:
             return
+        if bool(entropy_N.isnan().any()):
+            raise ValueError(
+                f"algorithm.top_entropy_fraction={fraction}: the engine gave no entropies to choose tokens by"
+            )
         loss_N = (self.loss_lengths_R > 0).repeat_interleave(self.lengths_R)
         self.uncertain_N = high_entropy_tokens(entropy_N, loss_N, fraction).to(self.old_log_probs_N.dtype)
 

@@ -57,7 +57,7 @@ class TrainingStream:
                 self._outcomes[i] for i in range(start, min(start + self.prompts, len(self._outcomes)))
             ]
             problems, accuracy = zip(*outcomes, strict=True)
-            self.roll_out.curriculum.observe(np.array(problems), np.array(accuracy, dtype=np.float32))
+            self.roll_out.curriculum.observe(np.array(problems), np.array(accuracy, dtype=np.float64))
 
     def request(self, count: int) -> None:
         """See `GroupStream`."""

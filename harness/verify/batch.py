@@ -83,7 +83,7 @@ def _parse(number: int, text: str) -> dict[str, Any]:
     """The case of a line, or what is wrong with it under `error`."""
     try:
         case = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         return {"line": number, "error": f"not JSON: {error}"}
     if not isinstance(case, dict):
         return {"line": number, "error": f"a JSON object is needed, not {type(case).__name__}"}

@@ -313,4 +313,4 @@ def test_doctor_finds_a_usable_store(store, capsys):
     assert main(["doctor", f"runtime.results={store.root}"]) == 0
     text = capsys.readouterr().out
     assert "writable, has file locks" in text
-    assert "rlvr-harness[" in text or "submitit" in text
+    assert "pip install -e '.[" in text or "submitit" in text

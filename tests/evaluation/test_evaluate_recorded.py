@@ -102,6 +102,11 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
         ({"id": "b", "answer": "1", "samples": [1, 2, 3, 4]}, "line 2: samples must be a list of texts"),
         ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": [True]}, "labels has 1 entries for 4"),
         ({"id": "b", "answer": "1", "samples": [""] * 4, "labels": True}, "line 2: labels must be a list"),
+        ({"id": "b", "answer": None, "samples": [""] * 4}, "line 2: answer must be a text or a number"),
+        (
+            {"id": "b", "answer": "1", "samples": [""] * 4, "finish_reasons": ["eos"] * 4},
+            "finish_reasons has 'eos'; say stop",
+        ),
     ],
 )
 def test_a_malformed_line_is_one_error_with_its_number(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 
 import pytest
@@ -91,3 +92,26 @@ def test_audit_runs_each_claim_and_names_an_unknown_one(
     assert (ran, judged[-1]) == ([], ["analysis.claims", str(tmp_path)])
     with pytest.raises(ConfigError, match=r"no claim 'gspu'.*gspo"):
         audit.run(parser.parse_args(["claim=gspu"]))
+
+
+def test_an_override_on_the_command_line_is_another_declaration_but_not_the_machine_s() -> None:
+    def declared(*overrides: str) -> str:
+        return str(make_plan(["claim=gspo", *overrides]).record()["declaration"])
+
+    assert declared("optimizer.learning_rate=1e-3") != declared()
+    assert declared("runtime.workers=1", "runtime.results=elsewhere") == declared()
+
+
+def test_a_claim_whose_run_fails_keeps_none_of_the_others_from_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran = []
+
+    def one_fails(options: argparse.Namespace) -> int:
+        ran.append(options.overrides[0])
+        return 1 if len(ran) == 1 else 0
+
+    monkeypatch.setattr(audit.run_verb, "run", one_fails)
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: argparse.Namespace(returncode=0))
+    assert audit.run(argparse.Namespace(overrides=["claim=gspo,cispo,sapo"], judge=False)) == 1
+    assert ran == ["claim=gspo", "claim=cispo", "claim=sapo"]

@@ -89,6 +89,12 @@ def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_st
         ("{", "line 2 is not JSON"),
         ('{"id": "b"}', "line 2 has no problem, answer"),
         ("[]", "line 2 has no id"),
+        (
+            '{"id": "b", "problem": "p", "answer": null}',
+            "line 2: answer must be a text or a number, not null",
+        ),
+        ('{"id": "b", "problem": "p", "answer": true}', "not true"),
+        ('{"id": "b", "problem": "\\ud83d", "answer": "1"}', "half of a surrogate pair"),
     ],
 )
 def test_a_malformed_line_is_named_by_its_number(tmp_path: Path, line: str, said: str) -> None:
@@ -163,7 +169,7 @@ def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(
 ) -> None:
     config = dataset.Config(name="x", source="some/data", revision=REVISION)
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ConfigError, match=r"rlvr-harness\[data\].*path="):
+    with pytest.raises(ConfigError, match=r"pip install -e '.\[data\]'.*path="):
         dataset.load(config)
 
     def unreachable(*_: object, **__: object) -> None:

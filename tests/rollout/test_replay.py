@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,16 @@ def trained(config: RunConfig, store: ResultStore) -> RunDir:
     return run
 
 
+def stopped(config: RunConfig, store: ResultStore, steps: int) -> RunDir:
+    """The run of this configuration, asked to stop after some steps."""
+    run = store.run(run_id(config))
+    manifest = {"arm_id": arm_id(config), "seed": 0, "status": "interrupted", "labels": {}, "attempts": []}
+    run.create(yaml.safe_dump(dump(config)), manifest)
+    asked = iter(range(1, 100))
+    assert not train_run(config, run, lambda: next(asked) >= steps, attempt=1)
+    return run
+
+
 def test_a_run_replayed_trains_the_same_policy(make_config: Callable[..., RunConfig], tmp_path: Path) -> None:
     """With refill, whose rounds depend on what came before, and evaluations between the updates."""
     changes = {
@@ -195,9 +206,36 @@ def test_a_run_replayed_trains_the_same_policy(make_config: Callable[..., RunCon
     pd.testing.assert_frame_equal(first.steps().drop(columns=timed), second.steps().drop(columns=timed))
     policies = [read_state(run.checkpoints()[-1][1] / "policy") for run in (first, second)]
     assert all(torch.equal(policies[1][name], tensor) for name, tensor in policies[0].items())
+    shutil.rmtree(second.path)  # a second replay finds no evaluation of the first one's base policy
+    second = trained(make_config(**changes), store)
     for step in (0, 2, 4):
         pd.testing.assert_frame_equal(
             first.samples("arithmetic_heldout", step), second.samples("arithmetic_heldout", step)
+        )
+
+
+def test_a_stopped_run_records_what_an_undisturbed_one_does_and_its_replay_begins_anew(
+    make_config: Callable[..., RunConfig], tmp_path: Path
+) -> None:
+    """Stopped after a checkpoint, with a step recorded beyond it that nothing will know of."""
+    changes: dict[str, Any] = {"runtime__record_rollouts": True, "runtime__checkpoint_every": 1}
+    whole = trained(make_config(**changes, runtime__results=str(tmp_path / "a")), ResultStore(tmp_path / "a"))
+    config = make_config(**changes, runtime__results=str(tmp_path / "b"))
+    parted = stopped(config, ResultStore(tmp_path / "b"), steps=2)
+    lost = (parted.path / "rollouts.jsonl").read_text().splitlines(keepends=True)[-1]
+    with (parted.path / "rollouts.jsonl").open("a") as file:
+        file.write(lost)
+    assert train_run(config, parted, lambda: False, attempt=2)
+    recorded = [(run.path / "rollouts.jsonl").read_bytes() for run in (whole, parted)]
+    assert recorded[0] == recorded[1]
+    served = make_config(
+        engine=replay.Config(path=str(whole.path / "rollouts.jsonl")), runtime__checkpoint_every=1
+    )
+    again = stopped(served, ResultStore(tmp_path / "c"), steps=2)
+    assert train_run(served, again, lambda: False, attempt=2)
+    for step in (0, 2, 4):
+        pd.testing.assert_frame_equal(
+            whole.samples("arithmetic_heldout", step), again.samples("arithmetic_heldout", step)
         )
 
 

@@ -54,6 +54,11 @@ class OfflineFilter:
         self.calibrated = True
 
     def draw(self, count: int) -> np.ndarray:
+        if len(self.kept) < count <= self.problems:
+            raise ConfigError(
+                f"algorithm.curriculum.pass_rate={self.config.pass_rate} keeps {len(self.kept)} of {self.problems} problems, fewer than "
+                f"the {count} of a step; raise it, or lower algorithm.prompts_per_step"
+            )
         return self.kept[self.walk.draw(count)]
 
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from harness.configuration.error import ConfigError, require, require_range
 
 READS_WEIGHTS = False
+EXACT_ENTROPY = False
 
 
 @dataclass

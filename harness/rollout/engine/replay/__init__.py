@@ -10,6 +10,7 @@ from typing import Any
 from harness.configuration.error import ConfigError, require
 
 READS_WEIGHTS = False
+WHOLE_RUNS = True
 
 
 @dataclass

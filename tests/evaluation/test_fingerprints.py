@@ -1,0 +1,36 @@
+"""What names a checkpoint's content: any tensor that differs, whichever it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from harness.evaluation.named_models import content_fingerprint
+
+
+def saved(folder: Path, **changed: torch.Tensor) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    names = ("embed", "layer.0.up", "layer.1.up", "norm")
+    save_file({name: changed.get(name, torch.zeros(70_000)) for name in names}, folder / "model.safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["embed", "layer.0.up", "layer.1.up", "norm"])
+def test_a_tensor_that_adapters_changed_gives_another_fingerprint(tmp_path: Path, name: str) -> None:
+    base = content_fingerprint(saved(tmp_path / "base"))
+    assert content_fingerprint(saved(tmp_path / "same")) == base
+    assert content_fingerprint(saved(tmp_path / "other", **{name: torch.ones(70_000)})) != base
+
+
+def test_a_file_that_is_no_safetensors_is_told_apart_by_its_beginning(tmp_path: Path) -> None:
+    found = []
+    for content in (b"", b"x", b"\xff" * 64):
+        folder = tmp_path / str(len(content))
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(content)
+        found.append(content_fingerprint(folder))
+    assert len(set(found)) == 3
