@@ -85,6 +85,7 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     if begun >= config.training.steps:
         return True
     remove_old(place.checkpoints)
+    run.rewind(begun)  # validations beyond the checkpoint are of a policy that is gone
     metrics = MetricsImport(config, run, place, begun)
     variables = {**environment(python), FILE_LOGGER: str(place.metrics)}
     # Without an address Ray would join whatever cluster it finds on this machine.
