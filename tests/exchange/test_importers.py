@@ -20,7 +20,7 @@ from analysis.tables.table import to_markdown
 from harness.cli import main
 from harness.configuration.registry import kinds
 from harness.exchange.importers import _store, trl, verl, wandb
-from harness.exchange.importers._log import ForeignLogError, store_rows
+from harness.exchange.importers._log import ForeignLogError, Logged, store_rows
 from harness.exchange.importers._store import Import, import_run
 from harness.store import METRICS, ResultStore, RunClaimed, lease
 
@@ -180,6 +180,38 @@ def test_a_wandb_history_of_the_trainer_reads_as_trl(tmp_path):
     )
     rows = store_rows(wandb.read(path), wandb.METRICS, wandb.SCORES)
     assert rows == [{"step": 10, "attempt": 0, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}]
+
+
+def test_two_rewards_of_one_column_need_a_choice(tmp_path):
+    values = {"eval_rewards/accuracy_reward/mean": 0.9, "eval_rewards/format_accuracy/mean": 0.2}
+    path = trl_state(tmp_path / "s.json", [0.1], at={10: values})
+    store = ResultStore(tmp_path / "results")
+    names = " or ".join(values)
+    with pytest.raises(ForeignLogError, match=f"scores found: {', '.join(values)}; choose one with score="):
+        import_run(store, Import("trl", path, "mine", "grpo", 0))
+    with pytest.raises(ForeignLogError, match=f"score=eval/accuracy is {names}; choose one with score="):
+        import_run(store, Import("trl", path, "mine", "grpo", 0, score="eval/accuracy"))
+    found = import_run(
+        store, Import("trl", path, "mine", "grpo", 0, score="eval_rewards/accuracy_reward/mean")
+    )
+    assert found.score == "evaluation/eval/accuracy"
+    last = store.run(found.run_id).steps().iloc[-1]
+    assert (last["evaluation/eval/accuracy"], last["eval_rewards/format_accuracy/mean"]) == (0.9, 0.2)
+
+
+def test_of_two_metrics_of_one_column_the_newer_name_has_it():
+    for values in (
+        {"actor/entropy": 0.4, "actor/entropy_loss": 0.7},
+        {"actor/entropy_loss": 0.7, "actor/entropy": 0.4},
+    ):
+        (row,) = store_rows([Logged(1, values)], verl.METRICS, verl.SCORES)
+        assert (row["entropy_nats"], row["actor/entropy_loss"]) == (0.4, 0.7)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
+    path = tmp_path / "export.csv"
+    path.write_text("Step,critic/score/mean\n1,0.5\n", encoding="utf-8-sig")
+    assert [entry.step for entry in wandb.read(path)] == [1]
 
 
 def test_percent_scores_become_fractions(tmp_path):

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import member, nearest
-from harness.exchange.importers._log import EVALUATION, ForeignLogError, Logged, Score, store_rows
+from harness.exchange.importers._log import (
+    EVALUATION,
+    ForeignLogError,
+    Logged,
+    Score,
+    shared_columns,
+    store_rows,
+)
 from harness.exchange.importers._plan import Import, planned
 from harness.store import ResultStore, layout, lease
 
@@ -49,9 +56,11 @@ def import_run(store: ResultStore, request: Import) -> Imported:
         module.SCORES,
         score_factor=SCORE_UNITS[request.unit],
         responses_per_step=request.responses_per_step,
+        chosen=request.score,
     )
     scores = tuple(sorted({name for row in rows for name in row if name.startswith(f"{EVALUATION}/")}))
-    score = _chosen_score(request, scores, {name for row in rows for name in row}, module.SCORES)
+    shared = shared_columns(logged, module.SCORES)
+    score = _chosen_score(request, scores, {name for row in rows for name in row}, module.SCORES, shared)
     content = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     arm_id = content_hash("foreign arm", request.format, request.experiment, request.arm)
     run_id = content_hash("foreign run", IMPORT_VERSION, request.format, content)
@@ -64,23 +73,32 @@ def import_run(store: ResultStore, request: Import) -> Imported:
 
 
 def _chosen_score(
-    request: Import, scores: tuple[str, ...], columns: set[str], patterns: Sequence[Score]
+    request: Import,
+    scores: tuple[str, ...],
+    columns: set[str],
+    patterns: Sequence[Score],
+    shared: Mapping[str, Sequence[str]],
 ) -> str:
     """`evaluation/<benchmark>/<metric>`, by our name or the log's own, or a training metric where the caller names one."""
     if request.score is None:
         plain = [name for name in scores if "/verl_" not in name]
-        if len(plain) == 1:
+        apart = [name for names in shared.values() for name in names]
+        if len(plain) == 1 and not apart:
             return plain[0]
-        found = ", ".join(name.removeprefix(f"{EVALUATION}/") for name in plain) or "none"
+        found = ", ".join([*(name.removeprefix(f"{EVALUATION}/") for name in plain), *apart]) or "none"
         hint = (
             "choose one with score="
-            if plain
+            if plain or apart
             else "take a training metric, such as score=reward_mean unit=reward"
         )
         raise ForeignLogError(f"{request.path}: evaluation scores found: {found}; {hint}")
     full = f"{EVALUATION}/{request.score}"
     if full in scores:
         return full
+    if full in shared:
+        raise ForeignLogError(
+            f"{request.path}: score={request.score} is {' or '.join(shared[full])}; choose one with score="
+        )
     if request.score in columns:
         return request.score
     for theirs in filter(None, (pattern.column(request.score) for pattern in patterns)):
