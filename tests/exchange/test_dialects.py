@@ -164,6 +164,26 @@ def test_what_a_target_cannot_express_is_named(dialect: str, name: str, named: s
     assert any(named in line for line in exported.inexpressible), exported.inexpressible
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) -> None:
+    given = [
+        "training.generated_tokens=1000000", "training.seconds=60", "sampling.stop_strings=[stop]", "sampling.streaming=true",
+        "algorithm.reward.wrong=0", "algorithm.reward.format_credit=0.1",
+    ]  # fmt: skip
+    out = member("harness.exchange.dialects", dialect).export(compose_run(["algorithm=grpo", *given]))
+    said = [line.partition("=")[0] for line in out.inexpressible]
+    assert {
+        "training.generated_tokens",
+        "training.seconds",
+        "sampling.stop_strings",
+        "sampling.streaming",
+    } <= set(said)
+    rewards = "give 1 for a right answer and 0 for a wrong one, 0.1 more where an answer can be extracted"
+    assert any(rewards in note for note in out.notes)
+    plain = member("harness.exchange.dialects", dialect).export(compose_run(["algorithm=grpo"]))
+    assert not any(line.startswith(("training.", "sampling.")) for line in plain.inexpressible)
+
+
 def test_a_dual_clip_that_cannot_be_switched_off() -> None:
     assert verl.export(compose_run(["algorithm=grpo"])).settings[f"{ACTOR}.clip_ratio_c"] == 1e9
     assert back("verl", {}).algorithm.surrogate.dual_clip == 3.0  # verl's default is on
