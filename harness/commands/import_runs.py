@@ -5,6 +5,7 @@ harness import_runs format=verl path=metrics.jsonl experiment=mine arm=dapo seed
 harness import_runs format=wandb path=export.csv run=grpo-7b experiment=mine arm=grpo seed=0 score=reward_mean unit=reward
 
 The first arm is what the others are compared with (else parent=). Scores are fractions of 1 unless unit=percent or unit=reward.
+A second log for an arm and a seed is refused unless replace=true.
 Then: harness report experiment=mine. Further keys: label, title, cap (tokens), responses_per_step, paired, results.
 """
 
@@ -19,13 +20,20 @@ from harness.commands._key_values import key_values
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import UnknownMemberError
 from harness.exchange.importers._log import ForeignLogError
-from harness.exchange.importers._store import Import, import_run
+from harness.exchange.importers._plan import Import
+from harness.exchange.importers._store import import_run
 from harness.store import ResultStore
 from harness.store.layout import safe_name
 
 _REQUIRED = ("format", "path", "experiment", "arm", "seed")
 _KEYS = tuple(item.name for item in dataclasses.fields(Import))
-_KINDS: dict[str, type] = {"seed": int, "responses_per_step": int, "cap": int, "paired": bool}
+_KINDS: dict[str, type] = {
+    "seed": int,
+    "responses_per_step": int,
+    "cap": int,
+    "paired": bool,
+    "replace": bool,
+}
 _TEXTS = tuple(key for key in (*_KEYS, "results") if key not in _KINDS)
 
 
@@ -42,9 +50,9 @@ def run(options: argparse.Namespace) -> int:
         found = import_run(store, request_of(values))
     except (ForeignLogError, UnknownMemberError) as error:
         raise ConfigError(str(error)) from error
-    print(
-        f"run {found.run_id}: {found.steps} steps, score {found.score}{'' if found.new else ' (already in the store)'}"
-    )
+    place = f", in the place of run {found.replaced}" if found.replaced else ""
+    known = "" if found.new else " (already in the store)"
+    print(f"run {found.run_id}: {found.steps} steps, score {found.score}{known}{place}")
     if len(found.scores) > 1:
         print(f"evaluation scores in the log: {', '.join(found.scores)}")
     return 0

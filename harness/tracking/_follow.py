@@ -42,9 +42,10 @@ class Followed:
         with _reported(f"{self.run.run_id}: tracker {name} not opened"):
             module = member(TRACKING, values["kind"])
             config = load_dataclass(module.Config, values, f"runtime.trackers.{name}")
-            self._sent[name] = sent_step(self.run, name)
+            destination = module.destination(config)
+            self._sent[name] = sent_step(self.run, name, destination)
             sink = module.open_sink(config, about(self.run, self._sent[name]))
-            self._sinks[name] = (sink, module.mode(config))
+            self._sinks[name] = (sink, destination)
 
     def advance(self) -> None:
         """Send the rows that are new."""
@@ -62,10 +63,10 @@ class Followed:
         """Send what is left, say goodbye, and remember how far each tracker is."""
         self.advance()
         finished = self.run.status == "finished"
-        for name, (sink, mode) in self._sinks.items():
+        for name, (sink, destination) in self._sinks.items():
             with _reported(f"{self.run.run_id}: tracker {name} not closed"):
                 sink.close(finished)
-                mark_sent(self.run, name, self._sent[name], mode=mode)
+                mark_sent(self.run, name, self._sent[name], destination)
         self._sinks.clear()
 
     def _new_rows(self) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.families import TRACKING
 from harness.configuration.registry import implementation
 from harness.store import ResultStore
-from harness.tracking._sink import about, absent, mark_sent, metrics_of, sent_mode, sent_step
+from harness.tracking._sink import about, absent, mark_sent, metrics_of, sent_step
 
 PATIENCE_SECONDS = 120.0
 _RESULT_SUFFIXES = {".csv", ".md", ".tex", ".pdf", ".png", ".svg", ".html"}
@@ -65,8 +65,8 @@ def sync_runs(
 def _sync_run(store: ResultStore, run_id: str, name: str, config: Any, again: bool) -> str:
     run = store.run(run_id)
     module = implementation(TRACKING, config)
-    mode, last = module.mode(config), int((run.last_step() or {"step": 0})["step"])
-    if not again and sent_mode(run, name) == mode and sent_step(run, name) >= last:
+    destination, last = module.destination(config), int((run.last_step() or {"step": 0})["step"])
+    if not again and sent_step(run, name, destination) >= last:
         return "had"
     try:
         sink = module.open_sink(config, about(run, 0))
@@ -81,7 +81,7 @@ def _sync_run(store: ResultStore, run_id: str, name: str, config: Any, again: bo
     except Exception as error:  # a tracker's errors are its own; the next run may get through
         sys.stderr.write(f"{run_id}: tracker {name}: {error}\n")
         return "failed"
-    mark_sent(run, name, last, mode=mode)
+    mark_sent(run, name, last, destination)
     return "sent"
 
 

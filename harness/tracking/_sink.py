@@ -89,25 +89,30 @@ def path_part(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=+-]+", "_", name).lstrip(".") or "_"
 
 
-def sent_step(run: RunDir, tracker: str) -> int:
-    """The newest step that a tracker has acknowledged, 0 for none."""
+def sent_step(run: RunDir, tracker: str, destination: str) -> int:
+    """The newest step that a tracker has acknowledged at this destination, 0 for none."""
+    mark = _read_mark(run, tracker)
     try:
-        return int(json.loads(_mark(run, tracker).read_bytes())["step"])
-    except (FileNotFoundError, ValueError, KeyError):
+        if "mode" in mark:  # as written before: it says online or offline, not where
+            return int(mark["step"]) if destination.split(" ")[0] == mark["mode"] else 0
+        return int(mark["sent"][destination])
+    except (KeyError, TypeError, ValueError):
         return 0
 
 
-def mark_sent(run: RunDir, tracker: str, step: int, *, mode: str) -> None:
-    """Remember how far a tracker is; `mode` says where to (online, offline)."""
-    write_file(_mark(run, tracker), json.dumps({"step": step, "mode": mode}).encode())
+def mark_sent(run: RunDir, tracker: str, step: int, destination: str) -> None:
+    """Remember how far a tracker is at this destination; others keep their marks."""
+    before = _read_mark(run, tracker).get("sent")
+    sent = {**(before if isinstance(before, dict) else {}), destination: step}
+    write_file(_mark(run, tracker), json.dumps({"sent": sent}).encode())
 
 
-def sent_mode(run: RunDir, tracker: str) -> str | None:
-    """Where the steps went that `sent_step` counts."""
+def _read_mark(run: RunDir, tracker: str) -> dict[str, Any]:
     try:
-        return str(json.loads(_mark(run, tracker).read_bytes())["mode"])
-    except (FileNotFoundError, ValueError, KeyError):
-        return None
+        mark = json.loads(_mark(run, tracker).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return mark if isinstance(mark, dict) else {}
 
 
 def _mark(run: RunDir, tracker: str) -> Path:

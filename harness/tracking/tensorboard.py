@@ -1,4 +1,7 @@
-"""TensorBoard event files, written without torch: one folder per run, `<directory>/<experiment>/<arm>/seed-<n>`."""
+"""TensorBoard event files, written without torch: one folder per run, `<directory>/<experiment>/<arm>/seed-<n>-<run id>`.
+
+The id's first eight characters keep runs apart that share the names, such as those of an experiment repeated with other overrides.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,16 @@ class Config:
     directory: str | None = None
 
 
-def mode(config: Config) -> str:
-    """Files are files."""
-    return "offline"
+def destination(config: Config) -> str:
+    """The directory; none where it moves with the results."""
+    return f"offline {Path(config.directory).resolve() if config.directory else ''}"
 
 
 def open_sink(config: Config, about: About) -> _Sink:
     """Event files of a run. Raises `ModuleNotFoundError` where TensorBoard is not installed."""
     root = Path(config.directory) if config.directory else about.results / "tensorboard"
-    return _Sink(root / path_part(about.experiment) / path_part(about.arm) / f"seed-{about.seed}")
+    folder = root / path_part(about.experiment) / path_part(about.arm)
+    return _Sink(folder / f"seed-{about.seed}-{about.run_id[:8]}")
 
 
 class _Sink:

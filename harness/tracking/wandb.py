@@ -38,9 +38,11 @@ class Config:
         require("runtime.trackers.wandb.mode", self.mode, ("offline", "online"))
 
 
-def mode(config: Config) -> str:
-    """Where the rows go."""
-    return config.mode
+def destination(config: Config) -> str:
+    """The project, of the user's default entity where none is named; offline also the directory of the files."""
+    project = f"{config.entity}/{config.project}" if config.entity else config.project
+    files = f" in {Path(config.directory).resolve()}" if config.mode == "offline" and config.directory else ""
+    return f"{config.mode} {project}{files}"
 
 
 def open_sink(config: Config, about: About) -> _Sink:

@@ -132,6 +132,61 @@ def test_trl_weights_its_kl_by_the_ratio_unless_told_otherwise() -> None:
     )
 
 
+def test_trls_defaults_stand_for_what_is_not_given_or_null() -> None:
+    for given in ({}, {"num_generations": None, "learning_rate": None, "max_steps": -1}):
+        config = back("trl", given)
+        assert (config.optimizer.learning_rate, config.optimizer.beta2) == (1e-6, 0.999)
+        assert (config.sampling.max_response_tokens, config.algorithm.responses_per_prompt) == (512, 8)
+        assert config.training.steps == compose_run([]).training.steps  # TRL counts epochs, then
+    soft = back("trl", {"loss_type": "sapo"}).algorithm.surrogate
+    assert (soft.temperature_positive, soft.temperature_negative) == (1.0, 1.05)
+    assert back("trl", {"vllm_importance_sampling_clip_max": None}).algorithm.engine_correction.cap == 1e9
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "lr_scheduler_type=linear: the learning rate here stays"),
+        ({"lr_scheduler_type": "cosine"}, "lr_scheduler_type=cosine: the learning rate here stays"),
+        ({"lr_scheduler_type": "constant", "warmup_steps": 9}, "warmup_steps=9 has no effect"),
+        ({"warmup_steps": 0.1}, "warmup_steps=0.1: a share of max_steps; give it"),
+        ({"reward_weights": [1.0, 0.2]}, "reward_weights=[1.0, 0.2]: the reward here is algorithm.reward"),
+        (
+            {"reward_weights": [1, 1, 1, 2], "multi_objective_aggregation": "normalize_then_sum"},
+            "reward_weights=[1, 1, 1, 2]: the rewards here are outcome, format, length",
+        ),
+        ({"max_completion_length": None}, "max_completion_length=null: responses have a cap here"),
+    ],
+)
+def test_what_of_trl_is_lost_is_said(given: dict[str, Any], said: str) -> None:
+    out = trl.overrides(given)
+    assert any(line.startswith(said) for line in [*out.inexpressible, *out.notes]), out
+    back("trl", given)  # it composes
+
+
+def test_a_constant_learning_rate_loses_nothing() -> None:
+    given = {"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 0.1, "max_steps": 100}
+    assert trl.overrides(given).inexpressible == []
+    assert back("trl", given).optimizer.warmup_steps == 10
+    two = {"reward_weights": [1.0, 0.5], "multi_objective_aggregation": "normalize_then_sum"}
+    advantage = back("trl", two).algorithm.advantage
+    assert (advantage.outcome_weight, advantage.format_weight, advantage.length_weight) == (1.0, 0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scale_rewards": "grup"}, "scale_rewards='grup' is not known; did you mean 'group'"),
+        ({"vllm_importance_sampling_mode": "token"}, "vllm_importance_sampling_mode='token' is not known"),
+        ({"multi_objective_aggregation": "sum"}, "multi_objective_aggregation='sum' is not known"),
+        ({"num_generations": 0}, "num_generations=0 is no count; give an integer from 1 on"),
+    ],
+)
+def test_values_that_trl_does_not_take_are_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        trl.overrides(given)
+
+
 def test_divisors_of_the_constant_sum() -> None:
     code = compose_run(["algorithm=dr_grpo"])
     assert trl.export(code).settings["loss_type"] == "dr_grpo"
@@ -162,6 +217,26 @@ def test_divisors_of_the_constant_sum() -> None:
 def test_what_a_target_cannot_express_is_named(dialect: str, name: str, named: str) -> None:
     exported = member("harness.exchange.dialects", dialect).export(compose_run([f"algorithm={name}"]))
     assert any(named in line for line in exported.inexpressible), exported.inexpressible
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) -> None:
+    given = [
+        "training.generated_tokens=1000000", "training.seconds=60", "sampling.stop_strings=[stop]", "sampling.streaming=true",
+        "algorithm.reward.wrong=0", "algorithm.reward.format_credit=0.1",
+    ]  # fmt: skip
+    out = member("harness.exchange.dialects", dialect).export(compose_run(["algorithm=grpo", *given]))
+    said = [line.partition("=")[0] for line in out.inexpressible]
+    assert {
+        "training.generated_tokens",
+        "training.seconds",
+        "sampling.stop_strings",
+        "sampling.streaming",
+    } <= set(said)
+    rewards = "give 1 for a right answer and 0 for a wrong one, 0.1 more where an answer can be extracted"
+    assert any(rewards in note for note in out.notes)
+    plain = member("harness.exchange.dialects", dialect).export(compose_run(["algorithm=grpo"]))
+    assert not any(line.startswith(("training.", "sampling.")) for line in plain.inexpressible)
 
 
 def test_a_dual_clip_that_cannot_be_switched_off() -> None:
@@ -344,6 +419,22 @@ def test_a_share_of_unknown_training_steps_is_said() -> None:
     out = verl.overrides({f"{ACTOR}.optim.lr_warmup_steps_ratio": 0.1})
     assert "optimizer.warmup_steps" not in out.settings
     assert any("total_training_steps" in line for line in out.inexpressible)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({f"{ACTOR}.ppo_mini_batch_size": 32}, "ppo_mini_batch_size=32: a share of data.train_batch_size"),
+        (
+            {"reward_model.overlong_buffer.enable": True, "reward_model.overlong_buffer.len": 4096},
+            "overlong_buffer.len=4096: a share of data.max_response_length",
+        ),
+    ],
+)
+def test_shares_of_what_is_not_given_are_said(given: dict[str, Any], said: str) -> None:
+    assert any(said in line for line in verl.overrides(given).inexpressible)
+    whole = {**given, "data.train_batch_size": 64, "data.max_response_length": 8192}
+    assert verl.overrides(whole).inexpressible == []
 
 
 def test_verls_refill_without_limit_has_no_counterpart() -> None:

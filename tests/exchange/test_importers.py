@@ -19,10 +19,10 @@ from analysis.tables.experiment_tables import all_tables, main_table, summary_ta
 from analysis.tables.table import to_markdown
 from harness.cli import main
 from harness.configuration.registry import kinds
-from harness.exchange.importers import trl, verl, wandb
-from harness.exchange.importers._log import ForeignLogError, store_rows
+from harness.exchange.importers import _store, trl, verl, wandb
+from harness.exchange.importers._log import ForeignLogError, Logged, store_rows
 from harness.exchange.importers._store import Import, import_run
-from harness.store import METRICS, ResultStore
+from harness.store import METRICS, ResultStore, RunClaimed, lease
 
 
 def verl_line(step, score=None, tokens=60_000.0, **extra):
@@ -182,6 +182,38 @@ def test_a_wandb_history_of_the_trainer_reads_as_trl(tmp_path):
     assert rows == [{"step": 10, "attempt": 0, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}]
 
 
+def test_two_rewards_of_one_column_need_a_choice(tmp_path):
+    values = {"eval_rewards/accuracy_reward/mean": 0.9, "eval_rewards/format_accuracy/mean": 0.2}
+    path = trl_state(tmp_path / "s.json", [0.1], at={10: values})
+    store = ResultStore(tmp_path / "results")
+    names = " or ".join(values)
+    with pytest.raises(ForeignLogError, match=f"scores found: {', '.join(values)}; choose one with score="):
+        import_run(store, Import("trl", path, "mine", "grpo", 0))
+    with pytest.raises(ForeignLogError, match=f"score=eval/accuracy is {names}; choose one with score="):
+        import_run(store, Import("trl", path, "mine", "grpo", 0, score="eval/accuracy"))
+    found = import_run(
+        store, Import("trl", path, "mine", "grpo", 0, score="eval_rewards/accuracy_reward/mean")
+    )
+    assert found.score == "evaluation/eval/accuracy"
+    last = store.run(found.run_id).steps().iloc[-1]
+    assert (last["evaluation/eval/accuracy"], last["eval_rewards/format_accuracy/mean"]) == (0.9, 0.2)
+
+
+def test_of_two_metrics_of_one_column_the_newer_name_has_it():
+    for values in (
+        {"actor/entropy": 0.4, "actor/entropy_loss": 0.7},
+        {"actor/entropy_loss": 0.7, "actor/entropy": 0.4},
+    ):
+        (row,) = store_rows([Logged(1, values)], verl.METRICS, verl.SCORES)
+        assert (row["entropy_nats"], row["actor/entropy_loss"]) == (0.4, 0.7)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
+    path = tmp_path / "export.csv"
+    path.write_text("Step,critic/score/mean\n1,0.5\n", encoding="utf-8-sig")
+    assert [entry.step for entry in wandb.read(path)] == [1]
+
+
 def test_percent_scores_become_fractions(tmp_path):
     path = trl_state(tmp_path / "s.json", [0.1], at={10: {"eval_accuracy": 45.0}})
     store = ResultStore(tmp_path / "results")
@@ -255,6 +287,107 @@ def test_a_copy_is_no_replicate(foreign, tmp_path, capsys):
     assert main(["import_runs", "format=verl", *arguments, "arm=grpo", "seed=7"]) == 2
     assert "a copy is no replicate" in capsys.readouterr().err
     assert main(["import_runs", "format=verl", *arguments, "arm=other", "seed=0"]) == 2
+
+
+def test_another_log_for_a_seed_is_refused_and_loses_nothing(foreign, tmp_path, capsys):
+    path = write_verl(tmp_path / "forgot-its-seed.jsonl", final=0.7)
+    arguments = [
+        "import_runs",
+        "format=verl",
+        f"path={path}",
+        "experiment=theirs",
+        "arm=grpo",
+        f"results={foreign}",
+    ]
+    store = ResultStore(foreign)
+    before, count = store.plan("theirs"), len(store.run_ids())
+    held = before["arms"][0]["runs"]["0"]
+    assert main([*arguments, "seed=0"]) == 2
+    assert (
+        f"arm grpo, seed 0 of experiment 'theirs' is run {held}, another log than" in capsys.readouterr().err
+    )
+    assert store.plan("theirs") == before
+    assert len(store.run_ids()) == count
+    assert main([*arguments, "seed=0", "replace=true"]) == 0
+    assert f"in the place of run {held}" in capsys.readouterr().out
+    assert store.plan("theirs")["arms"][0]["runs"]["0"] != held
+
+
+def test_imports_at_the_same_time_keep_each_others_arms(tmp_path):
+    root, code = (
+        tmp_path / "results",
+        "import sys; from harness.cli import main; sys.exit(main(sys.argv[1:]))",
+    )
+    running = []
+    for arm in "abcd":
+        path = write_verl(tmp_path / f"{arm}.jsonl", final=0.3 + ord(arm) / 1000)
+        arguments = [
+            "import_runs",
+            "format=verl",
+            f"path={path}",
+            "experiment=x",
+            f"arm={arm}",
+            "seed=0",
+            f"results={root}",
+        ]
+        running.append(subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL))
+    assert [process.wait() for process in running] == [0] * 4
+    assert sorted(arm["name"] for arm in ResultStore(root).plan("x")["arms"]) == list("abcd")
+
+
+def test_an_import_waits_for_the_one_that_changes_the_plan(tmp_path, monkeypatch):
+    store = ResultStore(tmp_path / "results")
+    monkeypatch.setattr(_store, "PATIENCE_SECONDS", 0.0)
+    path = write_verl(tmp_path / "a.jsonl", final=0.5)
+    with lease.acquire(store.root / "experiments" / "x" / "claim.lock"), pytest.raises(RunClaimed):
+        import_run(store, Import("verl", path, "x", "a", 0))
+    assert store.run_ids() == []
+    assert import_run(store, Import("verl", path, "x", "a", 0)).new
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ("parent=nope", "parent=nope is no arm yet"),
+        (
+            "parent=dapo",
+            "arm grpo of experiment 'theirs' is the one that others are compared with, this import says parent=dapo",
+        ),
+        ("cap=1024", "experiment 'theirs' has cap=20480, this import says cap=1024"),
+        ("paired=true", "experiment 'theirs' has paired=false, this import says paired=true"),
+        ("title=Others", None),
+        ("label=GRPO", None),
+        ("cap=20480", None),
+        ("paired=false", None),
+    ],
+)
+def test_what_a_later_import_says_is_taken_over_or_refused(foreign, tmp_path, capsys, said, message):
+    path = write_verl(tmp_path / "late.jsonl", final=0.6)
+    arguments = [
+        "import_runs",
+        "format=verl",
+        f"path={path}",
+        "experiment=theirs",
+        "arm=grpo",
+        "seed=9",
+        f"results={foreign}",
+    ]
+    plan = ResultStore(foreign).plan("theirs")
+    assert main([*arguments, said]) == (2 if message else 0)
+    after = ResultStore(foreign).plan("theirs")
+    if message is not None:
+        assert message in capsys.readouterr().err
+        assert after == plan
+    if said == "title=Others":
+        assert after["title"] == "Others"
+        assert main([*arguments, "title=Mine"]) == 2
+        assert "has title=Others, this import says title=Mine" in capsys.readouterr().err
+        assert main([*arguments, "title=Mine", "replace=true"]) == 0
+        assert ResultStore(foreign).plan("theirs")["title"] == "Mine"
+    if said == "label=GRPO":
+        assert after["arms"][0]["label"] == "GRPO"
+        assert main([*arguments, "label=Naive"]) == 2
+        assert "arm grpo has label=GRPO, this import says label=Naive" in capsys.readouterr().err
 
 
 def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path):

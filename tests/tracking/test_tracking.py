@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import time
@@ -16,9 +17,10 @@ from harness.execution.launch._supervise import Work, supervise_here
 from harness.execution.progress import Progress
 from harness.experiment.planning import RunSpec
 from harness.store import ResultStore
+from harness.tracking import tensorboard
 from harness.tracking._follow import Followed
 from harness.tracking._results import online, sync_runs
-from harness.tracking._sink import sent_mode, sent_step
+from harness.tracking._sink import About, sent_step
 
 HERE = Path(__file__).parent
 
@@ -77,7 +79,7 @@ def test_wandb_gets_every_step_under_our_id_group_and_job_type(store, monkeypatc
     logged = [call["step"] for call in calls if call["call"] == "log" and call["id"] == runs[0].run_id]
     assert logged == [1, 2, 3]
     assert [call["exit_code"] for call in calls if call["call"] == "finish"] == [0, 0]
-    assert sent_step(store.run(runs[0].run_id), "wandb") == 3
+    assert sent_step(store.run(runs[0].run_id), "wandb", "offline rlvr-harness") == 3
 
 
 def test_a_resumed_run_sends_only_what_is_new(store, monkeypatch):
@@ -95,7 +97,7 @@ def test_a_tracker_that_fails_disturbs_no_run(store, monkeypatch, fault):
     runs = specs("wandb")
     assert len(run(store, runs).finished) == 2
     assert list(store.run(runs[0].run_id).steps()["step"]) == [1, 2, 3]
-    assert sent_step(store.run(runs[0].run_id), "wandb") == 0
+    assert sent_step(store.run(runs[0].run_id), "wandb", "offline rlvr-harness") == 0
     (log,) = (store.root / "cache" / "tracking").glob("follower-*.log")
     assert "tracker wandb" in log.read_text() or fault == "exit_on_log"
 
@@ -121,10 +123,39 @@ def test_sync_sends_finished_runs_once(store, monkeypatch):
     ids = store.run_ids()
     assert sync_runs(store, ids, trackers)["sent"] == ids
     assert sync_runs(store, ids, trackers) == {"sent": [], "had": ids, "failed": []}
-    assert sent_mode(store.run(ids[0]), "wandb") == "online"
+    assert sent_step(store.run(ids[0]), "wandb", "online rlvr-harness") == 3
     modes = {call["mode"] for call in fake_calls(store) if call["call"] == "init"}
     assert modes == {"online"}
     monkeypatch.delitem(sys.modules, "wandb", raising=False)
+
+
+def test_sync_sends_to_each_destination_once(store, monkeypatch):
+    use_fake(monkeypatch, "record")
+    runs = specs("wandb", seeds=1)
+    run(store, runs)
+    monkeypatch.syspath_prepend(str(HERE / "fake"))
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    ids, trackers = store.run_ids(), online(runs[0].config.runtime.trackers)
+    mine = {name: dataclasses.replace(config, project="mine") for name, config in trackers.items()}
+    for wanted in (trackers, mine):
+        assert sync_runs(store, ids, wanted)["sent"] == ids
+    for wanted in (trackers, mine):
+        assert sync_runs(store, ids, wanted)["had"] == ids
+    mark = store.run(ids[0]).path / "tracking" / "wandb.json"
+    mark.write_text('{"step": 3, "mode": "online"}')  # as written before
+    assert sync_runs(store, ids, mine)["had"] == ids
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+
+
+def test_tensorboard_keeps_runs_of_one_name_and_its_directories_apart(tmp_path, monkeypatch):
+    folders: list[Path] = []
+    monkeypatch.setattr(tensorboard, "_Sink", folders.append)
+    for run_id in ("0123456789abcdef", "fedcba9876543210"):
+        told = About(run_id, "mine", "grpo", "", 0, {}, {}, tmp_path)
+        tensorboard.open_sink(tensorboard.Config(), told)
+    assert [folder.name for folder in folders] == ["seed-0-01234567", "seed-0-fedcba98"]
+    places = {tensorboard.destination(tensorboard.Config(directory=name)) for name in (None, "a", "b")}
+    assert len(places) == 3
 
 
 def test_a_run_that_repeats_steps_after_a_crash_is_followed_without_repeats(store):
@@ -161,7 +192,7 @@ def test_tensorboard_event_files_hold_the_curves(store):
 
     runs = specs("tensorboard", seeds=1)
     assert run(store, runs).finished
-    folder = store.root / "tensorboard" / "tracked" / "dapo_clip_higher" / "seed-0"
+    folder = store.root / "tensorboard" / "tracked" / "dapo_clip_higher" / f"seed-0-{runs[0].run_id[:8]}"
     events = EventAccumulator(str(folder))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("reward_mean")] == [
@@ -179,4 +210,4 @@ def test_the_real_wandb_writes_offline_runs_and_sync_sees_them(store):
     assert run(store, runs).finished
     (folder,) = (store.root / "wandb").glob(f"offline-run-*-{runs[0].run_id}")
     assert list(folder.glob("run-*.wandb"))
-    assert sent_step(store.run(runs[0].run_id), "wandb") == 3
+    assert sent_step(store.run(runs[0].run_id), "wandb", "offline rlvr-harness") == 3

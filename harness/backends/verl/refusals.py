@@ -36,16 +36,11 @@ def _rest(config: RunConfig) -> Iterator[str]:
         yield "algorithm.advantage.kind=gae: verl's critic begins with a random head, ours with zeros"
     if kind == "decoupled":
         yield "algorithm.advantage.kind=decoupled: verl's gdpo whitens over tokens, ours divides over sequences"
-    if config.sampling.stop_strings:
-        yield f"sampling.stop_strings={config.sampling.stop_strings}: verl's responses end at end tokens only"
-    if config.sampling.streaming:
-        yield "sampling.streaming=True: verl always grades and refills as groups finish; leave it false"
     between, samples = config.evaluation.samples_between, config.evaluation.samples_per_problem
     if between is not None and between < samples:
         yield f"evaluation.samples_between={between}: verl validates with {samples} samples every time; set it to null"
-    for section in ("sampling", "evaluation"):
-        if getattr(config, section).stop_strings:
-            yield f"{section}.stop_strings: verl's rollouts end at the tokenizer's end tokens only; leave it empty"
+    if config.evaluation.stop_strings:
+        yield "evaluation.stop_strings: verl's rollouts end at the tokenizer's end tokens only; leave it empty"
 
 
 def _overrides(config: RunConfig) -> Iterator[str]:

@@ -48,6 +48,28 @@ def refuse_studies(config: RunConfig, out: Translation) -> None:
         )
 
 
+def say_run(config: RunConfig, out: Translation, trainer: str, *, ends: str, streams: str) -> None:
+    """What is a setting here and none in a trainer: budgets beside steps, text that ends a response, streaming, values of the reward.
+
+    `ends`: why `trainer` does not end responses at a text. `streams`: why it has no choice between streaming and rounds.
+    """
+    for key in ("generated_tokens", "seconds"):
+        if getattr(config.training, key) is not None:
+            reason = f"{trainer} ends after a number of steps only"
+            out.cannot(f"training.{key}", getattr(config.training, key), reason)
+    if config.sampling.stop_strings:
+        out.cannot("sampling.stop_strings", config.sampling.stop_strings, ends)
+    if config.sampling.streaming:
+        out.cannot("sampling.streaming", True, streams)
+    reward = config.algorithm.reward
+    credit = (
+        f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""
+    )
+    out.notes.append(
+        f"rewards are the reward function's: give {reward.correct:g} for a right answer and {reward.wrong:g} for a wrong one{credit}"
+    )
+
+
 def require_numbers(values: Mapping[str, Any], keys: Collection[str], texts: Collection[str]) -> None:
     """Refuse a text for one of `keys`, all of which take numbers or truth values but for those in `texts`.
 

@@ -94,6 +94,10 @@ def overrides(values: Mapping[str, Any]) -> Translation:
     mini, batch = values.get(f"{ACTOR}.ppo_mini_batch_size"), values.get("data.train_batch_size")
     if mini and batch:
         out.settings["algorithm.updates_per_step"] = batch // mini
+    elif mini:
+        out.inexpressible.append(
+            f"{ACTOR}.ppo_mini_batch_size={mini}: a share of data.train_batch_size; give it"
+        )
     if f"{OPTIMIZER}.betas" in values:
         out.settings["optimizer.beta1"], out.settings["optimizer.beta2"] = values[f"{OPTIMIZER}.betas"]
     for part in (_warmup, _kl, _rewards, _correction):
@@ -270,6 +274,8 @@ def _rewards(values: Mapping[str, Any], out: Translation) -> None:
         length, cap = values.get(f"{overlong}.len"), values.get("data.max_response_length")
         if length and cap:
             out.settings["algorithm.overlong.buffer_fraction"] = length / cap
+        elif length:
+            out.inexpressible.append(f"{overlong}.len={length}: a share of data.max_response_length; give it")
     if values.get(f"{FILTER}.enable"):
         out.settings["algorithm.dead_groups.policy"] = "refill"
         metric = values.get(f"{FILTER}.metric", "acc")

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import Translation, refuse_studies
+from harness.exchange.dialects import Translation, refuse_studies, say_run
 from harness.exchange.dialects._trl_back import overrides
 from harness.exchange.dialects._trl_names import CORRECTIONS, EPSILON, LOSS, NO_CLIP, SCALE, SMOOTH
 
@@ -23,6 +23,13 @@ def export(config: RunConfig) -> Translation:
     out = Translation()
     for part in (_batches, _optimizer, _advantage, _loss, _kl, _rewards, _sampling, refuse_studies):
         part(config, out)
+    say_run(
+        config,
+        out,
+        "TRL",
+        ends="GRPOTrainer has no setting of its own for them; its generation_kwargs go to the engine as they are",
+        streams="GRPOTrainer generates a whole step at once; leave it false",
+    )
     return out
 
 

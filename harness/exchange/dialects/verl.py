@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import Translation, refuse_studies
+from harness.exchange.dialects import Translation, refuse_studies, say_run
 from harness.exchange.dialects._verl_back import overrides
 from harness.exchange.dialects._verl_names import (
     ACTOR,
@@ -54,6 +54,8 @@ def export(config: RunConfig) -> Translation:
     )
     for part in parts:
         part(config, out)
+    streams = "verl always grades and refills as groups finish; leave it false"
+    say_run(config, out, "verl", ends="verl's responses end at end tokens only", streams=streams)
     return out
 
 
@@ -81,11 +83,6 @@ def _batches(config: RunConfig, out: Translation) -> None:
         out.notes.append(
             "verl deals the responses of a step out to its GPUs by length, so its updates take no whole groups; ours do"
         )
-    for key in ("generated_tokens", "seconds"):
-        if getattr(config.training, key) is not None:
-            out.cannot(
-                f"training.{key}", getattr(config.training, key), "verl ends after a number of steps only"
-            )
 
 
 def _optimizer(config: RunConfig, out: Translation) -> None:

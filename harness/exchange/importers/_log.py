@@ -59,20 +59,24 @@ def store_rows(
     *,
     score_factor: float = 1.0,
     responses_per_step: int | None = None,
+    chosen: str | None = None,
 ) -> list[dict[str, float | int | None]]:
     """Rows of `metrics.jsonl`: known metrics in our units, scores as evaluation columns, the rest under its own name.
 
     With `responses_per_step` the generated tokens are mean response length x responses x steps since the last line
-    (discarded groups are then not counted, unless the trainer logs them); without it they are unknown.
+    (discarded groups are then not counted, unless the trainer logs them); without it they are unknown. Names that would share an
+    evaluation column keep their own, but for the `chosen` one; of metrics that would, the first of the table has the column.
     """
+    apart = {name for names in shared_columns(logged, scores).values() for name in names} - {chosen}
     rows, previous, total = [], 0, 0.0
     for entry in sorted(logged, key=lambda item: item.step):
         row: dict[str, float | int | None] = {"step": entry.step, "attempt": 0}
         steps = max(entry.step - previous, 1)
+        first = {metrics[name].column: name for name in reversed(list(metrics)) if name in entry.values}
         for name, value in entry.values.items():
             metric = metrics.get(name)
-            column = next((found for score in scores if (found := score.column(name))), None)
-            if metric is not None:
+            column = None if name in apart else _column(name, scores)
+            if metric is not None and first[metric.column] == name:
                 row[metric.column] = value * metric.factor * (steps if metric.per_step else 1)
             elif column is not None:
                 row[column] = value * score_factor
@@ -89,6 +93,20 @@ def store_rows(
             previous = entry.step
         rows.append(row)
     return rows
+
+
+def shared_columns(logged: Sequence[Logged], scores: Sequence[Score]) -> dict[str, list[str]]:
+    """Evaluation columns that several names of the log mean, such as two reward functions with `accuracy` in their names."""
+    names: dict[str, list[str]] = {}
+    for name in sorted({name for entry in logged for name in entry.values}):
+        column = _column(name, scores)
+        if column is not None:
+            names.setdefault(column, []).append(name)
+    return {column: found for column, found in names.items() if len(found) > 1}
+
+
+def _column(name: str, scores: Sequence[Score]) -> str | None:
+    return next((found for score in scores if (found := score.column(name))), None)
 
 
 def merge(entries: Iterable[Logged]) -> list[Logged]:
@@ -136,9 +154,9 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises `ForeignLogError` where there is none."""
+    """The text of a file, less a byte order mark. Raises `ForeignLogError` where there is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ForeignLogError(f"cannot read {path}: {error}") from error
 
