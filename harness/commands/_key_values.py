@@ -13,6 +13,7 @@ from harness.configuration.registry import nearest
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
 _EXPONENT = re.compile(r"(?![0-9a-f]{16}$)[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
+_PATHS = frozenset({"cases", "file", "out", "path", "results", "runtime.results", "samples"})
 
 
 class _Loader(yaml.SafeLoader):
@@ -59,6 +60,9 @@ def key_values(
             raise ConfigError(f"{verb} has no argument {item!r}{nearest(key, list(keys))}")
         if key in values:
             raise ConfigError(f"{verb}: {key}= is given twice")
+        if key in _PATHS and text:  # as it stands: `out=res #2` is a folder with a space, not YAML with a comment
+            values[key] = text
+            continue
         value = read_yaml(text, f"{verb}: {item}")
         values[key] = text if key in texts and value is not None and not isinstance(value, str) else value
     return values

@@ -376,6 +376,7 @@ def test_what_names_things_keeps_its_spelling() -> None:
     given = key_values(["arm=1e-4", "run=010", "cap=1e3"], ("arm", "run", "cap"), "x", texts=("arm", "run"))
     assert given == {"arm": "1e-4", "run": "010", "cap": 1000.0}
     assert key_values(["regrade=1234567e12345678"], ("regrade",), "x") == {"regrade": "1234567e12345678"}
+    assert key_values(["out=my results #2"], ("out",), "x") == {"out": "my results #2"}
 
 
 @pytest.mark.parametrize(
