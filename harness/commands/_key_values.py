@@ -60,7 +60,9 @@ def key_values(
             raise ConfigError(f"{verb} has no argument {item!r}{nearest(key, list(keys))}")
         if key in values:
             raise ConfigError(f"{verb}: {key}= is given twice")
-        if key in _PATHS and text:  # as it stands: `out=res #2` is a folder with a space, not YAML with a comment
+        if (
+            key in _PATHS and text
+        ):  # as it stands: `out=res #2` is a folder with a space, not YAML with a comment
             values[key] = text
             continue
         value = read_yaml(text, f"{verb}: {item}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ class Config:
     def __post_init__(self) -> None:
         require("engine.match", self.match, ("seed", "order"))
 
+    def identity(self) -> dict[str, Any]:
+        """What a run's id holds: the file's content, wherever it lies."""
+        return {"kind": self.kind, **identity(self)}
+
 
 def build(config: Config, policy: Any, runtime: Any) -> Any:
     """See the family's contract."""
@@ -44,8 +49,16 @@ def open_folder(
 
 def identity(config: Config) -> dict[str, Any]:
     """See the family's contract: the file's content."""
-    with _file(config).open("rb") as file:
-        return {"replay": hashlib.file_digest(file, "sha256").hexdigest()[:16], "match": config.match}
+    path = _file(config)
+    about = path.stat()
+    return {"replay": _hash(path, about.st_size, about.st_mtime_ns), "match": config.match}
+
+
+@lru_cache(maxsize=64)
+def _hash(path: Path, size: int, changed_ns: int) -> str:
+    """Of the content; size and time of change make another key of a file that was written again."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def _open(config: Config) -> Any:

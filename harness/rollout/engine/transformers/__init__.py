@@ -18,6 +18,10 @@ class Config:
     def __post_init__(self) -> None:
         require_range("engine.rows", self.rows, 1)
 
+    def identity(self) -> dict[str, Any]:
+        """What a run's id holds: how many rows fit into memory is the machine's business."""
+        return {"kind": self.kind}
+
 
 def build(config: Config, policy: Any, runtime: Any) -> Any:
     """See the family's contract: samples from a copy of the policy's checkpoint."""

@@ -50,6 +50,10 @@ class Config:
         require_range("engine.tensor_parallel", self.tensor_parallel, 1)
         require("engine.sleep_level", self.sleep_level, (0, 1, 2))
 
+    def identity(self) -> dict[str, Any]:
+        """What a run's id holds: settings change memory, time and rounding, so a run goes on with others."""
+        return {"kind": self.kind}
+
 
 def build(config: Config, policy: Any, runtime: Any) -> Any:
     """See the family's contract: an engine of its own weights, read from the policy's folder and then loaded after every update."""
