@@ -36,9 +36,15 @@ class Job:
         return asdict(summary)
 
 
+def slurm_job() -> str | None:
+    """This job as `scontrol` takes it, None outside Slurm. One task's own number is also that of its whole array: a task is ARRAY_TASK."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")
+
+
 def requeue() -> bool:
     """Put this Slurm job back into the queue; False outside Slurm."""
-    job = os.environ.get("SLURM_JOB_ID")
+    job = slurm_job()
     if job is None:
         return False
     return subprocess.run(["scontrol", "requeue", job], check=False).returncode == 0
@@ -46,7 +52,7 @@ def requeue() -> bool:
 
 def pre_empted() -> bool:
     """Whether this Slurm job is making way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
-    job = os.environ.get("SLURM_JOB_ID")
+    job = slurm_job()
     if job is None:
         return False
     shown = subprocess.run(
