@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -69,24 +70,42 @@ def chunks(work: Work, runs_per_job: int) -> list[Job]:
     return [Job(work.only(left[start : start + size])) for start in range(0, len(left), size)]
 
 
-def summary_of(work: Work, before: set[str]) -> Summary:
-    """What the store says of the work's runs now; `before` were finished when it began."""
-    summary = Summary(skipped=sorted(before))
-    for spec in {spec.run_id: spec for spec in work.specs}.values():
-        run = work.store.run(spec.run_id)
+@dataclass(frozen=True)
+class Before:
+    """How the runs stood before jobs were submitted: which were `finished`, and status and number of attempts of each."""
+
+    finished: set[str]
+    states: Mapping[str, tuple[str | None, int]]
+
+    @classmethod
+    def of(cls, work: Work) -> Before:
+        """The runs of `work` as they stand now."""
+        states = {spec.run_id: _state(work.store.run(spec.run_id).manifest()) for spec in work.specs}
+        return cls({run_id for run_id, (status, _) in states.items() if status == "finished"}, states)
+
+
+def _state(manifest: Mapping[str, Any] | None) -> tuple[str | None, int]:
+    return (None, 0) if manifest is None else (manifest["status"], len(manifest["attempts"]))
+
+
+def summary_of(work: Work, before: Before) -> Summary:
+    """What the store says of the work's runs now. `not_started`: the jobs left them as they stood before."""
+    summary = Summary(skipped=sorted(before.finished))
+    for run_id in dict.fromkeys(spec.run_id for spec in work.specs):
+        if run_id in before.finished:
+            continue
+        run = work.store.run(run_id)
         manifest = run.manifest()
         status = None if manifest is None else manifest["status"]
-        if spec.run_id in before:
-            continue
-        if manifest is None:
-            summary.not_started.append(spec.run_id)
-        elif status == "finished":
-            summary.finished.append(spec.run_id)
-        elif status == "failed":
-            summary.failed.append(spec.run_id)
-            summary.errors[spec.run_id] = manifest["error"] or ""
+        if manifest is not None and status == "finished":
+            summary.finished.append(run_id)
         elif status in ("claimed", "running") and run.claimed_by() is not None:
-            summary.elsewhere.append(spec.run_id)
+            summary.elsewhere.append(run_id)
+        elif manifest is None or _state(manifest) == before.states[run_id]:
+            summary.not_started.append(run_id)
+        elif status == "failed":
+            summary.failed.append(run_id)
+            summary.errors[run_id] = manifest["error"] or ""
         else:
-            summary.interrupted.append(spec.run_id)
+            summary.interrupted.append(run_id)
     return summary
