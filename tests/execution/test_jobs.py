@@ -59,7 +59,11 @@ class Ended:
 
 def attempt(sent, number, outcome):
     begun = Attempt.begin(sent.specs[number], sent.store.run(sent.specs[number].run_id), **RECORD)
-    begun.end({"failed": 1, "interrupted": 75}[outcome], stopping=False, note="the old error" * (outcome == "failed"))
+    begun.end(
+        {"failed": 1, "interrupted": 75}[outcome],
+        stopping=False,
+        note="the old error" * (outcome == "failed"),
+    )
 
 
 def test_a_run_whose_job_died_before_it_began_has_failed_with_the_jobs_last_words(tmp_path):

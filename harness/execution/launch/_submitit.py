@@ -52,7 +52,9 @@ def submit(
     except (RuntimeError, submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
         raise ConfigError(f"launcher={cluster} refused the jobs: {str(error).strip()}") from error
     if not wait:
-        return Summary(skipped=sorted(before.finished), submitted=sorted(before.states.keys() - before.finished))
+        return Summary(
+            skipped=sorted(before.finished), submitted=sorted(before.states.keys() - before.finished)
+        )
     followed = _SlurmJobs(submitted) if cluster == "slurm" else _LocalJobs(submitted)
     return watch(work, before, followed, progress)
 
