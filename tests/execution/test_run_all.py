@@ -235,14 +235,11 @@ def test_a_run_of_a_feed_that_cannot_be_read_fails_once(store):
     torn, sound = spec(0), spec(1)
     store.run(torn.run_id).path.mkdir(parents=True)
     (store.run(torn.run_id).path / "manifest.json").write_text('{"schema_version": 1, "run_')
-    ends = []
+    ends, left = [], [torn, sound]
 
     class Two(Feed):
-        left = [torn, sound]
-
         def more(self, free):
-            given, self.left = self.left[:1], self.left[1:]
-            return given
+            return [left.pop(0)] if left else []
 
         def ended(self, run_id, outcome):
             ends.append((run_id, outcome))

@@ -324,6 +324,6 @@ def test_a_run_that_cannot_be_read_fails_its_trial_and_not_the_search(store):
 
 def test_a_budget_for_arms_is_refused_before_the_study_is_opened(store):
     experiment = Experiment(name="s", match="tokens", search={"space": [RATE]})
-    with pytest.raises(ConfigError, match="experiment.match=tokens holds for arms"):
+    with pytest.raises(ConfigError, match=r"experiment\.match=tokens holds for arms"):
         Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness sweep")
     assert not list(store.root.rglob("*.journal"))
