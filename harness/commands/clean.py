@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.commands._select import HELP, Selection, select
-from harness.store import RunClaimed
+from harness.store import ResultStore, RunClaimed, layout
 from harness.store.atomic import remove_directory
+
+_JOBS = "jobs"  # of `harness.execution.launch`: what Slurm's jobs read when they begin
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,52 @@ def _checkpoints(selection: Selection) -> Iterator[Removable]:
 def _unfinished(selection: Selection) -> Iterator[Removable]:
     for run_id in selection.run_ids:
         run = selection.store.run(run_id)
-        if run.status != "finished" and run.claimed_by() is None:
+        if run.path.is_dir() and run.status != "finished" and run.claimed_by() is None:
             yield Removable(run.path, run_id, _size(run.path))
 
 
 def _cache(selection: Selection) -> Iterator[Removable]:
-    root = selection.store.root / "cache"
+    store = selection.store
+    root = store.root / "cache"
+    if root.is_dir() and (alive := _alive(store)):
+        print(f"  kept {root}: {alive} uses it; clean it when nothing runs (`harness stop` ends what does)")
+        return
     for path in sorted(root.iterdir()) if root.is_dir() else ():
-        if path.is_dir() and path.name != "leases":
+        if not path.is_dir() or path.name == "leases":
+            continue
+        if path.name != _JOBS:
             yield Removable(path, None, _size(path))
+            continue
+        for folder in filter(Path.is_dir, sorted(path.iterdir())):
+            waiting = _waiting(store, folder)
+            if waiting:
+                print(
+                    f"  kept {folder}: {waiting} of its runs are not finished, and a waiting job reads it; delete it by hand if its "
+                    "jobs were cancelled"
+                )
+            else:
+                yield Removable(folder, None, _size(folder))
+
+
+def _alive(store: ResultStore) -> str:
+    """A run that somebody works on now, in words; the claims of runs without a manifest count as well."""
+    root = layout.runs_dir(store.root)
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        if layout.RUN_ID.fullmatch(path.name):
+            run = store.run(path.name)
+            if run.claimed_by() is not None or run.worked_on_by() is not None:
+                return f"run {path.name}"
+    return ""
+
+
+def _waiting(store: ResultStore, folder: Path) -> int:
+    """How many unfinished runs the submitted jobs of a folder may still bring: a job in the queue has left no other trace in the store."""
+    if not any(folder.glob("*_submitted.pkl")):
+        return 0
+    ids = set(store.run_ids())  # of a folder that is named after no experiment: `harness retry`
+    if folder.name in store.plans():
+        ids = {run_id for arm in store.plan(folder.name)["arms"] for run_id in arm["runs"].values()}
+    return sum(store.run(run_id).status != "finished" for run_id in ids)
 
 
 _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
@@ -89,6 +128,9 @@ _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
 def _remove(selection: Selection, item: Removable) -> bool:
     """Remove under the run's claim, and look at its status again: it may have been taken up meanwhile."""
     if item.run_id is None:
+        if _alive(selection.store):
+            print(f"  kept {item.path}: a run began meanwhile")
+            return False
         remove_directory(item.path)
         return True
     run = selection.store.run(item.run_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,17 @@ import yaml
 
 from harness.commands._select import HELP, Selection, select
 from harness.commands.run import describe, exit_code
+from harness.configuration.identity import canonical_json
+from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import dump, load
 from harness.execution.dispatch import dispatch_runs
 from harness.execution.progress import progress_on
+from harness.execution.supervise import Summary
+
+# What the launcher reads of a runtime; the rest is each run's own.
+_PLACE = (
+    "launcher", "device", "workers", "threads", "runs_per_gpu", "gpus_per_run", "ranks", "nodes", "trackers",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,12 +57,37 @@ def run(options: argparse.Namespace) -> int:
         return 0
     name = "_".join(selection.experiments) or "retry"
     command = shlex.join(["harness", "retry", *options.overrides])
-    runtime = load(yaml.safe_load(specs[0].config_yaml)).runtime
-    summary = dispatch_runs(
-        specs, selection.store, runtime, progress_on(sys.stderr), command=command, experiment=name
-    )
+    summary = Summary()
+    for runtime, share in _by_place(specs):
+        if summary.stopped_by is not None:
+            summary.not_started.extend(spec.run_id for spec in share)
+            continue
+        ended = dispatch_runs(
+            share, selection.store, runtime, progress_on(sys.stderr), command=command, experiment=name
+        )
+        summary = _both(summary, ended)
     print(describe(name, len(specs), summary, command))
     return exit_code(summary)
+
+
+def _by_place(specs: Sequence[StoredSpec]) -> list[tuple[RuntimeConfig, list[StoredSpec]]]:
+    """Runs that one launcher can have at once, with their runtime: the others need another device, launcher or number of GPUs."""
+    groups: dict[str, tuple[RuntimeConfig, list[StoredSpec]]] = {}
+    for spec in specs:
+        runtime = load(yaml.safe_load(spec.config_yaml)).runtime
+        place = canonical_json({key: value for key, value in dump(runtime).items() if key in _PLACE})
+        groups.setdefault(place, (runtime, []))[1].append(spec)
+    return list(groups.values())
+
+
+def _both(earlier: Summary, later: Summary) -> Summary:
+    """One summary of two dispatches of different runs."""
+    lists = ("finished", "skipped", "failed", "interrupted", "elsewhere", "not_started", "submitted")
+    return Summary(
+        **{name: [*getattr(earlier, name), *getattr(later, name)] for name in lists},
+        errors={**earlier.errors, **later.errors},
+        stopped_by=later.stopped_by,
+    )
 
 
 def _retriable(selection: Selection, run_id: str) -> StoredSpec | None:

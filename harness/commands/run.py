@@ -14,10 +14,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.execution.answer import answer_stands, write_answer
+from harness.execution.answer import answer_stands, put_back, write_answer
 from harness.execution.dispatch import dispatch
 from harness.execution.looks import Decisions, until_decided
 from harness.execution.progress import progress_on
@@ -50,19 +52,20 @@ def run(options: argparse.Namespace) -> int:
     plan = refuse(make_plan(options.overrides, options.multirun))
     config = plan.arms[0].config
     store = ResultStore(config.runtime.results)
-    _refuse_imported(store, plan.experiment.name)
+    refuse_imported(store, plan.experiment.name)
     checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
     report_data(config)
     again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
     tables = not options.no_answer
-    part, summary = _bring_to_end(plan, store, again, checks, tables)
+    part, summary, written = _bring_to_end(plan, store, again, checks, tables)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
-        part, summary = _bring_to_end(refuse(with_runs(plan)), store, again, checks, tables)
+        part, summary, written = _bring_to_end(refuse(with_runs(plan)), store, again, checks, tables)
     if summary.submitted:
         return exit_code(summary)
     if tables:
-        # Tables that stand already are shown, in a second instead of twenty.
         name = plan.experiment.name
+        put_back(store, name, written)
+        # Tables that stand already are shown, in a second instead of twenty.
         stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in part.specs])
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
         only = "table" if stands else "tables" if summary.stopped_by is not None else "all"
@@ -81,7 +84,7 @@ def report_data(config: RunConfig) -> None:
         print(f"data {finding.name}: [{finding.check}] {finding.text}", file=sys.stderr)
 
 
-def _refuse_imported(store: ResultStore, name: str) -> None:
+def refuse_imported(store: ResultStore, name: str) -> None:
     """An experiment of imported logs has no runs to make; writing over its plan would lose it."""
     if name in store.plans() and store.plan(name).get("foreign"):
         raise ConfigError(
@@ -91,17 +94,18 @@ def _refuse_imported(store: ResultStore, name: str) -> None:
 
 def _bring_to_end(
     plan: Plan, store: ResultStore, again: str, checks: list[str], tables: bool
-) -> tuple[Plan, Summary]:
-    """Run what is wanted of the plan; returns that part, which in a sequential design is less than the whole at most times.
+) -> tuple[Plan, Summary, Mapping[str, Any]]:
+    """Run what is wanted of the plan; returns that part, which in a sequential design is less than the whole at most times, and its record.
 
     `tables`: show them while runs go on.
     """
-    name = plan.experiment.name
+    name, records = plan.experiment.name, list[dict[str, Any]]()
 
     def record(part: Plan, decisions: Decisions | None = None) -> None:
         closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}
         written = {**part.record(), **closed, "checks": checks}
         store.write_plan(name, written)
+        records.append(written)
         if "declaration" in written:
             remember(store, name, written["declaration"])
 
@@ -112,6 +116,7 @@ def _bring_to_end(
     def show(decisions: Decisions) -> None:
         print(f"{name}: {decisions.headline()}, the next look needs more seeds")
         if tables:
+            put_back(store, name, records[-1])
             write_answer(store, name, "--only", "table", "--provisional")
 
     elsewhere = found_elsewhere(store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime)
@@ -133,7 +138,7 @@ def _bring_to_end(
     if refused:
         print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
         print("\n".join(f"  {line}" for line in refusal_lines(refused)))
-    return part, summary
+    return part, summary, records[-1]
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:

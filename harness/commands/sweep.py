@@ -14,6 +14,7 @@ import shlex
 import sys
 from typing import Any
 
+from harness.commands.run import refuse_imported
 from harness.commands.run import run as run_grid
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
@@ -70,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{experiment.name} cannot be run: {'; '.join(reasons)}")
     runtime = base.runtime
     store = ResultStore(runtime.results)
+    refuse_imported(store, experiment.name)
     command = shlex.join(["harness", "sweep", *sys.argv[2:]])
     sweep = Sweep(experiment, search, fixed, store, command)
     summary = search_runs(

@@ -12,6 +12,7 @@ import json
 import math
 from typing import Any
 
+from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
 from harness.configuration.schema import RunConfig, dump
 
@@ -33,19 +34,19 @@ def canonical_json(value: Any) -> str:
     """Sorted keys, shortest-repr floats (so 1e-6 and 0.000001 agree), explicit nulls.
 
     Raises:
-        ValueError: a float that is not finite, which JSON cannot hold.
+        ConfigError: a float that is not finite, which JSON cannot hold; names its key.
     """
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(name): _plain(item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, key) for item in value]
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"a configuration must hold finite numbers, got {value}")
+            raise ConfigError(f"{key or 'a configuration'}={value} is not finite; give a finite number")
         return value + 0.0  # -0.0 is 0.0
     return value
 

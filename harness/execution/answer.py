@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from harness.store import ResultStore, StoreError, layout
+
+_OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the same question, asked another time
 
 
 def answer_stands(store: ResultStore, experiment: str, run_ids: Iterable[str]) -> bool:
@@ -18,6 +23,26 @@ def answer_stands(store: ResultStore, experiment: str, run_ids: Iterable[str]) -
     tables = [path.stat().st_mtime_ns for path in (page, *(plan.parent / "tables").glob("*"))]
     sources = [plan, *(store.run(run_id).path / layout.MANIFEST for run_id in run_ids)]
     return len(tables) > 1 and min(tables) > max(path.stat().st_mtime_ns for path in sources)
+
+
+def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> bool:
+    """Whether the stored plan of this name asks what `plan` asks; another command may have written its own over it."""
+    with contextlib.suppress(StoreError):
+        stored = {key: value for key, value in store.plan(experiment).items() if key not in _OF_THE_MOMENT}
+        own = json.loads(json.dumps(plan))
+        return stored == {key: value for key, value in own.items() if key not in _OF_THE_MOMENT}
+    return False
+
+
+def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> None:
+    """Write a command's own plan again if another command has written another one meanwhile, and say so: an answer is read from it."""
+    if is_stored(store, experiment, plan):
+        return
+    print(
+        f"{experiment}: another command wrote its plan over this one's meanwhile; this one's is written again, and the answer is of its "
+        "runs. Give one of the two another experiment.name, and both keep theirs"
+    )
+    store.write_plan(experiment, plan)
 
 
 def write_answer(store: ResultStore, experiment: str, *arguments: str) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections import Counter
 
+from harness.execution.answer import is_stored
 from harness.execution.progress import Progress, Snapshot
 from harness.experiment.planning import Plan
 from harness.store import ResultStore
@@ -22,7 +23,7 @@ def provisional(inner: Progress, plan: Plan, store: ResultStore) -> Progress:
 
 class _Tables(Progress):
     def __init__(self, inner: Progress, plan: Plan, store: ResultStore, seconds_between: float) -> None:
-        self._inner, self._store, self._name = inner, store, plan.experiment.name
+        self._inner, self._store, self._name, self._plan = inner, store, plan.experiment.name, plan
         self._seeds = {spec.run_id: spec.seed for spec in plan.specs}
         self._left = Counter(
             seed for run_id, seed in self._seeds.items() if store.run(run_id).status != "finished"
@@ -53,7 +54,9 @@ class _Tables(Progress):
             self._table = None
         if self._due and self._table is None and time.monotonic() - self._last >= self._seconds_between:
             self._due, self._last = False, time.monotonic()
-            self._table = _Table(self._store, self._name)
+            # Another command of this name may have written its plan: its table is not this one's.
+            if is_stored(self._store, self._name, self._plan.record()):
+                self._table = _Table(self._store, self._name)
 
     def show(self, text: str) -> None:
         self._inner.show(text)

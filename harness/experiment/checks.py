@@ -137,6 +137,18 @@ def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
         )
 
 
+def _answers_at_no_cap_of_training(arm: str, config: RunConfig) -> Iterator[Finding]:
+    cap, caps = config.sampling.max_response_tokens, config.evaluation.caps
+    if cap not in caps:
+        yield Finding(
+            arm,
+            "not evaluated at the training cap",
+            f"answers are read at sampling.max_response_tokens={cap}, and evaluation.caps={list(caps)} gives none "
+            "there",
+            f"add {cap} to evaluation.caps",
+        )
+
+
 def _no_contrast(arm: str, config: RunConfig) -> Iterator[Finding]:
     algorithm = config.algorithm
     kind, size = algorithm.advantage.kind, algorithm.responses_per_prompt
@@ -286,6 +298,7 @@ _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
     _kl_alone_in_dead_groups,
     _binding_gradient_clip,
     _no_contrast,
+    _answers_at_no_cap_of_training,
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Finding]], ...] = (
     _more_than_its_patch,

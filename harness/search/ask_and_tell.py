@@ -31,7 +31,7 @@ from harness.experiment.planning import Plan, PlannedArm, RunSpec
 from harness.experiment.seed_spread import score
 from harness.search.space import overrides_of, parse_space
 from harness.search.study import Search, grid_values, open_study, sampler_of
-from harness.store import ResultStore
+from harness.store import ResultStore, StoreError
 
 _ASKING_SECONDS = 60.0
 
@@ -60,6 +60,11 @@ class Sweep(Feed):
         command: str,
     ) -> None:
         self.experiment, self.search, self.store = experiment, search, store
+        if experiment.match != "steps":
+            raise ConfigError(
+                f"experiment.match={experiment.match} holds for arms, not for the trials of a search; leave it out, or give every "
+                "trial a budget: training.generated_tokens= or training.seconds="
+            )
         self.parameters = parse_space(search.space)
         self.fixed = list(fixed)
         base = compose_run(self.fixed)
@@ -238,7 +243,7 @@ class Sweep(Feed):
         return self._arms[number]
 
     def _settle(self, trial: _Trial) -> None:
-        states = [self.store.run(spec.run_id).status for spec in trial.specs]
+        states = [self._status(spec.run_id) for spec in trial.specs]
         if all(state == "finished" for state in states):
             values = self._values(trial.specs)
             if values is not None:
@@ -253,6 +258,13 @@ class Sweep(Feed):
         elif not trial.open:
             # Interrupted or elsewhere: the trial stays open in the study, and the next call takes it up.
             self._trials.pop(trial.number, None)
+
+    def _status(self, run_id: str) -> str | None:
+        """None where it cannot be read: the supervisor says why, and one torn file does not end the search."""
+        try:
+            return self.store.run(run_id).status
+        except StoreError:
+            return None
 
     def _tell(self, trial: _Trial, **what: Any) -> None:
         self._trials.pop(trial.number, None)

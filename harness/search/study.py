@@ -14,10 +14,12 @@ import optuna
 from harness.configuration.error import ConfigError, require, require_range
 from harness.experiment.declaration import Experiment
 from harness.search.space import Parameter
-from harness.store import ResultStore, layout
+from harness.store import METRICS, ResultStore, layout
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
 PRUNERS = ("none", "median", "halving")
+OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
+_OF_THE_CURRICULUM = "curriculum_"  # columns that each curriculum names itself
 STUDY = "study.journal"
 
 
@@ -48,6 +50,9 @@ class Search:
         require_range("experiment.search.trials", self.trials, 1)
         if not self.objectives:
             raise ConfigError("experiment.search.objectives must name at least one, for example [avg]")
+        for name in self.objectives:
+            if not name.lstrip("-").startswith(_OF_THE_CURRICULUM):
+                require("experiment.search.objectives", name.lstrip("-"), OBJECTIVES)
         if len(self.objectives) > 1 and self.pruner != "none":
             raise ConfigError("experiment.search.pruner needs a single objective; set it to none")
         if len(self.objectives) > 1 and self.sampler == "cmaes":

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-_BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG, layout.ENVIRONMENT)
+_BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG, layout.ENVIRONMENT, layout.STOP_REQUEST)
 
 
 class RunDir:
@@ -129,6 +129,15 @@ class RunDir:
         except (FileNotFoundError, ValueError):
             return False
         return (request.get("host"), request.get("pid")) == (host, pid)
+
+    def forget_stop(self) -> None:
+        """Delete a request that was meant for an earlier supervisor: one that starts in a container has the same name and number again.
+
+        Only the holder of `lock()` may call this, at once: what is asked later is meant for it.
+        """
+        path = self.path / layout.STOP_REQUEST
+        with write_errors(path):
+            path.unlink(missing_ok=True)
 
     def unfinished_start(self) -> bool:
         """Whether a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""

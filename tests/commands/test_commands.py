@@ -19,6 +19,7 @@ from harness.commands.plan import power_lines
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.evaluation.power import minimum_detectable_difference
+from harness.execution.supervise import Summary
 from harness.experiment.cost import History
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 from harness.experiment.planning import plan_experiment
@@ -212,6 +213,35 @@ def test_clean_shows_asks_and_never_touches_finished_results(store, capsys, monk
     assert len(store.run(done.run_id).samples("arithmetic_heldout", 60)) == 100
 
 
+def test_clean_leaves_what_running_runs_and_waiting_jobs_read(store, capsys):
+    planned = plan(store)
+    store.write_plan(planned.experiment.name, planned.record())
+    jobs, policies = store.cache_dir("jobs") / planned.experiment.name, store.cache_dir("policies")
+    jobs.mkdir()
+    (jobs / "40_0_submitted.pkl").write_text("a job that is pending")
+    (policies / "weights").write_text("read by workers")
+    clean = ["clean", "--cache", "--yes", f"runtime.results={store.root}"]
+    with store.run(planned.specs[0].run_id).lock():
+        assert main(clean) == 0
+    assert policies.exists()
+    assert f"run {planned.specs[0].run_id} uses it" in capsys.readouterr().out
+    assert main(clean) == 0
+    assert not policies.exists()
+    assert f"kept {jobs}: {GRID * 3} of its runs are not finished" in capsys.readouterr().out
+    assert jobs.exists()
+    for spec in planned.specs:
+        finish(store, spec)
+    assert main(clean) == 0
+    assert not jobs.exists()
+
+
+def test_clean_lists_no_run_that_was_never_started(store, capsys):
+    planned = plan(store)
+    store.write_plan(planned.experiment.name, planned.record())
+    assert main(["clean", f"experiment={planned.experiment.name}", f"runtime.results={store.root}"]) == 0
+    assert "could remove 0 directories, 0.0 MB: failed, interrupted and lost runs" in capsys.readouterr().out
+
+
 def test_nothing_to_retry_or_to_stop_is_said(store, capsys):
     finish(store, plan(store).arms[0].runs[0])
     assert main(["retry", f"runtime.results={store.root}"]) == 0
@@ -228,8 +258,6 @@ def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said
     seen = {}
 
     def fake(config, work, progress):
-        from harness.execution.supervise import Summary
-
         seen["specs"], seen["runtime"] = work.specs, work.runtime
         return Summary(finished=[one.run_id for one in work.specs])
 
@@ -241,6 +269,26 @@ def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said
     assert "keep_checkpoints: 7" in retried.config_yaml
     assert seen["runtime"].workers == 1
     assert "1 finished" in capsys.readouterr().out
+
+
+def test_retry_sends_each_run_where_its_own_runtime_says(store, monkeypatch, capsys):
+    places = ["runtime.device=cpu", "runtime.device=cuda", "runtime.micro_batch_tokens=512"]
+    specs = [plan(store, place).arms[number].runs[0] for number, place in enumerate(places)]
+    for spec in specs:
+        finish(store, spec, status="failed")
+    sent, stops = {}, [None, 15]
+
+    def fake(config, work, progress):
+        sent[work.runtime.device] = {one.run_id for one in work.specs}
+        return Summary(finished=[one.run_id for one in work.specs], stopped_by=stops[len(sent) - 1])
+
+    monkeypatch.setattr("harness.execution.launch.local.launch", fake)
+    assert main(["retry", f"runtime.results={store.root}"]) in (0, 75)
+    found = {device: ids for device, ids in sent.items() if ids}
+    wanted = {"cpu": {specs[0].run_id}, "cuda": {specs[1].run_id}, "auto": {specs[2].run_id}}
+    assert len(found) == 2, "the second one was stopped: the third is not begun"
+    assert all(wanted[device] == ids for device, ids in found.items())
+    assert "2 finished, 0 were finished before, 1 not started" in capsys.readouterr().out
 
 
 # ---- one clear line ------------------------------------------------------------------------------------------------------

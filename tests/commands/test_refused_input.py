@@ -36,6 +36,15 @@ from harness.experiment.seed_spread import plan_power
             ["report", "experiment=dapo_ladder", "runtime.results=/no/such"],
             "experiment=dapo_ladder runtime.results=/no/such",
         ),
+        (["run", "algorithm.reward.correct=inf"], "algorithm.reward.correct=inf is not finite"),
+        (
+            ["sweep", "experiment=clip_lr_search", "match=tokens"],
+            "experiment.match=tokens holds for arms",
+        ),
+        (
+            ["sweep", "experiment=clip_lr_search", "--objective=-generated_tokens_totl"],
+            "did you mean 'generated_tokens_total'",
+        ),
         (["plan", EXPERIMENT, "experiment.margin=0"], "experiment.margin=0 must be above zero"),
         (["plan", EXPERIMENT, "experiment.margin=-2"], "the points of avg that do not matter"),
         (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),

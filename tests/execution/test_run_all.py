@@ -13,7 +13,7 @@ import pytest
 from sweep_support import HERE, Spec, spec, sweep, wait_until
 
 from harness.execution.progress import PlainProgress, Progress
-from harness.execution.supervise import GpuLeases, run_all
+from harness.execution.supervise import Feed, GpuLeases, run_all
 from harness.store import ResultStore, StoreFull
 
 
@@ -229,3 +229,21 @@ def test_plain_progress_names_runs_outcomes_and_causes(store):
     assert "failed arm_0 seed 0" in text
     assert "RuntimeError: reward model exploded" in text
     assert "finished arm_1 seed 1" in text
+
+
+def test_a_run_of_a_feed_that_cannot_be_read_fails_once(store):
+    torn, sound = spec(0), spec(1)
+    store.run(torn.run_id).path.mkdir(parents=True)
+    (store.run(torn.run_id).path / "manifest.json").write_text('{"schema_version": 1, "run_')
+    ends, left = [], [torn, sound]
+
+    class Two(Feed):
+        def more(self, free):
+            return [left.pop(0)] if left else []
+
+        def ended(self, run_id, outcome):
+            ends.append((run_id, outcome))
+
+    summary = run(store, [], feed=Two())
+    assert (summary.failed, summary.finished) == ([torn.run_id], [sound.run_id])
+    assert ends == [(torn.run_id, "failed"), (sound.run_id, "finished")]

@@ -213,6 +213,13 @@ def test_a_group_of_one_has_no_contrast() -> None:
     assert not findings(planned("arm", "algorithm=ppo"))
 
 
+def test_an_evaluation_without_the_training_cap() -> None:
+    finding = only(planned("arm", "sampling.max_response_tokens=32", "evaluation.caps=[64]"))
+    assert finding.check == "not evaluated at the training cap"
+    assert "add 32 to evaluation.caps" in finding.fix
+    assert not findings(planned("arm", "sampling.max_response_tokens=32", "evaluation.caps=[32,64]"))
+
+
 def test_the_same_arm_under_two_names() -> None:
     finding = only(
         planned("dapo", "algorithm=dapo"), planned("clip_dapo", "algorithm=clip_dapo", parent="dapo")
@@ -256,7 +263,11 @@ EXPECTED = {
     "inert engine correction",
 }  # said in the experiments' notes or shown as an axis
 # Published so: Olmo 3's RL-Zero clips at 0.272 with one update a step (arXiv:2512.13961, Table 49). The KL grid has placements to compare.
-AS_PUBLISHED = {"olmo3_rl_zero_math_7b": {"inert clip"}, "kl_grid": {"KL alone in dead groups"}}
+# It evaluates at 32768 tokens and trains at 16384.
+AS_PUBLISHED = {
+    "olmo3_rl_zero_math_7b": {"inert clip", "not evaluated at the training cap"},
+    "kl_grid": {"KL alone in dead groups"},
+}
 
 
 def has_arms(name: str) -> bool:

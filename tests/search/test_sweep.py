@@ -93,6 +93,7 @@ def test_a_space_that_cannot_be_searched_is_refused(space, says):
         ({"objectives": ["avg", "-seconds"], "sampler": "cmaes"}, "single objective"),
         ({"trials": 0}, "at least 1"),
         ({"trails": 3}, "did you mean 'trials'"),
+        ({"objectives": ["avg", "-second"]}, "did you mean 'seconds'"),
     ],
 )
 def test_a_search_that_makes_no_sense_is_refused(search, says):
@@ -309,3 +310,20 @@ def test_progress_counts_the_trials_to_come_and_no_estimate_is_negative(store):
     assert heard.snapshots[0].waiting_steps == 2 * 4
     assert heard.snapshots[-1].waiting_steps == 0
     assert all(snapshot.waiting_steps >= 0 for snapshot in heard.snapshots)
+
+
+def test_a_run_that_cannot_be_read_fails_its_trial_and_not_the_search(store):
+    again = sweep(store, trials=2, sampler="random")
+    (torn,) = again.more(1)
+    store.run(torn.run_id).path.mkdir(parents=True)
+    (store.run(torn.run_id).path / "manifest.json").write_text('{"schema_version": 1, "run_')
+    summary = go(sweep(store, trials=2, sampler="random"), workers=1)
+    assert summary.failed == [torn.run_id]
+    assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE"]
+
+
+def test_a_budget_for_arms_is_refused_before_the_study_is_opened(store):
+    experiment = Experiment(name="s", match="tokens", search={"space": [RATE]})
+    with pytest.raises(ConfigError, match=r"experiment\.match=tokens holds for arms"):
+        Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness sweep")
+    assert not list(store.root.rglob("*.journal"))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,15 @@ class Job:
         return asdict(summary)
 
 
+def slurm_job() -> str | None:
+    """This job as `scontrol` takes it, None outside Slurm. One task's own number is also that of its whole array: a task is ARRAY_TASK."""
+    array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
+    return f"{array}_{task}" if array and task else os.environ.get("SLURM_JOB_ID")
+
+
 def requeue() -> bool:
     """Put this Slurm job back into the queue; False outside Slurm."""
-    job = os.environ.get("SLURM_JOB_ID")
+    job = slurm_job()
     if job is None:
         return False
     return subprocess.run(["scontrol", "requeue", job], check=False).returncode == 0
@@ -46,7 +53,7 @@ def requeue() -> bool:
 
 def pre_empted() -> bool:
     """Whether this Slurm job is making way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
-    job = os.environ.get("SLURM_JOB_ID")
+    job = slurm_job()
     if job is None:
         return False
     shown = subprocess.run(
@@ -63,24 +70,42 @@ def chunks(work: Work, runs_per_job: int) -> list[Job]:
     return [Job(work.only(left[start : start + size])) for start in range(0, len(left), size)]
 
 
-def summary_of(work: Work, before: set[str]) -> Summary:
-    """What the store says of the work's runs now; `before` were finished when it began."""
-    summary = Summary(skipped=sorted(before))
-    for spec in {spec.run_id: spec for spec in work.specs}.values():
-        run = work.store.run(spec.run_id)
+@dataclass(frozen=True)
+class Before:
+    """How the runs stood before jobs were submitted: which were `finished`, and status and number of attempts of each."""
+
+    finished: set[str]
+    states: Mapping[str, tuple[str | None, int]]
+
+    @classmethod
+    def of(cls, work: Work) -> Before:
+        """The runs of `work` as they stand now."""
+        states = {spec.run_id: _state(work.store.run(spec.run_id).manifest()) for spec in work.specs}
+        return cls({run_id for run_id, (status, _) in states.items() if status == "finished"}, states)
+
+
+def _state(manifest: Mapping[str, Any] | None) -> tuple[str | None, int]:
+    return (None, 0) if manifest is None else (manifest["status"], len(manifest["attempts"]))
+
+
+def summary_of(work: Work, before: Before) -> Summary:
+    """What the store says of the work's runs now. `not_started`: the jobs left them as they stood before."""
+    summary = Summary(skipped=sorted(before.finished))
+    for run_id in dict.fromkeys(spec.run_id for spec in work.specs):
+        if run_id in before.finished:
+            continue
+        run = work.store.run(run_id)
         manifest = run.manifest()
         status = None if manifest is None else manifest["status"]
-        if spec.run_id in before:
-            continue
-        if manifest is None:
-            summary.not_started.append(spec.run_id)
-        elif status == "finished":
-            summary.finished.append(spec.run_id)
-        elif status == "failed":
-            summary.failed.append(spec.run_id)
-            summary.errors[spec.run_id] = manifest["error"] or ""
+        if manifest is not None and status == "finished":
+            summary.finished.append(run_id)
         elif status in ("claimed", "running") and run.claimed_by() is not None:
-            summary.elsewhere.append(spec.run_id)
+            summary.elsewhere.append(run_id)
+        elif manifest is None or _state(manifest) == before.states[run_id]:
+            summary.not_started.append(run_id)
+        elif status == "failed":
+            summary.failed.append(run_id)
+            summary.errors[run_id] = manifest["error"] or ""
         else:
-            summary.interrupted.append(spec.run_id)
+            summary.interrupted.append(run_id)
     return summary

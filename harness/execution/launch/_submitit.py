@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.execution.launch._job import chunks
+from harness.execution.launch._job import Before, chunks
 from harness.execution.launch._supervise import Work
 from harness.execution.launch._watch import watch
 from harness.execution.progress import Progress
@@ -33,11 +33,10 @@ def submit(
     Raises:
         ConfigError: submitit is absent, or the scheduler refused the jobs.
     """
-    left = {spec.run_id for spec in work.unfinished()}
-    before = {spec.run_id for spec in work.specs} - left
+    before = Before.of(work)
     jobs = chunks(work, runs_per_job)
     if not jobs:
-        return Summary(skipped=sorted(before))
+        return Summary(skipped=sorted(before.finished))
     try:
         submitit = importlib.import_module("submitit")
     except ModuleNotFoundError as error:
@@ -53,7 +52,9 @@ def submit(
     except (RuntimeError, submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
         raise ConfigError(f"launcher={cluster} refused the jobs: {str(error).strip()}") from error
     if not wait:
-        return Summary(skipped=sorted(before), submitted=sorted(left))
+        return Summary(
+            skipped=sorted(before.finished), submitted=sorted(before.states.keys() - before.finished)
+        )
     followed = _SlurmJobs(submitted) if cluster == "slurm" else _LocalJobs(submitted)
     return watch(work, before, followed, progress)
 

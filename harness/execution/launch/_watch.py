@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.execution.launch._job import summary_of
+from harness.execution.launch._job import Before, summary_of
 from harness.execution.launch._supervise import Work
 from harness.execution.progress import Progress, RunProgress, Snapshot, run_name, total_steps
 from harness.execution.supervise import Summary
@@ -40,13 +40,16 @@ class Jobs(Protocol):
         ...
 
 
-def watch(work: Work, before: set[str], jobs: Jobs, progress: Progress, poll_seconds: float = 1.0) -> Summary:
-    """Report until no job is alive. A stop signal asks the jobs to checkpoint and end; a second one kills them."""
-    follower = _Follower(work, before, progress)
+def watch(work: Work, before: Before, jobs: Jobs, progress: Progress, poll_seconds: float = 1.0) -> Summary:
+    """Report until no job is alive. A stop signal asks the jobs to checkpoint and end; a second one kills them.
+
+    `before`: how the runs stood before the jobs were submitted. A run that its job left so has failed, unless jobs were stopped.
+    """
+    follower = _Follower(work, before.finished, progress)
     stops: list[int] = []
     done = 0
     with _signals(stops):
-        progress.begin(len(follower.names), len(before))
+        progress.begin(len(follower.names), len(before.finished))
         try:
             while True:
                 alive = jobs.alive()
@@ -66,8 +69,11 @@ def watch(work: Work, before: set[str], jobs: Jobs, progress: Progress, poll_sec
         summary = summary_of(work, before)
         if summary.not_started and not stops:
             said = jobs.last_words() or "no job says why"
-            reason = f"its job ended before it started the run: {said}"
+            reason = f"its job ended before it began the run: {said}"
             summary.errors |= dict.fromkeys(summary.not_started, reason)
+            # Where a job was stopped from elsewhere its other runs wait for the next call; else repeating the command repeats the failure.
+            if not summary.interrupted:
+                summary.failed, summary.not_started = [*summary.failed, *summary.not_started], []
     summary.stopped_by = stops[0] if stops else None
     return summary
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.error import ConfigError, require_range
-from harness.execution.launch._job import chunks
+from harness.execution.launch._job import Before, chunks
 from harness.execution.launch._supervise import Work
 from harness.execution.launch._watch import watch
 from harness.execution.progress import Progress
@@ -44,11 +44,10 @@ def launch(config: Config, work: Work, progress: Progress) -> Summary:
     Raises:
         ConfigError: Ray is absent, or no cluster answers at the address.
     """
-    left = {spec.run_id for spec in work.unfinished()}
-    before = {spec.run_id for spec in work.specs} - left
+    before = Before.of(work)
     jobs = chunks(work, config.runs_per_job)
     if not jobs:
-        return Summary(skipped=sorted(before))
+        return Summary(skipped=sorted(before.finished))
     try:
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:

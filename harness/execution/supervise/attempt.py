@@ -63,6 +63,7 @@ class Attempt:
         """
         lease = run.lock()
         try:
+            run.forget_stop()
             manifest = run.manifest()
             if manifest is None:
                 run.forget_start()

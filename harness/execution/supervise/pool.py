@@ -152,9 +152,10 @@ class _Pool:
     def run(self, specs: dict[str, Runnable], poll_seconds: float) -> Summary:
         self._total = len(specs)
         for spec in specs.values():
-            if self._is_finished(spec):
+            finished = self._is_finished(spec)
+            if finished:
                 self._summary.skipped.append(spec.run_id)
-            elif spec.run_id not in self._summary.errors:
+            elif finished is not None:
                 self._queue.append(spec)
         self._waiting_steps = _steps_of(self._queue)
         self._progress.begin(self._total, len(self._summary.skipped))
@@ -208,12 +209,13 @@ class _Pool:
                 self._handle(event)
             self._report()
 
-    def _is_finished(self, spec: Runnable) -> bool:
+    def _is_finished(self, spec: Runnable) -> bool | None:
+        """None for a run that cannot be read: it has failed, and that is said."""
         try:
             return self._store.run(spec.run_id).status == "finished"
         except StoreError as error:
             self._fail(spec, str(error))
-            return False
+            return None
 
     def _fill(self) -> None:
         """Ask for further runs as long as places are free."""
@@ -226,12 +228,13 @@ class _Pool:
             more = _steps_of(specs)
             known = self._waiting_steps is not None and more is not None
             self._waiting_steps = (self._waiting_steps or 0) + (more or 0) if known else None
-            while self._queue and self._is_finished(self._queue[0]):
+            while self._queue and (finished := self._is_finished(self._queue[0])) is not False:
                 done = self._queue.popleft()
                 if self._waiting_steps is not None:
                     self._waiting_steps -= total_steps(done.labels) or 0
-                self._summary.skipped.append(done.run_id)
-                self._feed.ended(done.run_id, "finished")
+                if finished:
+                    self._summary.skipped.append(done.run_id)
+                    self._feed.ended(done.run_id, "finished")
 
     def _start_some(self) -> None:
         while True:

@@ -1,0 +1,71 @@
+"""Two commands that use one experiment name: the answer of each is of its own runs, and what is imported stays."""
+
+from __future__ import annotations
+
+import pytest
+from commands_support import finish, overrides, plan
+
+from harness.cli import main
+from harness.execution.provisional import _Tables
+from harness.execution.supervise import Summary
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """The plans that lay in the store when an answer was asked for."""
+    plans = []
+    monkeypatch.setattr(
+        "harness.commands.run.write_answer", lambda store, name, *_: plans.append(store.plan(name))
+    )
+    return plans
+
+
+def runs(stored):
+    return [arm["runs"] for arm in stored["arms"]]
+
+
+def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan(
+    store, monkeypatch, capsys, answered
+):
+    mine, other = plan(store), plan(store, "training.steps=10")
+
+    def launch(config, work, progress):
+        store.write_plan(other.experiment.name, other.record())  # the other command starts meanwhile
+        for spec in mine.specs:
+            finish(store, spec)
+        return Summary(finished=[spec.run_id for spec in mine.specs])
+
+    monkeypatch.setattr("harness.execution.launch.local.launch", launch)
+    assert main(["run", *overrides(store)]) == 0
+    assert [runs(one) for one in answered] == [runs(mine.record())]
+    assert "another command wrote its plan over this one's" in capsys.readouterr().out
+    monkeypatch.undo()
+
+
+def test_a_plan_that_nobody_touched_is_not_written_again(store, monkeypatch, capsys, answered):
+    done = Summary(finished=[spec.run_id for spec in plan(store).specs])
+    monkeypatch.setattr("harness.execution.launch.local.launch", lambda config, work, progress: done)
+    assert main(["run", *overrides(store)]) == 0
+    assert len(answered) == 1
+    assert "another command" not in capsys.readouterr().out
+
+
+def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store, monkeypatch):
+    asked = []
+    monkeypatch.setattr("harness.execution.provisional._Table", lambda *_: asked.append(1))
+    mine, other = plan(store), plan(store, "training.steps=10")
+    for stored, expected in ((other, 0), (mine, 1)):
+        store.write_plan(stored.experiment.name, stored.record())
+        tables = _Tables(_Tables.__base__(), mine, store, seconds_between=0.0)
+        tables._due = True
+        tables.update(None)
+        assert len(asked) == expected
+
+
+def test_a_search_does_not_write_over_imported_logs(store, capsys, monkeypatch):
+    monkeypatch.setattr("harness.commands.sweep.search_runs", lambda *_, **__: Summary(stopped_by=15))
+    store.write_plan("taken", {"foreign": True, "arms": []})
+    search = ["sweep", "experiment=clip_lr_search", "experiment.name=taken", f"runtime.results={store.root}"]
+    assert main(search) == 2
+    assert "imported logs under this name" in capsys.readouterr().err
+    assert store.plan("taken")["foreign"]

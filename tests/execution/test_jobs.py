@@ -1,0 +1,90 @@
+"""What a job says and does as one task of an array, and what its follower makes of one that never begins; Slurm is a stub."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from launch_support import Events, work
+from sweep_support import spec
+
+from harness.execution.launch import _job
+from harness.execution.launch._watch import watch
+from harness.execution.supervise.attempt import Attempt
+
+RECORD = {"identity_version": 1, "provenance": {}, "environment": {}}
+
+
+@pytest.fixture
+def scontrol(monkeypatch):
+    """The commands that were called, instead of calling them."""
+    called: list[list[str]] = []
+
+    def run(command, **_):
+        called.append(command)
+        return subprocess.CompletedProcess(command, 0, "PreemptTime=2026-01-01T00:00:00", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    for name in ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return called
+
+
+def test_a_task_of_an_array_requeues_itself_and_not_the_array(scontrol, monkeypatch):
+    assert not _job.requeue()
+    assert not _job.pre_empted()
+    assert scontrol == []
+    monkeypatch.setenv("SLURM_JOB_ID", "40")
+    _job.requeue()
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "40")  # of the last task, whose number is the array's
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "0")
+    assert _job.requeue()
+    assert _job.pre_empted()
+    assert scontrol == [
+        ["scontrol", "requeue", "40"],
+        ["scontrol", "requeue", "40_0"],
+        ["scontrol", "show", "job", "40_0"],
+    ]
+
+
+class Ended:
+    """Jobs that are no more."""
+
+    def alive(self):
+        return 0
+
+    def last_words(self):
+        return "slurmstepd: no such file (jobs/40_0_log.err)"
+
+
+def attempt(sent, number, outcome):
+    begun = Attempt.begin(sent.specs[number], sent.store.run(sent.specs[number].run_id), **RECORD)
+    begun.end(
+        {"failed": 1, "interrupted": 75}[outcome],
+        stopping=False,
+        note="the old error" * (outcome == "failed"),
+    )
+
+
+def test_a_run_whose_job_died_before_it_began_has_failed_with_the_jobs_last_words(tmp_path):
+    sent = work(tmp_path, [spec(0), spec(1), spec(2)])
+    attempt(sent, 0, "failed")
+    attempt(sent, 1, "interrupted")
+    before = _job.Before.of(sent)
+    summary = watch(sent, before, Ended(), Events())
+    assert sorted(summary.failed) == [one.run_id for one in sent.specs]
+    assert not summary.not_started + summary.interrupted
+    for reason in summary.errors.values():
+        assert reason == "its job ended before it began the run: slurmstepd: no such file (jobs/40_0_log.err)"
+    attempt(sent, 0, "failed")  # a new attempt that fails has its own reason
+    summary = watch(sent, before, Ended(), Events())
+    assert summary.errors[sent.specs[0].run_id] == "the old error"
+
+
+def test_runs_behind_one_that_was_stopped_wait_for_the_next_call(tmp_path):
+    sent = work(tmp_path, [spec(0), spec(1)])
+    before = _job.Before.of(sent)
+    attempt(sent, 0, "interrupted")
+    summary = watch(sent, before, Ended(), Events())
+    assert (summary.failed, summary.interrupted) == ([], [sent.specs[0].run_id])
+    assert summary.not_started == [sent.specs[1].run_id]
