@@ -6,6 +6,7 @@ import pytest
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
+from harness.configuration.identity import run_id
 
 
 @pytest.mark.parametrize(
@@ -43,3 +44,12 @@ def test_a_combination_that_would_do_nothing_is_refused(overrides: list[str], sa
 def test_what_repairs_it_composes() -> None:
     compose_run(["patch=[truncated_is_wrong,dynamic_sampling]", "algorithm.dead_groups.metric=reward"])
     compose_run(["algorithm=high_entropy_tokens", "engine=transformers"])
+
+
+def test_memory_settings_of_an_engine_are_no_part_of_a_run_s_id() -> None:
+    ids = {
+        run_id(compose_run(["engine=vllm", *more]))
+        for more in ([], ["engine.gpu_memory_utilization=0.3"], ["engine.sleep_level=1"])
+    }
+    assert len(ids) == 1
+    assert ids != {run_id(compose_run(["engine=transformers"]))}
