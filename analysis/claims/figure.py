@@ -53,7 +53,7 @@ def claims_figure(found: Sequence[Judged], style: str) -> Figure:
             fontsize="small",
         )
     labels = [
-        f"{textwrap.shorten(one.title, 46, placeholder=' …')} {_ARROWS[one.claim['expects']]}"
+        f"{textwrap.shorten(one.title, 42, placeholder=' …')} {_ARROWS[one.claim['expects']]}"
         for one in shown
     ]
     axes.set_yticks(range(len(shown)), labels)
