@@ -1,7 +1,6 @@
 """Who deserves the gain: factorial effects and Shapley values of patches, per seed first, then t intervals.
 
-Both work on ``score[subset][seed]``, the score of the arm that applies exactly that set of patches. ``replicates`` makes one number of
-the effects of seeds that count as one (those of a base policy); without it every seed counts.
+Both work on ``score[subset][seed]``, the score of the arm that applies exactly that set of patches.
 """
 
 from __future__ import annotations
@@ -23,6 +22,24 @@ def _each_seed(values: Mapping[int, float]) -> list[float]:
     return list(values.values())
 
 
+@dataclass(frozen=True)
+class Judging:
+    """How per-seed effects become intervals.
+
+    Attributes:
+        margin: differences below it do not matter, in the unit of the scores; None for no margin.
+        columns: that hold together, one for each metric of the experiment.
+        replicates: one number for seeds that count as one; without, every seed counts.
+    """
+
+    margin: float | None = None
+    columns: int = 1
+    replicates: Replicates = _each_seed
+
+
+EVERY_SEED = Judging()
+
+
 class IncompleteDesign(ValueError):
     """Arms that the attribution needs are not there; the message names them."""
 
@@ -36,44 +53,23 @@ class Attribution:
     orders: int = 0
 
 
-def main_effects(
-    patches: Sequence[str],
-    scores: Scores,
-    *,
-    margin: float | None = None,
-    columns: int = 1,
-    replicates: Replicates = _each_seed,
-) -> Attribution:
+def main_effects(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
     """Mean change when a patch is switched on, over all settings of the others (full factorial only)."""
     contrasts = [(name, _signs(patches, [name])) for name in patches]
-    return _contrast_effects(patches, scores, contrasts, margin, columns, replicates)
+    return _contrast_effects(patches, scores, contrasts, judging)
 
 
-def interactions(
-    patches: Sequence[str],
-    scores: Scores,
-    *,
-    margin: float | None = None,
-    columns: int = 1,
-    replicates: Replicates = _each_seed,
-) -> Attribution:
+def interactions(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
     """Two-factor interactions: the change of one patch's effect when the other is switched on, over all settings of the rest.
 
     The whole change, in the unit of the effects, so that a margin means the same; textbooks of factorial designs print half of it.
     """
     pairs = list(itertools.combinations(patches, 2))
     contrasts = [(f"{a} × {b}", _signs(patches, [a, b])) for a, b in pairs]
-    return _contrast_effects(patches, scores, contrasts, margin, columns, replicates, scale=2.0)
+    return _contrast_effects(patches, scores, contrasts, judging, scale=2.0)
 
 
-def last_minus_first(
-    patches: Sequence[str],
-    scores: Scores,
-    *,
-    margin: float | None = None,
-    columns: int = 1,
-    replicates: Replicates = _each_seed,
-) -> Attribution:
+def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
     """What a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
 
     Four arms a patch, so its intervals are wider than those of the other effects.
@@ -93,17 +89,14 @@ def last_minus_first(
         ):
             weights[name][subset] += sign
     _require({subset for one in weights.values() for subset in one}, scores)
-    return _weighted(patches, scores, weights, 0, margin, columns, replicates)
+    return _weighted(patches, scores, weights, 0, judging)
 
 
 def shapley(
     patches: Sequence[str],
     scores: Scores,
     orders: Iterable[Sequence[str]] | None = None,
-    *,
-    margin: float | None = None,
-    columns: int = 1,
-    replicates: Replicates = _each_seed,
+    judging: Judging = EVERY_SEED,
 ) -> Attribution:
     """Shapley value of each patch: mean over orders of its gain when it is added.
 
@@ -116,18 +109,16 @@ def shapley(
     """
     present = {subset for subset, by_seed in scores.items() if by_seed}
     if orders is None and len(present) == 2 ** len(patches):
-        return _exact_shapley(patches, scores, margin, columns, replicates)
+        return _exact_shapley(patches, scores, judging)
     candidates = list(orders) if orders is not None else _complete_orders(patches, present)
     usable = [order for order in candidates if all(p in present for p in _prefixes(order))]
     if not usable:
         raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
     weights = {name: _order_weights(name, usable) for name in patches}
-    return _weighted(patches, scores, weights, len(usable), margin, columns, replicates)
+    return _weighted(patches, scores, weights, len(usable), judging)
 
 
-def _exact_shapley(
-    patches: Sequence[str], scores: Scores, margin: float | None, columns: int, replicates: Replicates
-) -> Attribution:
+def _exact_shapley(patches: Sequence[str], scores: Scores, judging: Judging) -> Attribution:
     count = len(patches)
     weights: dict[str, dict[Subset, float]] = {}
     for name in patches:
@@ -139,7 +130,7 @@ def _exact_shapley(
                 own[subset | {name}] = own.get(subset | {name}, 0.0) + share
                 own[subset] = own.get(subset, 0.0) - share
         weights[name] = own
-    return _weighted(patches, scores, weights, math.factorial(count), margin, columns, replicates)
+    return _weighted(patches, scores, weights, math.factorial(count), judging)
 
 
 def _order_weights(name: str, orders: Sequence[Sequence[str]]) -> dict[Subset, float]:
@@ -156,9 +147,7 @@ def _weighted(
     scores: Scores,
     weights: Mapping[str, Mapping[Subset, float]],
     orders: int,
-    margin: float | None,
-    columns: int,
-    replicates: Replicates,
+    judging: Judging,
 ) -> Attribution:
     """Weighted sums of arm scores per seed; the seeds that every arm in use has finished."""
     differences = {}
@@ -166,26 +155,23 @@ def _weighted(
         used = {s: weight for s, weight in weights[name].items() if weight != 0.0} or weights[name]
         seeds = sorted(set.intersection(*(set(scores[subset]) for subset in used)))
         by_seed = {seed: sum(weight * scores[s][seed] for s, weight in used.items()) for seed in seeds}
-        differences[name] = Paired(replicates(by_seed), len(by_seed))
-    return Attribution(
-        tuple(names), tuple(judge(differences, margin=margin, columns=columns).values()), orders
-    )
+        differences[name] = Paired(judging.replicates(by_seed), len(by_seed))
+    effects = judge(differences, margin=judging.margin, columns=judging.columns)
+    return Attribution(tuple(names), tuple(effects.values()), orders)
 
 
 def _contrast_effects(
     patches: Sequence[str],
     scores: Scores,
     contrasts: Sequence[tuple[str, Mapping[Subset, int]]],
-    margin: float | None,
-    columns: int,
-    replicates: Replicates,
+    judging: Judging,
     scale: float = 1.0,
 ) -> Attribution:
     subsets = _all_subsets(patches)
     _require(subsets, scores)
     part = scale / (len(subsets) / 2)
     weights = {name: {s: sign * part for s, sign in signs.items()} for name, signs in contrasts}
-    return _weighted([name for name, _ in contrasts], scores, weights, 0, margin, columns, replicates)
+    return _weighted([name for name, _ in contrasts], scores, weights, 0, judging)
 
 
 def _require(subsets: Collection[Subset], scores: Scores) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from analysis.evidence.results import Results
 from analysis.statistics.attribution import (
     Attribution,
     IncompleteDesign,
+    Judging,
     interactions,
     last_minus_first,
     main_effects,
@@ -29,7 +31,11 @@ _FACTORIAL = (
     ("interactions", "interaction"),
     ("order", "last minus first"),
 )
-_EFFECTS = {"main-effects": main_effects, "interactions": interactions, "order": last_minus_first}
+_EFFECTS: dict[str, Callable[..., Attribution]] = {
+    "main-effects": main_effects,
+    "interactions": interactions,
+    "order": last_minus_first,
+}
 _MEANING = {
     "interactions": "The whole change of one patch's effect when the other is switched on, over all settings of the rest (textbooks "
     "print half of it).",
@@ -47,29 +53,18 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
         (f"{arm.label}: {results.unreached(arm)}" for arm in plan.arms if results.unreached(arm)), ""
     )
     scores = {frozenset(arm.patches): {} if never else results.values(arm) for arm in plan.arms}
+    judging = Judging(results.margin, results.columns, plan.replicates)
+    effects: dict[str, Callable[..., Attribution]] = {
+        **_EFFECTS,
+        "shapley": partial(shapley, orders=plan.orders or None),
+    }
     wanted = [("shapley", "Shapley value")]
     if plan.design == "factorial":
         wanted = [*_FACTORIAL, *wanted]
     tables = []
     for key, header in wanted:
         try:
-            if key == "shapley":
-                found = shapley(
-                    patches,
-                    scores,
-                    plan.orders or None,
-                    margin=results.margin,
-                    columns=results.columns,
-                    replicates=plan.replicates,
-                )
-            else:
-                found = _EFFECTS[key](
-                    patches,
-                    scores,
-                    margin=results.margin,
-                    columns=results.columns,
-                    replicates=plan.replicates,
-                )
+            found = effects[key](patches, scores, judging=judging)
         except IncompleteDesign as error:
             found = Attribution((), ())
             notes = [f"Not computed: {never or error}."]

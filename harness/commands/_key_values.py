@@ -60,10 +60,8 @@ def key_values(
             raise ConfigError(f"{verb} has no argument {item!r}{nearest(key, list(keys))}")
         if key in values:
             raise ConfigError(f"{verb}: {key}= is given twice")
-        if (
-            key in _PATHS and text
-        ):  # as it stands: `out=res #2` is a folder with a space, not YAML with a comment
-            values[key] = text
+        if key in _PATHS and text:
+            values[key] = text  # as it stands: `out=res #2` is a folder with a space, not YAML with a comment
             continue
         value = read_yaml(text, f"{verb}: {item}")
         values[key] = text if key in texts and value is not None and not isinstance(value, str) else value

@@ -9,10 +9,9 @@ from pathlib import Path
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.runtime import RuntimeConfig, of_machine
 from harness.store import ResultStore
 
-_RUNTIME = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=")
 HELP = "experiment=NAME to take only its runs; runtime.results=DIR"
 
 
@@ -36,7 +35,7 @@ def select(overrides: Sequence[str]) -> Selection:
     names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
     rest = [item for item in overrides if not item.startswith("experiment=")]
     for item in rest:
-        if not item.lstrip("+~").startswith(_RUNTIME):
+        if not of_machine(item):
             raise ConfigError(
                 f"{item!r} is of no use here: stored runs are what they are; give experiment=NAME and runtime.* only"
             )

@@ -19,6 +19,7 @@ from harness.commands.run import run as run_grid
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
+from harness.configuration.runtime import of_machine
 from harness.execution.dispatch import search_runs
 from harness.execution.progress import progress_on
 from harness.execution.supervise import Summary
@@ -114,7 +115,7 @@ def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[st
     seeds = _seeds(options) or [0]
     objectives = flags.get("objectives", ["avg"])
     base = compose_run(fixed)
-    identity = [item for item in fixed if not item.startswith(("runtime.", "launcher=", "tracker="))]
+    identity = [item for item in fixed if not of_machine(item)]
     name = f"search_{content_hash(sorted(space), sorted(identity), seeds, objectives)[:8]}"
     experiment = Experiment(
         name=name,

@@ -10,6 +10,13 @@ from harness.configuration.error import require, require_range
 from harness.configuration.families import LAUNCH, TRACKING, family
 from harness.configuration.verl_runtime import VerlRuntime
 
+_OVERRIDES = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=")
+
+
+def of_machine(override: str) -> bool:
+    """Whether an override of the command line is about where and how runs are executed, not about their numbers."""
+    return override.lstrip("+~").startswith(_OVERRIDES)
+
 
 @dataclass
 class RuntimeConfig:

@@ -11,12 +11,12 @@ from typing import Any
 
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash
+from harness.configuration.runtime import of_machine
 from harness.store import ResultStore, layout
 from harness.store.atomic import write_file
 
 EXPECTS = ("higher", "lower", "equivalent", "not_higher", "not_lower")
 DECLARATION = "claim.json"
-_MACHINE = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=", "config_dir=")
 
 
 @dataclass
@@ -66,7 +66,7 @@ def fingerprint(experiment: Any, given: Sequence[str] = ()) -> str:
         experiment: the declaration.
         given: overrides of the command line that every arm gets; but for those of the machine they are part of what is declared.
     """
-    changed = [item for item in given if not item.lstrip("+~").startswith(_MACHINE)]
+    changed = [item for item in given if not of_machine(item) and not item.startswith("config_dir=")]
     declared = dataclasses.asdict(experiment)
     return content_hash([declared, sorted(changed)] if changed else declared)
 

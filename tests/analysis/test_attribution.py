@@ -9,6 +9,7 @@ import pytest
 
 from analysis.statistics.attribution import (
     IncompleteDesign,
+    Judging,
     interactions,
     last_minus_first,
     main_effects,
@@ -104,5 +105,5 @@ def test_an_effect_is_taken_per_seed_before_seeds_of_one_base_policy_are_average
         return [np.mean(group) for group in groups.values()]
 
     for effects in (main_effects, shapley):
-        (found,) = effects(["a"], scores, replicates=by_base).effects
+        (found,) = effects(["a"], scores, judging=Judging(replicates=by_base)).effects
         assert (found.value, found.seeds) == (pytest.approx(0.15), 2)

@@ -42,8 +42,12 @@ def test_a_combination_that_would_do_nothing_is_refused(overrides: list[str], sa
 
 
 def test_what_repairs_it_composes() -> None:
-    compose_run(["patch=[truncated_is_wrong,dynamic_sampling]", "algorithm.dead_groups.metric=reward"])
-    compose_run(["algorithm=high_entropy_tokens", "engine=transformers"])
+    config = compose_run(
+        ["patch=[truncated_is_wrong,dynamic_sampling]", "algorithm.dead_groups.metric=reward"]
+    )
+    assert (config.algorithm.overlong.policy, config.algorithm.dead_groups.policy) == ("wrong", "refill")
+    config = compose_run(["algorithm=high_entropy_tokens", "engine=transformers"])
+    assert config.algorithm.top_entropy_fraction < 1
 
 
 def test_memory_settings_of_an_engine_are_no_part_of_a_run_s_id() -> None:
