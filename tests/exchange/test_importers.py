@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from import_support import trl_state, verl_line, write_verl
 
 from analysis.answer import answer_sentences
 from analysis.evidence.load import load_experiment
@@ -19,68 +20,10 @@ from analysis.tables.experiment_tables import all_tables, main_table, summary_ta
 from analysis.tables.table import to_markdown
 from harness.cli import main
 from harness.configuration.registry import kinds
-from harness.exchange.importers import _store, trl, verl, wandb
+from harness.exchange.importers import trl, verl, wandb
 from harness.exchange.importers._log import ForeignLogError, Logged, store_rows
 from harness.exchange.importers._store import Import, import_run
-from harness.store import METRICS, ResultStore, RunClaimed, lease
-
-
-def verl_line(step, score=None, tokens=60_000.0, **extra):
-    data = {
-        "critic/score/mean": -0.5 + 0.01 * step,
-        "critic/rewards/mean": -0.6,
-        "actor/entropy": 0.4,
-        "response_length/mean": 750.0,
-        "prompt_length/mean": 250.0,
-        "response_length/clip_ratio": 0.125,
-        "perf/total_num_tokens": tokens,
-        "actor/pg_clipfrac": 0.002,
-        "actor/grad_norm": 0.3,
-        "actor/lr": 1e-6,
-        "timing_s/gen": 30.0,
-        "timing_s/step": 80.0,
-        "training/global_step": step,
-        **extra,
-    }
-    if score is not None:
-        data["val-core/HuggingFaceH4/aime_2024/acc/mean@32"] = score
-        data["val-core/HuggingFaceH4/aime_2024/acc/best@32/mean"] = 0.7
-        data["val-aux/HuggingFaceH4/aime_2024/reward/mean@32"] = -0.4
-    return json.dumps({"step": step, "data": data})
-
-
-def write_verl(path, final, start=0.1):
-    lines = [json.dumps({"step": 0, "data": {"val-core/HuggingFaceH4/aime_2024/acc/mean@32": start}})]
-    lines += [verl_line(1), verl_line(2, (start + final) / 2), verl_line(3), verl_line(4, final)]
-    path.write_text("\n".join(lines) + '\n{"step": 5, "da')  # torn by the end of the job
-    return path
-
-
-def trl_state(path, rewards, every=10, **evaluations):
-    history = []
-    for index, reward in enumerate(rewards, start=1):
-        step = index * every
-        history.append(
-            {
-                "step": step,
-                "epoch": 0.1 * index,
-                "reward": reward,
-                "entropy": 0.5,
-                "completions/mean_length": 200.0,
-                "completions/clipped_ratio": 0.25,
-                "clip_ratio/low_mean": 0.001,
-                "clip_ratio/high_mean": 0.003,
-                "frac_reward_zero_std": 0.5,
-                "grad_norm": 0.2,
-                "learning_rate": 1e-6,
-                "num_tokens": 1e5 * index,
-                "step_time": 12.0,
-            }
-        )
-    history += [{"step": step, **values} for step, values in evaluations.get("at", {}).items()]
-    history.append({"step": len(rewards) * every, "train_runtime": 99.0, "train_loss": 0.1})
-    path.write_text(json.dumps({"global_step": len(rewards) * every, "log_history": history}))
-    return path
+from harness.store import METRICS, ResultStore
 
 
 def test_the_family_lists_its_formats():
@@ -221,22 +164,6 @@ def test_percent_scores_become_fractions(tmp_path):
     assert store.run(found.run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
 
 
-@pytest.fixture
-def foreign(tmp_path):
-    """Two arms of verl with three seeds, through the command line."""
-    root = tmp_path / "results"
-    for arm, level in (("grpo", 0.40), ("dapo", 0.50)):
-        for seed in range(3):
-            path = write_verl(
-                tmp_path / f"{arm}-{seed}.jsonl",
-                final=level + 0.01 * seed,
-                start=0.1 + seed / 1000 + level / 99,
-            )
-            arguments = [f"path={path}", "experiment=theirs", f"arm={arm}", f"seed={seed}", f"results={root}"]
-            assert main(["import_runs", "format=verl", "cap=20480", *arguments]) == 0
-    return root
-
-
 def test_foreign_runs_get_tables_with_intervals_and_say_what_they_are(foreign):
     results = results_of(load_experiment(foreign, "theirs"))
     assert results.experiment.notes == ()
@@ -287,107 +214,6 @@ def test_a_copy_is_no_replicate(foreign, tmp_path, capsys):
     assert main(["import_runs", "format=verl", *arguments, "arm=grpo", "seed=7"]) == 2
     assert "a copy is no replicate" in capsys.readouterr().err
     assert main(["import_runs", "format=verl", *arguments, "arm=other", "seed=0"]) == 2
-
-
-def test_another_log_for_a_seed_is_refused_and_loses_nothing(foreign, tmp_path, capsys):
-    path = write_verl(tmp_path / "forgot-its-seed.jsonl", final=0.7)
-    arguments = [
-        "import_runs",
-        "format=verl",
-        f"path={path}",
-        "experiment=theirs",
-        "arm=grpo",
-        f"results={foreign}",
-    ]
-    store = ResultStore(foreign)
-    before, count = store.plan("theirs"), len(store.run_ids())
-    held = before["arms"][0]["runs"]["0"]
-    assert main([*arguments, "seed=0"]) == 2
-    assert (
-        f"arm grpo, seed 0 of experiment 'theirs' is run {held}, another log than" in capsys.readouterr().err
-    )
-    assert store.plan("theirs") == before
-    assert len(store.run_ids()) == count
-    assert main([*arguments, "seed=0", "replace=true"]) == 0
-    assert f"in the place of run {held}" in capsys.readouterr().out
-    assert store.plan("theirs")["arms"][0]["runs"]["0"] != held
-
-
-def test_imports_at_the_same_time_keep_each_others_arms(tmp_path):
-    root, code = (
-        tmp_path / "results",
-        "import sys; from harness.cli import main; sys.exit(main(sys.argv[1:]))",
-    )
-    running = []
-    for arm in "abcd":
-        path = write_verl(tmp_path / f"{arm}.jsonl", final=0.3 + ord(arm) / 1000)
-        arguments = [
-            "import_runs",
-            "format=verl",
-            f"path={path}",
-            "experiment=x",
-            f"arm={arm}",
-            "seed=0",
-            f"results={root}",
-        ]
-        running.append(subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.DEVNULL))
-    assert [process.wait() for process in running] == [0] * 4
-    assert sorted(arm["name"] for arm in ResultStore(root).plan("x")["arms"]) == list("abcd")
-
-
-def test_an_import_waits_for_the_one_that_changes_the_plan(tmp_path, monkeypatch):
-    store = ResultStore(tmp_path / "results")
-    monkeypatch.setattr(_store, "PATIENCE_SECONDS", 0.0)
-    path = write_verl(tmp_path / "a.jsonl", final=0.5)
-    with lease.acquire(store.root / "experiments" / "x" / "claim.lock"), pytest.raises(RunClaimed):
-        import_run(store, Import("verl", path, "x", "a", 0))
-    assert store.run_ids() == []
-    assert import_run(store, Import("verl", path, "x", "a", 0)).new
-
-
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        ("parent=nope", "parent=nope is no arm yet"),
-        (
-            "parent=dapo",
-            "arm grpo of experiment 'theirs' is the one that others are compared with, this import says parent=dapo",
-        ),
-        ("cap=1024", "experiment 'theirs' has cap=20480, this import says cap=1024"),
-        ("paired=true", "experiment 'theirs' has paired=false, this import says paired=true"),
-        ("title=Others", None),
-        ("label=GRPO", None),
-        ("cap=20480", None),
-        ("paired=false", None),
-    ],
-)
-def test_what_a_later_import_says_is_taken_over_or_refused(foreign, tmp_path, capsys, said, message):
-    path = write_verl(tmp_path / "late.jsonl", final=0.6)
-    arguments = [
-        "import_runs",
-        "format=verl",
-        f"path={path}",
-        "experiment=theirs",
-        "arm=grpo",
-        "seed=9",
-        f"results={foreign}",
-    ]
-    plan = ResultStore(foreign).plan("theirs")
-    assert main([*arguments, said]) == (2 if message else 0)
-    after = ResultStore(foreign).plan("theirs")
-    if message is not None:
-        assert message in capsys.readouterr().err
-        assert after == plan
-    if said == "title=Others":
-        assert after["title"] == "Others"
-        assert main([*arguments, "title=Mine"]) == 2
-        assert "has title=Others, this import says title=Mine" in capsys.readouterr().err
-        assert main([*arguments, "title=Mine", "replace=true"]) == 0
-        assert ResultStore(foreign).plan("theirs")["title"] == "Mine"
-    if said == "label=GRPO":
-        assert after["arms"][0]["label"] == "GRPO"
-        assert main([*arguments, "label=Naive"]) == 2
-        assert "arm grpo has label=GRPO, this import says label=Naive" in capsys.readouterr().err
 
 
 def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path):
