@@ -335,14 +335,14 @@ class Trainer:
     def _resume(self) -> None:
         whole = getattr(implementation("harness.rollout.engine", self.config.engine), "WHOLE_RUNS", False)
         state = None if whole else self.checkpoints.newest()
-        recorded = isinstance(self.engine, RecordingEngine)
         if isinstance(self.engine, RecordingEngine):
             sizes = state.get("recorded", []) if state else [0] * self.ranks.world
             if len(sizes) == self.ranks.world:  # another number of ranks records into other files
                 self.engine.rewind(sizes[self.ranks.rank])
         if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
             # A record, or what serves one, needs the samples before training again, too.
-            self.run.rewind(state["step"] if state else -1 if recorded or whole else 0)
+            anew = -1 if whole or self.config.runtime.record_rollouts else 0
+            self.run.rewind(state["step"] if state else anew)
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return
