@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import yaml
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
 from harness.configuration.schema import RunConfig, load
+from harness.model.content import content_fingerprint
 from harness.model.hub import HUB_ID, download
 from harness.store import ResultStore, RunDir
 from harness.store.layout import MANIFEST, RUN_ID, parse_step
 
 POLICY = "policy"
-_EDGE = 1 << 12  # bytes
-_LARGEST_HEADER = 100_000_000  # bytes, safetensors' own limit
 
 
 @dataclass(frozen=True)
@@ -107,32 +102,3 @@ def _of_hub(name: str, repository: str, revision: str | None, weights: bool) -> 
     except ConfigError as error:
         raise ConfigError(f"model={name}: {error}") from error
     return Model(name, folder, f"{repository}@{folder.name}")
-
-
-def content_fingerprint(folder: Path) -> str:
-    """A hash of the configuration and, for every file of weights, its name, size, header, and the first bytes of every tensor.
-
-    A trained tensor changes nearly everywhere, so its beginning tells two checkpoints apart without reading gigabytes; adapters leave whole
-    tensors as they were, so every one is looked at.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.json")):
-        digest.update(path.name.encode() + path.read_bytes())
-    for path in sorted(folder.glob("*.safetensors")):
-        digest.update(f"{path.name}:{path.stat().st_size}".encode())
-        with path.open("rb") as file:
-            for start in _tensor_starts(file):
-                file.seek(start)
-                digest.update(file.read(_EDGE))
-    return digest.hexdigest()[:16]
-
-
-def _tensor_starts(file: BinaryIO) -> list[int]:
-    """Where the header and every tensor of a safetensors file begin; the beginning alone of a file that is none."""
-    try:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length)) if length < _LARGEST_HEADER else {}
-        begins = [item["data_offsets"][0] for name, item in header.items() if name != "__metadata__"]
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError):
-        return [0]
-    return [0, *(8 + length + begin for begin in sorted(begins))]

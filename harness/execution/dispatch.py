@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.runtime import RuntimeConfig
+from harness.execution.contents import content_hashes, require_same_content
 from harness.execution.launch._supervise import Work, supervise_here
 from harness.execution.progress import Progress
-from harness.execution.provenance import data_hashes, provenance
+from harness.execution.provenance import provenance
 from harness.execution.supervise import Feed, Runnable, Summary
 from harness.experiment.order import longest_first
 from harness.experiment.planning import Plan
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore
 
 
 def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
     """Run what is not finished of a plan, the longest runs first; see `harness.execution.supervise.run_all`.
 
     Raises:
-        ConfigError: the launcher needs something that is absent, or a run has begun on other problems.
+        ConfigError: the launcher needs something that is absent, or a run has begun on other problems or another checkpoint.
         StoreError: nothing can be recorded.
     """
-    data = data_hashes([planned.config for planned in plan.arms])
-    specs = longest_first(plan, store)
-    _require_same_data(specs, store, data)
+    data = content_hashes([planned.config for planned in plan.arms])
+    require_same_content(plan, store, data)
     return dispatch_runs(
-        specs,
+        longest_first(plan, store),
         store,
         plan.arms[0].config.runtime,
         progress,
@@ -35,23 +35,6 @@ def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
         experiment=plan.experiment.name,
         data=data,
     )
-
-
-def _require_same_data(specs: Sequence[Runnable], store: ResultStore, data: Mapping[str, str]) -> None:
-    """A run's id names its problem files by path: refuse to go on with one, or to count it as finished, whose file has changed since."""
-    for spec in specs:
-        try:
-            known = (store.run(spec.run_id).manifest() or {}).get("provenance", {}).get("data", {})
-        except StoreError:  # what is wrong with it is said when its turn comes
-            continue
-        changed = [
-            name.partition(" ")[0] for name, content in data.items() if known.get(name, content) != content
-        ]
-        if changed:
-            raise ConfigError(
-                f"the problems of {', '.join(changed)} have changed since run {spec.run_id} began, which has the same configuration; "
-                "restore the file, or give the new one another path or version"
-            )
 
 
 def dispatch_runs(
@@ -64,7 +47,7 @@ def dispatch_runs(
     experiment: str,
     data: dict[str, str] | None = None,
 ) -> Summary:
-    """The same for runs without a plan. `data`: content hashes of the problem sets, for the record."""
+    """The same for runs without a plan. `data`: content hashes of what they read, for the record."""
     work = Work(
         root=store.root.resolve(),
         specs=list(specs),

@@ -10,14 +10,10 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.identity import content_hash
-from harness.configuration.schema import RunConfig, dump
 from harness.model.processor import processor
-from harness.problems.problem import load_benchmark
 from harness.store.device import CPU
 
 _PACKAGES = (
@@ -84,20 +80,6 @@ def code_hash() -> str:
     for path in sorted(package.rglob("*.py")):
         digest.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
-
-
-def data_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
-    """Content hash of every distinct problem set that these runs train or are evaluated on, by name."""
-    sets: dict[str, Any] = {}
-    for config in configs:
-        for name, benchmark in {"task": config.task, **config.evaluation.benchmarks}.items():
-            sets.setdefault(f"{name} {content_hash(dump(benchmark))[:6]}", benchmark)
-    return {name: _problems_hash(benchmark) for name, benchmark in sets.items()}
-
-
-def _problems_hash(benchmark: Any) -> str:
-    problems = load_benchmark(benchmark).problems
-    return content_hash([[problem.id, problem.prompt, problem.gold] for problem in problems])
 
 
 def _git(repository: Path, *arguments: str) -> str | None:

@@ -15,9 +15,9 @@ from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
-from harness.evaluation.named_models import content_fingerprint
 from harness.evaluation.sampler import reads_weights
 from harness.model.checkpoint import load_tokenizer
+from harness.model.content import content_fingerprint
 from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark

@@ -11,11 +11,9 @@ from commands_support import EXPERIMENT, finish, overrides, plan
 
 from harness.cli import main
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
 from harness.execution.answer import answer_stands
-from harness.execution.dispatch import _require_same_data
 from harness.experiment.planning import plan_multirun
 from harness.experiment.seed_spread import plan_power
 
@@ -159,13 +157,3 @@ def test_a_run_without_its_configuration_is_one_line(store, capsys):
 def test_a_folder_that_is_not_there_is_no_empty_store(tmp_path, capsys):
     assert main(["status", f"runtime.results={tmp_path / 'nowhere'}"]) == 0
     assert f"there is no folder {tmp_path / 'nowhere'}" in capsys.readouterr().out
-
-
-def test_a_run_on_a_file_whose_content_changed_is_neither_resumed_nor_counted(store):
-    spec = plan(store).arms[0].runs[0]
-    finish(store, spec)
-    run = store.run(spec.run_id)
-    run.write_manifest({**run.manifest(), "provenance": {"data": {"task 123456": "before"}}})
-    _require_same_data([spec], store, {"task 123456": "before", "another 234567": "x"})
-    with pytest.raises(ConfigError, match=f"problems of task have changed since run {spec.run_id}"):
-        _require_same_data([spec], store, {"task 123456": "after"})

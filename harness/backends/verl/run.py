@@ -23,9 +23,10 @@ from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
-from harness.evaluation.named_models import Model, content_fingerprint
+from harness.evaluation.named_models import Model
 from harness.evaluation.sampler import sampler_of
 from harness.model.checkpoint import load_tokenizer
+from harness.model.content import content_fingerprint
 from harness.problems.problem import load_benchmark
 from harness.reward.grading import Grader
 from harness.rollout.prompts import stop_tokens

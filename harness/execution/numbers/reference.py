@@ -11,8 +11,8 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id
 from harness.configuration.schema import RunConfig
+from harness.execution.contents import content_hashes
 from harness.execution.numbers import protocol
-from harness.execution.provenance import data_hashes
 
 FILE = Path(__file__).with_name("reference.json")
 _ANEW = "`python -m harness.execution.numbers.make_reference OUT` makes them anew"
@@ -58,7 +58,7 @@ def belonging(configs: Mapping[str, RunConfig]) -> dict[str, Any]:
     return {
         "version": protocol.VERSION,
         "bases": next(iter(configs.values())).model.bases.identity(),
-        "problems": data_hashes(configs.values()),
+        "problems": content_hashes(configs.values()),
         "arms": {arm: arm_id(config) for arm, config in configs.items()},
     }
 

@@ -1,0 +1,81 @@
+"""What runs read from paths: a file or checkpoint that changed at its place is another run, whatever the id says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from harness.configuration.error import ConfigError
+from harness.execution.contents import content_hashes, require_same_content
+from harness.experiment.planning import Plan, plan_multirun
+from harness.store import ResultStore
+
+
+def problems(path: Path, answer: int) -> Path:
+    path.write_text(json.dumps({"id": "p0", "problem": "How many?", "answer": str(answer)}) + "\n")
+    return path
+
+
+def checkpoint(folder: Path, value: float) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    save_file({"embed": torch.full((8,), value)}, folder / "model.safetensors")
+    return folder
+
+
+def begun(plan: Plan, store: ResultStore, **recorded: object) -> None:
+    """Every run as its supervisor begins it: one record of contents for all, unless another is given."""
+    provenance = recorded or {"data": content_hashes([planned.config for planned in plan.arms])}
+    for spec in plan.specs:
+        names = {"arm_id": spec.arm_id, "seed": spec.seed, "labels": dict(spec.labels), "attempts": []}
+        manifest = {**names, "status": "finished", "provenance": provenance}
+        store.run(spec.run_id).create(spec.config_yaml, manifest)
+
+
+def check(plan: Plan, store: ResultStore) -> None:
+    require_same_content(plan, store, content_hashes([planned.config for planned in plan.arms]))
+
+
+def test_a_changed_problem_set_stops_the_runs_that_read_it_and_no_others(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "results")
+    files = [problems(tmp_path / name, 1) for name in ("a.jsonl", "b.jsonl")]
+    tasks = f"task.path={','.join(map(str, files))}"
+    both = plan_multirun(["task=gsm8k_train", "model=random_init", tasks, "seed=0"])
+    begun(both, store)
+    check(both, store)
+    problems(files[1], 2)
+    first, second = (
+        plan_multirun(["task=gsm8k_train", "model=random_init", f"task.path={file}", "seed=0"])
+        for file in files
+    )
+    check(first, store)
+    (spec,) = second.specs
+    with pytest.raises(ConfigError, match=f"the problem set task has changed since run {spec.run_id} began"):
+        check(second, store)
+
+
+def test_another_checkpoint_at_the_same_path_is_not_the_same_run(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "results")
+    folder = checkpoint(tmp_path / "policy", 0.0)
+    plan = plan_multirun(["model=pretrained", f"model.path={folder}", "seed=0"])
+    begun(plan, store)
+    check(plan, store)
+    checkpoint(folder, 1.0)
+    with pytest.raises(ConfigError, match=rf"the checkpoint model.path={folder} has changed"):
+        check(plan, store)
+
+
+def test_a_checkpoint_that_this_machine_lacks_is_left_to_the_machine_that_has_it(tmp_path: Path) -> None:
+    plan = plan_multirun(["model=pretrained", f"model.path={tmp_path / 'elsewhere'}", "seed=0"])
+    assert not any(name.startswith("model") for name in content_hashes([plan.arms[0].config]))
+
+
+def test_a_run_from_before_contents_were_recorded_goes_on(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "results")
+    plan = plan_multirun(["seed=0"])
+    begun(plan, store, command="harness run")
+    check(plan, store)
