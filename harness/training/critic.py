@@ -15,6 +15,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
+from harness.model.adamw import AdamW
 from harness.model.policy import NativePolicy, Policy
 from harness.training.fault import NumericalFault
 
@@ -49,7 +50,7 @@ class Critic:
         self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden, device=policy.device))
         optimizer = config.optimizer
         self.parameters = [*self.policy.parameters(), self.head_1E]
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = AdamW(
             self.parameters,
             lr=self.settings.learning_rate,
             betas=(optimizer.beta1, optimizer.beta2),

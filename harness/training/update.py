@@ -19,6 +19,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
+from harness.model.adamw import AdamW
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.objective.correction import Mismatch, engine_weights
@@ -83,7 +84,7 @@ class Updater:
         self.critic = native_critic(config, policy) if objective.needs_values else None
         self.loss_scale = LossScale(active=policy.compute_dtype == torch.float16)
         settings = config.optimizer
-        self.optimizer = torch.optim.AdamW(
+        self.optimizer = AdamW(
             list(policy.parameters()),
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from synthetic_store import build_store
 
+from analysis.figures.training import FIGURES
+
 
 @pytest.fixture(scope="session")
 def ladder_root(tmp_path_factory) -> Path:
@@ -14,3 +16,11 @@ def ladder_root(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("ladder")
     build_store(root, missing=[((3, 2), "failed"), ((2, 1), "not started")])
     return root
+
+
+@pytest.fixture
+def two_training_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report draws two of the figures of training, for tests of which files it writes; `test_figures.py` draws them all."""
+    shown = dict(list(FIGURES.items())[:2])
+    monkeypatch.setattr("analysis.report.FIGURES", shown)
+    monkeypatch.setattr("analysis.figures.training.FIGURES", shown)

@@ -231,7 +231,9 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
     assert drawn == pytest.approx(view.mean(view.experiment.plan.arms[0]).value)
 
 
-def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name(root, tmp_path):
+def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name(
+    root, tmp_path, two_training_figures
+):
     declare(root, ["length_wrong", "tokens_to@0.4"])
     paths = write_answer(root, "ladder", tmp_path, formats=("svg",))
     names = {path.name for path in paths}

@@ -74,7 +74,7 @@ def test_two_experiments_in_one_folder_keep_theirs(store, tmp_path):
     assert {"ladder.md", "other.md"} <= names
 
 
-def test_another_part_or_format_leaves_figures_alone(store):
+def test_another_part_or_format_leaves_figures_alone(store, two_training_figures):
     folder = store.root / "experiments" / "ladder"
     figures = ["--only", "figures", "--formats"]
     assert main([str(store.root), "ladder", *figures, "svg"]) == 0

@@ -15,7 +15,6 @@ from pathlib import Path
 
 def serve() -> None:
     """Serve one asker after the other until the process that started this one is gone."""
-    import torch._dynamo
     import torch.distributed.fsdp  # noqa: F401
 
     import harness.training.rank  # noqa: F401
