@@ -15,7 +15,8 @@ from pathlib import Path
 
 def serve() -> None:
     """Serve one asker after the other until the process that started this one is gone."""
-    import torch.distributed.fsdp  # noqa: F401
+    import torch.distributed.fsdp
+    import transformers.models.llama.modeling_llama  # noqa: F401 (and with it torch._dynamo)
 
     import harness.training.rank  # noqa: F401
     from harness.training.parent_death import die_with
