@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from fontTools.subset import Options
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -129,7 +130,19 @@ def _settle(figure: Figure) -> None:
 def _print_pdf(figure: Figure, path: Path | io.BytesIO) -> None:
     no_dates = {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}
     canvas: Any = FigureCanvasPdf(figure)
-    canvas.print_pdf(path, metadata=no_dates)
+    with _glyphs_alone():
+        canvas.print_pdf(path, metadata=no_dates)
+
+
+@contextmanager
+def _glyphs_alone() -> Iterator[None]:
+    """Embed fonts without their tables for laying out text, whose subset takes longest: a PDF's text is laid out already."""
+    kept: list[str] = getattr(Options, "_drop_tables_default")  # noqa: B009 (matplotlib makes the options itself)
+    setattr(Options, "_drop_tables_default", [*kept, "GDEF", "GPOS", "GSUB"])  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(Options, "_drop_tables_default", kept)  # noqa: B010
 
 
 def _print_svg(figure: Figure, path: Path | io.BytesIO) -> None:

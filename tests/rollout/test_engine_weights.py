@@ -106,7 +106,7 @@ def test_fifty_updates_take_no_memory(
     for number in range(50):
         shift(policy, number, amount=0.02)
         engine.load_weights(policy.named_weights())
-        made = engine.generate(prompts, seeds_for(prompts, 2, str(number)), SamplingParams(8))
+        made = engine.generate(prompts, seeds_for(prompts, 2, str(number)), SamplingParams(2))
         used.append(resident_mib())
     torch.testing.assert_close(made.log_probs_N, scores(policy, prompts, made), rtol=0, atol=1e-4)
     # Allocators settle in the first updates; a leak of one copy an update would be forty times the model afterwards.

@@ -15,7 +15,6 @@ from pathlib import Path
 
 def serve() -> None:
     """Serve one asker after the other until the process that started this one is gone."""
-    import torch.distributed.fsdp
     import transformers.models.llama.modeling_llama  # noqa: F401 (and with it torch._dynamo)
 
     import harness.training.rank  # noqa: F401
