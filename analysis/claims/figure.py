@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from analysis.claims.judged import Finding, Judged
+from analysis.claims.judged import Judged
 from analysis.figures.style import legend_below, new_figure
+from analysis.statistics.finding import Finding
 
 COLOURS = {
     Finding.HOLDS: "#009E73",

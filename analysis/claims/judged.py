@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,9 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.evidence.stored_plan import PlanError
 from analysis.statistics.estimate import Estimate
+from analysis.statistics.finding import Finding, finding
 from analysis.tables.differences import differences_to_reference
 from harness.store import ResultStore, StoreError, layout
-
-
-class Finding(StrEnum):
-    """What an experiment says of a claim."""
-
-    HOLDS = "holds here"
-    REVERSED = "reversed here"
-    NOTHING = "equivalent to nothing"
-    OPEN = "open"
-    NOT_ENGAGED = "not engaged"
 
 
 @dataclass(frozen=True)
@@ -52,6 +42,7 @@ class Judged:
     generated_tokens: float
     hours: float
     declared_after: bool
+    most_seeds: int
     notes: tuple[str, ...]
     runs: frozenset[str] = frozenset()
 
@@ -59,34 +50,14 @@ class Judged:
     def verdict(self) -> str:
         """The finding, with its margin where that belongs to it."""
         margin = f" within {self.margin:g} {self.unit}" if self.finding is Finding.NOTHING else ""
-        return f"{self.finding}{margin}{' (declared after the fact)' if self.declared_after else ''}"
+        after = f", {self.unfinished}" if self.unfinished else ""
+        return f"{self.finding}{margin}{after}{' (declared after the fact)' if self.declared_after else ''}"
 
-
-def finding(effect: Estimate, expects: str, hardly: bool) -> Finding:
-    """The word for a claim that ``expects`` this sign of ``effect``; ``hardly``: its mechanism was hardly engaged.
-
-    ``not_lower`` holds where the whole interval lies above minus the margin (non-inferiority), ``not_higher`` the other way round.
-    An effect whose sign is known came from somewhere, however little was measured of it: only what shows nothing is not engaged.
-    """
-    margin = math.inf if effect.margin is None else effect.margin
-    if math.isnan(effect.low):
-        return Finding.OPEN
-    if hardly and not effect.resolved:
-        return Finding.NOT_ENGAGED
-    low, high = (
-        (effect.low, effect.high) if expects in ("higher", "not_lower") else (-effect.high, -effect.low)
-    )
-    if expects in ("higher", "lower"):
-        if low > 0 or high < 0:
-            return Finding.HOLDS if low > 0 else Finding.REVERSED
-        return Finding.NOTHING if effect.inside_margin else Finding.OPEN
-    if expects == "equivalent":
-        if effect.inside_margin:
-            return Finding.HOLDS
-        return Finding.REVERSED if effect.resolved else Finding.OPEN
-    if low > -margin:
-        return Finding.HOLDS
-    return Finding.REVERSED if high < 0 else Finding.OPEN
+    @property
+    def unfinished(self) -> str:
+        """Such as `8 of up to 16 seeds run` where looks are left that could decide it, else nothing."""
+        left = self.finding is Finding.OPEN and self.seeds < self.most_seeds
+        return f"{self.seeds} of up to {self.most_seeds} seeds run" if left else ""
 
 
 def judged(root: Path, name: str) -> Judged | None:
@@ -119,6 +90,7 @@ def judged(root: Path, name: str) -> Judged | None:
         share=max(known, default=math.nan),
         seeds=effect.seeds,
         **_cost(results),
+        most_seeds=max([*results.experiment.plan.looks, effect.seeds]),
         declared_after=_first_declaration(root, name) not in (None, record.get("declaration")),
         notes=tuple(record.get("notes", ())),
         runs=frozenset(run for arm in results.experiment.plan.arms for run in arm.runs.values()),

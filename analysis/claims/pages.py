@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.claims.figure import claims_figure
-from analysis.claims.judged import Finding, Judged
+from analysis.claims.judged import Judged
 from analysis.claims.table import claims_table, effect_text
 from analysis.figures.style import save, styled
 from analysis.one_table import write_table
+from analysis.statistics.finding import Finding
 from analysis.tables.table import to_terminal
 from harness.store.atomic import write_file
 
@@ -91,6 +92,8 @@ def _overturn(one: Judged) -> str:
         Finding.HOLDS: f"An interval {fresh} that the claim does not allow: the other sign, or for a predicted sign one within the margin.",
         Finding.REVERSED: f"The predicted sign {fresh}, or where the mechanism is engaged more strongly.",
         Finding.NOTHING: f"An interval {fresh} beyond the margin, or the predicted sign where the mechanism is engaged more strongly.",
-        Finding.OPEN: "Nothing is decided: more seeds, on more base policies.",
+        Finding.OPEN: f"{one.unfinished}."
+        if one.unfinished
+        else "Nothing is decided: more seeds, on more base policies.",
         Finding.NOT_ENGAGED: "Nothing follows from it: an operating point where the mechanism acts.",
     }[one.finding]

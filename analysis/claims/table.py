@@ -14,9 +14,10 @@ NOTES = (
     "this testbed at its declared operating point; a claim that fails here may hold where it was made.",
     "The effect is arm minus reference, paired by seed, with the 95 % interval of the claim's own sequential design: looks at declared "
     "numbers of seeds, error spent over them. Claims are not corrected for one another.",
-    "Holds here: the interval has the sign that the claim predicts (for a claim of no harm: it ends above minus the margin). Reversed: "
-    "the other sign. Equivalent to nothing: it contains zero and lies within the margin. Open: none of these yet. Not engaged: it "
-    "contains zero, and what the claim is about hardly happened, so nothing follows.",
+    "Holds here: the interval has the sign that the claim predicts. Reversed: the other sign. A claim of no harm holds where the interval "
+    "ends above minus the margin, and is reversed where all of it lies below; one of equivalence "
+    "within the margin, and beyond it. Equivalent to nothing: it contains zero and lies within the margin. Open: none of these yet. Not "
+    "engaged: it contains zero, and what the claim is about hardly happened, so nothing follows.",
 )
 
 

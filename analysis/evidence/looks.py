@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import Arm, Plan
 from analysis.statistics.estimate import MISSING, Estimate, Verdict
+from analysis.statistics.finding import Finding, finding
 from analysis.statistics.sequential import design_levels
 from analysis.statistics.verdicts import Difference, Independent, Paired, judge_one
 from harness.evaluation.metrics.names import Metric
@@ -26,7 +27,8 @@ class Comparison:
     """One comparison in one metric over its looks.
 
     ``looks`` holds what has been seen, the newest last; ``next_look`` is the number of seeds of the look that is waited
-    for, None once the comparison is closed: it keeps the interval and the word of its last look.
+    for, None once the comparison is closed: it keeps the interval and the word of its last look. ``settled``: the word,
+    and a claim about it where one is declared, are not open.
     """
 
     arm: Arm
@@ -34,6 +36,7 @@ class Comparison:
     metric: Metric
     looks: tuple[Estimate, ...]
     next_look: int | None
+    settled: bool = False
 
     @property
     def newest(self) -> Estimate:
@@ -47,7 +50,7 @@ class Comparison:
             return "open"
         if self.newest.absent:
             return NO_COMPARISON
-        return AT_BUDGET if self.newest.verdict == Verdict.NOT_RESOLVED else "decided"
+        return "decided" if self.settled else AT_BUDGET
 
 
 def followed(results: Results) -> list[Comparison]:
@@ -96,9 +99,15 @@ def _follow(results: Results, arm: Arm, reference: Arm, levels: Sequence[float],
         found = judge_one(difference, margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
         seen.append(replace(found, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD))
-        if found.verdict != Verdict.NOT_RESOLVED:
-            break
+        if _settled(found, plan):
+            return Comparison(arm, reference, results.metric, tuple(seen), None, settled=True)
     return Comparison(arm, reference, results.metric, tuple(seen), None)
+
+
+def _settled(found: Estimate, plan: Plan) -> bool:
+    """Whether the difference has its word and the claim its own: *lower* alone does not say whether it is lower by the margin or more."""
+    known = found.verdict != Verdict.NOT_RESOLVED
+    return known and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN)
 
 
 def _scored(results: Results, arm: Arm, reference: Arm, count: int) -> bool:

@@ -61,6 +61,7 @@ class Plan:
     without nothing is called equivalent. An arm with seeds of its own has just those, the others have ``seeds``.
     ``looks`` are the numbers of seeds at which a sequential design looks; its ``seeds`` are those asked for so far, in
     the order in which they come. ``base_policies``: seed s starts from base policy s mod that, None where each stands alone.
+    ``expects`` is what a claim predicts of the only comparison (see `analysis.statistics.finding`), None without a claim.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Plan:
     margins: Mapping[str, float] = field(default_factory=dict)
     looks: tuple[int, ...] = ()
     base_policies: int | None = None
+    expects: str | None = None
 
     def replicates(self, values: Mapping[int, float]) -> list[float]:
         """What intervals are taken over, of a value a seed: the values, or their means by base policy where seeds share one.
@@ -177,6 +179,7 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
             looks=tuple(int(seeds) for seeds in raw.get("looks") or ()),
             margins=_margins(raw, metrics),
             base_policies=raw.get("base_policies"),
+            expects=(raw.get("claim") or {}).get("expects"),
         )
     except KeyError as error:
         raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error

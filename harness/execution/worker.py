@@ -14,8 +14,7 @@ import pandas  # noqa: F401 (pyarrow imports it when it makes its first array)
 import pyarrow.dataset  # noqa: F401 (and this, with `compute`, when it reads a file)
 import yaml
 
-import harness.training.run
-import harness.verify  # noqa: F401 (every run grades)
+import harness.training.run  # noqa: F401
 from harness.configuration.registry import implementation
 from harness.configuration.schema import load
 from harness.execution.supervise.outcome import EXIT_INTERRUPTED

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.sections import VerifierSection
-
-if TYPE_CHECKING:
-    from harness.verify import Verdict
+from harness.verify import MathVerifier, Verdict, VerifierConfig
 
 
 @dataclass
@@ -41,8 +38,6 @@ class Grader:
     """A verifier with the run's extraction rules; a verification that hangs or dies costs its sample a status, not the run."""
 
     def __init__(self, rules: VerifierSection, runtime: RuntimeConfig) -> None:
-        from harness.verify import MathVerifier, VerifierConfig
-
         self.verifier = MathVerifier(
             VerifierConfig(
                 extraction=rules.extraction,

@@ -49,9 +49,8 @@ class UpdateStats:
     skipped_updates: int = 0  # whose float16 gradients overflowed
     objective: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
     first_update: ObjectiveStats = field(default_factory=ObjectiveStats.zero)
-    mismatch: Mismatch | None = (
-        None  # None: read it off the first update, which then starts at the sampler's log-probs
-    )
+    # None: read it off the first update, which then starts at the sampler's log-probs.
+    mismatch: Mismatch | None = None
     gradient_groups: int = 0
     loss_tokens: int = 0
     touched: Touched = field(default_factory=Touched)

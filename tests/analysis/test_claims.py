@@ -11,10 +11,13 @@ from synthetic_store import build_store
 
 from analysis.claims import again
 from analysis.claims.__main__ import main
-from analysis.claims.judged import Finding, all_judged, finding
+from analysis.claims.judged import all_judged
 from analysis.claims.pages import page
 from analysis.claims.table import effect_text
-from analysis.statistics.estimate import Estimate
+from analysis.evidence.looks import _settled
+from analysis.evidence.stored_plan import parse_plan
+from analysis.statistics.estimate import Estimate, Verdict
+from analysis.statistics.finding import Finding, finding
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
 CLAIM = {
@@ -39,14 +42,18 @@ CLAIM = {
         ("lower", -2, 2, NOTHING),
         ("equivalent", -2, 2, HOLDS),
         ("equivalent", 0.5, 2, HOLDS),
-        ("equivalent", 1, 5, REVERSED),
+        ("equivalent", 1, 5, OPEN),  # may be within the margin
+        ("equivalent", 4, 5, REVERSED),
+        ("equivalent", -9, -4, REVERSED),
         ("equivalent", -4, 1, OPEN),
         ("not_lower", -2, 9, HOLDS),  # no worse by the margin, whatever it gains
         ("not_lower", -2, -1, HOLDS),
-        ("not_lower", -5, -1, REVERSED),
+        ("not_lower", -5, -1, OPEN),  # lower, and whether by the margin is open
+        ("not_lower", -5, -4, REVERSED),
         ("not_lower", -5, 1, OPEN),
         ("not_higher", -9, 2, HOLDS),
-        ("not_higher", 1, 5, REVERSED),
+        ("not_higher", 1, 5, OPEN),
+        ("not_higher", 4, 5, REVERSED),
         ("not_higher", -1, 5, OPEN),
         ("higher", math.nan, math.nan, OPEN),
     ],
@@ -169,3 +176,24 @@ def test_an_effect_without_a_value_or_an_interval_is_no_nan(tmp_path):
     assert effect_text(never) == "not reached in 2 of 8 seeds"
     assert "not reached in 2 of 8 seeds" in page(never)
     assert effect_text(dataclasses.replace(one, effect=Estimate(0.5, seeds=8))) == "+0.5 points"
+
+
+def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_path):
+    """The same two arms: *lower* closes the comparison, and the claim stays open while looks are left."""
+    plan = dataclasses.replace(parse_plan(claimed(tmp_path).plan("claim_trick")), looks=(2, 3))
+    word = Estimate(-0.02, -0.04, -0.005, seeds=2, margin=0.03)
+    assert word.verdict == Verdict.LOWER
+    assert _settled(word, dataclasses.replace(plan, expects=None))
+    assert _settled(word, dataclasses.replace(plan, expects="higher"))
+    assert not _settled(word, dataclasses.replace(plan, expects="not_lower"))
+    assert _settled(dataclasses.replace(word, high=-0.035), dataclasses.replace(plan, expects="not_lower"))
+    assert plan.expects == "higher"
+
+
+def test_an_open_claim_with_looks_left_says_so(tmp_path):
+    store = claimed(tmp_path, accuracy=0.3)
+    store.write_plan("claim_trick", {**store.plan("claim_trick"), "looks": [3, 5], "seeds": [0, 1, 2]})
+    (one,), _ = all_judged(tmp_path)
+    assert one.verdict == "open, 3 of up to 5 seeds run"
+    assert "3 of up to 5 seeds run." in page(one)
+    assert dataclasses.replace(one, most_seeds=3).verdict == "open"
