@@ -4,6 +4,7 @@ harness audit claim=all
 harness audit claim=gspo,cispo
 harness audit claim=gspo 'experiment.seeds={start: 8, step: 4, most: 32}'   # declared after the fact, and marked so
 harness audit claim=all --judge                                            # of what has been run; runs nothing
+harness audit config_dir=mine claim=shorter                                # your own mine/claim/shorter.yaml, whose name is claim_shorter
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import sys
 from harness.commands import run as run_verb
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
+from harness.configuration.own_folder import folders_of
 from harness.configuration.registry import nearest
+from harness.configuration.runtime import of_machine
 from harness.store import StoreError
 
 
@@ -30,6 +33,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Execute the verb; the exit code is that of the first claim whose runs did not end well."""
     names, rest = _claims(options.overrides)
+    # Composed before anything runs, so that a typo is said now; the rest is of the runs.
+    results = compose_run([item for item in rest if of_machine(item)]).runtime.results
     code = 0
     if not options.judge:
         for number, name in enumerate(names, 1):
@@ -39,7 +44,6 @@ def run(options: argparse.Namespace) -> int:
             code = code or ended
             if ended == run_verb.STOPPED:
                 break
-    results = compose_run([item for item in rest if item.startswith("runtime.")]).runtime.results
     asked = [] if "claim=all" in options.overrides else names
     judged = subprocess.run(
         [sys.executable, "-m", "analysis.claims", results, *asked], check=False
@@ -52,7 +56,8 @@ def run(options: argparse.Namespace) -> int:
 def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
     """Names of claims, and the other overrides."""
     given = [item.partition("=")[2] for item in overrides if item.startswith("claim=")]
-    known = options("claim")
+    own = (path.stem for folder in folders_of(overrides) for path in folder.glob("claim/*.yaml"))
+    known = sorted([*options("claim"), *own])
     if len(given) != 1:
         raise ConfigError(f"name the claims once: harness audit claim=all, or of {', '.join(known)}")
     names = known if given == ["all"] else given[0].split(",")

@@ -57,6 +57,12 @@ class RunConfig:
     backend: Any = family(BACKEND, "builtin", neutral=True)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
+    @property
+    def score_cap(self) -> int:
+        """The response cap in tokens at which scores are read: that of training where it is evaluated, else the largest that is."""
+        cap = self.sampling.max_response_tokens
+        return cap if cap in self.evaluation.caps else max(self.evaluation.caps)
+
     def __post_init__(self) -> None:
         check_combinations(self)
 

@@ -37,14 +37,14 @@ class Sampler:
         open: loads the engine.
         tokenizer: of the checkpoint.
         stop_token_ids: tokens that end a response.
-        positions: longest prompt and response together, in tokens.
+        positions: longest prompt and response together, in tokens; None where nobody says it.
         settings: what the samples depend on besides weights and protocol.
     """
 
     open: Callable[[], RolloutEngine]
     tokenizer: Any
     stop_token_ids: tuple[int, ...]
-    positions: int
+    positions: int | None
     settings: dict[str, Any]
 
     @functools.cached_property
@@ -70,7 +70,7 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
     from transformers import AutoConfig
 
     if not reads_weights(config.engine):
-        return _elsewhere(model, config, positions_wanted)
+        return _elsewhere(model, config)
     device = _device(config.runtime.device)
     # A GPU computes in bfloat16 what a CPU computes in float32: the usual types of inference on each.
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
@@ -96,7 +96,7 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
         )
         return StopStringEngine(built, tokenizer)
 
-    positions = int(getattr(architecture, "max_position_embeddings", 0) or positions_wanted)
+    positions = getattr(architecture, "max_position_embeddings", None)
     return Sampler(opening, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
 
 
@@ -105,21 +105,23 @@ def reads_weights(engine: Any) -> bool:
     return getattr(implementation(ENGINE, engine), "READS_WEIGHTS", True)
 
 
-def _elsewhere(model: Model, config: RunConfig, positions_wanted: int) -> Sampler:
+def _elsewhere(model: Model, config: RunConfig) -> Sampler:
     """An engine whose samples come from elsewhere: the folder gives the tokenizer, and the positions where it says them."""
     family = implementation(ENGINE, config.engine)
-    settings = {"engine": config.engine.kind, **family.identity(config.engine)}
+    # A server says what it serves: another model at the same address has samples of its own.
+    engine = family.named(config.engine) if hasattr(family, "named") else config.engine
+    settings = {"engine": engine.kind, **family.identity(engine)}
     tokenizer, about = load_tokenizer(model.folder), model.folder / "config.json"
     known = json.loads(about.read_text()).get("max_position_embeddings") if about.exists() else None
 
     def opening() -> RolloutEngine:
         built: RolloutEngine = family.open_folder(
-            config.engine, model.folder, config.runtime, "cpu", torch.float32, "torch"
+            engine, model.folder, config.runtime, "cpu", torch.float32, "torch"
         )
         return StopStringEngine(built, tokenizer)
 
     stop = stop_tokens(tokenizer, model.folder)
-    return Sampler(opening, tokenizer, stop, int(known or positions_wanted), settings)
+    return Sampler(opening, tokenizer, stop, known, settings)
 
 
 def _native_shape(architecture: Any) -> Shape | None:

@@ -221,7 +221,7 @@ def _missing(
 
 def _require_positions(prompts: Sequence[Sequence[int]], cap: int, sampler: Sampler, cell: Cell) -> None:
     longest = max(map(len, prompts))
-    if longest + cap > sampler.positions:
+    if sampler.positions is not None and longest + cap > sampler.positions:
         raise ConfigError(
             f"{cell.model.name} has {sampler.positions} positions, but the longest prompt of {cell.name} ({longest} tokens) and "
             f"evaluation.caps={cap} need {longest + cap}; set evaluation.caps=[{sampler.positions - longest}] or less"

@@ -143,9 +143,8 @@ def _answers_at_no_cap_of_training(arm: str, config: RunConfig) -> Iterator[Find
         yield Finding(
             arm,
             "not evaluated at the training cap",
-            f"answers are read at sampling.max_response_tokens={cap}, and evaluation.caps={list(caps)} gives none "
-            "there",
-            f"add {cap} to evaluation.caps",
+            f"scores are read at a cap of {config.score_cap} tokens, while training cuts responses at {cap} (sampling.max_response_tokens)",
+            f"to read them there add {cap} to evaluation.caps",
         )
 
 

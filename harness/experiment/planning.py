@@ -141,7 +141,7 @@ class Plan:
             },
             "seeds": self.seeds,
             "base_policies": shared_base_policies([planned.config for planned in self.arms]),
-            "primary_cap": first.sampling.max_response_tokens,
+            "primary_cap": first.score_cap,
             "caps": sorted(set(first.evaluation.caps)),
             "arms": [
                 {

@@ -129,7 +129,7 @@ def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
 
 
 def _arm_scores(plan: Plan, store: ResultStore, planned: PlannedArm) -> dict[int, float]:
-    cap = planned.config.sampling.max_response_tokens
+    cap = planned.config.score_cap
     found = {
         seed: score(store, spec.run_id, plan.experiment.benchmark, cap)
         for seed, spec in planned.runs.items()
@@ -148,7 +148,7 @@ def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int |
 
 def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
     """Scores by seed. Their seeds are taken to share base policies as the plan's do."""
-    cap = plan.arms[0].config.sampling.max_response_tokens
+    cap = plan.arms[0].config.score_cap
     finished = [row for row in store.readable() if row["status"] == "finished"]
     arms: dict[str, dict[int, float]] = {}
     for row in finished[-_OTHER_RUNS:]:

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from harness.configuration.error import ConfigError
+from harness.model.content import SIDE_FILES
 from harness.model.decoder import Decoder
 from harness.model.light_tokenizer import LightTokenizer
 from harness.model.linear import Linear
@@ -113,9 +114,5 @@ def save_decoder(decoder: Decoder, like: Path, folder: Path) -> None:
 def copy_side_files(like: Path, folder: Path) -> None:
     """Copy the configuration, tokenizer and generation files of a checkpoint folder, weights and their index left out."""
     for source in sorted(like.iterdir()):
-        if (
-            source.is_file()
-            and source.suffix in (".json", ".jinja", ".txt", ".model")
-            and "index" not in source.name
-        ):
+        if source.is_file() and source.suffix in SIDE_FILES and "index" not in source.name:
             (folder / source.name).write_bytes(source.read_bytes())

@@ -8,18 +8,24 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
+SIDE_FILES = (
+    ".json",
+    ".jinja",
+    ".txt",
+    ".model",
+)  # beside the weights: configuration, chat template, tokenizer
 _EDGE = 1 << 12  # bytes
 _LARGEST_HEADER = 100_000_000  # bytes, safetensors' own limit
 
 
 def content_fingerprint(folder: Path) -> str:
-    """A hash of the configuration and, for every file of weights, its name, size, header, and the first bytes of every tensor.
+    """A hash of the files beside the weights and, for every file of weights, its name, size, header, and the first bytes of every tensor.
 
     A trained tensor changes nearly everywhere, so its beginning tells two checkpoints apart without reading gigabytes; adapters leave whole
     tensors as they were, so every one is looked at.
     """
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(item for item in folder.iterdir() if item.suffix in SIDE_FILES and item.is_file()):
         digest.update(path.name.encode() + path.read_bytes())
     for path in sorted(folder.glob("*.safetensors")):
         digest.update(f"{path.name}:{path.stat().st_size}".encode())

@@ -20,6 +20,11 @@ class PassingEngine(Engine):
         if hasattr(engine, "session"):
             self.session = self._session
 
+    @property
+    def positions(self) -> int | None:
+        """See `RolloutEngine`."""
+        return self.engine.positions
+
     def around(self, inner: Session, params: SamplingParams) -> Session:
         """A session of the inner engine, with what this engine adds."""
         raise NotImplementedError

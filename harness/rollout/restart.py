@@ -31,6 +31,11 @@ class RestartingEngine(Engine):
         self.shares_weights = self.engine.shares_weights
         self.restarts = 0
 
+    @property
+    def positions(self) -> int | None:
+        """See `RolloutEngine`."""
+        return self.engine.positions
+
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
@@ -145,16 +150,29 @@ class _RestartingSession:
 
     def __init__(self, owner: RestartingEngine, params: SamplingParams, longest_prompt: int) -> None:
         self._owner, self._params, self._longest = owner, params, longest_prompt
-        self._inner: Session | None = owner.engine.session(params, longest_prompt)  # type: ignore[attr-defined]
+        self._inner: Session | None = None
         self._out: dict[int, tuple[Sequence[int], np.ndarray]] = {}
         self._tickets: dict[int, int] = {}  # the inner session's, to ours
         self._count, self._died = 0, False
+        try:
+            self._inner = owner.engine.session(params, longest_prompt)  # type: ignore[attr-defined]
+            return
+        except EngineDied as death:
+            reason = str(death)
+        self._again(reason)
 
     def submit(self, prompt: Sequence[int], seeds_G: np.ndarray) -> int:
-        """See `Session`."""
+        """See `Session`. Raises EngineDied at the second death."""
         ticket, self._count = self._count, self._count + 1
         self._out[ticket] = (prompt, seeds_G)
-        self._tickets[self._alive().submit(prompt, seeds_G)] = ticket
+        try:
+            self._tickets[self._alive().submit(prompt, seeds_G)] = ticket
+            return ticket
+        except EngineDied as death:
+            if self._died:
+                raise
+            reason = str(death)
+        self._again(reason)
         return ticket
 
     def poll(self) -> list[tuple[int, Completions]]:
@@ -167,12 +185,16 @@ class _RestartingSession:
             reason = str(death)
         else:
             return self._take(done)
+        self._again(reason)
+        return []
+
+    def _again(self, reason: str) -> None:
+        """Build the engine again and ask for all that is out. Called outside of the handler, as `RestartingEngine._restart`."""
         self._died, self._inner = True, None  # a session holds its engine
         self._owner._restart(reason)
         inner: Session = self._owner.engine.session(self._params, self._longest)  # type: ignore[attr-defined]
         self._inner = inner
         self._tickets = {inner.submit(*request): ours for ours, request in self._out.items()}
-        return []
 
     def _alive(self) -> Session:
         if self._inner is None:

@@ -108,6 +108,11 @@ class RolloutEngine(Protocol):
 
     shares_weights: bool  # samples from the policy's own tensors: nothing to load after an update
 
+    @property
+    def positions(self) -> int | None:
+        """Longest prompt and response together, in tokens; None where the engine has no bound of its own."""
+        ...
+
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
@@ -164,6 +169,11 @@ class Engine:
 
     shares_weights = False
     dead = ""
+
+    @property
+    def positions(self) -> int | None:
+        """No bound."""
+        return None
 
     def require_alive(self) -> None:
         """Raise EngineDied if it is dead."""

@@ -5,7 +5,7 @@ group asks for one more draw, so no group is generated beyond the last that is k
 (Olmo 3 reports such active refilling as its largest saving of rollout time.)
 
 Where the two may differ: a curriculum that learns from outcomes is told of fewer groups, and of a step's groups at its end; surplus
-groups, which `collect` can carry to the next step, do not arise.
+groups, which `collect` can carry to the next step, do not arise. A curriculum counts as drawn also what was never asked for.
 """
 
 from __future__ import annotations

@@ -300,8 +300,7 @@ class Sweep(Feed):
         return None if row[name] is None else float(row[name])
 
     def _score(self, spec: RunSpec, step: int | None = None) -> float | None:
-        cap = spec.config.sampling.max_response_tokens
-        return score(self.store, spec.run_id, self.experiment.benchmark, cap, step)
+        return score(self.store, spec.run_id, self.experiment.benchmark, spec.config.score_cap, step)
 
 
 def best_lines(sweep: Sweep) -> list[str]:

@@ -20,7 +20,7 @@ from harness.model.checkpoint import load_tokenizer
 from harness.model.content import content_fingerprint
 from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
-from harness.problems.problem import load_benchmark
+from harness.problems.problem import Benchmark, load_benchmark
 from harness.reward.grading import Grader
 from harness.rollout.engine.replay.recording import RecordingEngine
 from harness.rollout.prompts import prompt_tokens, stop_tokens
@@ -95,11 +95,15 @@ class Trainer:
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
         )
-        self.engine = self._build_engine(tokenizer)
+        sampled = self._build_engine(tokenizer)
+        self.engine = self._recorded(sampled)
         task = load_benchmark(config.task)
         self.prompts = prompt_tokens(tokenizer, task)
         params = _sampling_params(config, stop_tokens(tokenizer, initial))
-        self.sync = WeightSync(self.engine, self.policy, self.prompts, params, self.ranks)
+        self._require_positions(task)
+        self.sync = WeightSync(
+            sampled, self.policy, self.prompts, params, self.ranks
+        )  # its checks are nobody's rollouts
         curriculum = config.algorithm.curriculum
         self.curriculum = implementation("harness.sampling.curriculum", curriculum).build(
             curriculum, len(task.problems), config.seed
@@ -141,10 +145,26 @@ class Trainer:
         engine: RolloutEngine = build() if self.ranks.world > 1 else RestartingEngine(build, self.policy)
         if self.config.sampling.stop_strings or self.config.evaluation.stop_strings:
             engine = StopStringEngine(engine, tokenizer)
+        return engine
+
+    def _recorded(self, engine: RolloutEngine) -> RolloutEngine:
         if not self.config.runtime.record_rollouts:
             return engine
         suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
         return RecordingEngine(engine, self.run.path / f"rollouts{suffix}.jsonl")
+
+    def _require_positions(self, task: Benchmark) -> None:
+        """Refuse before the first step what an engine would refuse at the step that draws the longest prompt."""
+        longest, problem = max(
+            (len(ids), item.id) for ids, item in zip(self.prompts, task.problems, strict=True)
+        )
+        cap, positions = self.config.sampling.max_response_tokens, self.engine.positions
+        if positions is not None and longest + cap > positions:
+            raise ConfigError(
+                f"the prompt of training problem {problem} has {longest} tokens; with sampling.max_response_tokens={cap} it exceeds the "
+                f"{positions} positions of this model and engine; lower sampling.max_response_tokens, leave such problems out (task.path), "
+                "or with engine=vllm raise engine.max_model_len"
+            )
 
     # ---- the loop -------------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ def test_a_served_model_needs_only_a_tokenizer_here(
         *greedy(chains),
     )
     assert served["settings"] == {
-        "engine": "openai", "base_url": server.base_url, "model": "", "logprobs": "raw"
+        "engine": "openai", "base_url": server.base_url, "model": server.models[0], "logprobs": "raw"
     }  # fmt: skip
     assert served["avg"] == native["avg"]
     columns = [*KEY, "response", "correct", "finish_reason"]
@@ -108,6 +108,23 @@ def test_the_samples_of_two_servers_are_kept_apart(
     one, other = (evaluate(tmp_path, *arguments, f"engine.model={name}") for name in ("a", "b"))
     assert one["samples"] != other["samples"]
     assert [body["model"] for body in server.requests] == ["a"] * 8 + ["b"] * 8
+
+
+def test_another_model_at_the_same_address_has_samples_of_its_own(
+    server: FakeServer, base_policy: Path, chains: Path, tmp_path: Path
+) -> None:
+    arguments = [
+        f"model={base_policy}",
+        "engine=openai",
+        f"engine.base_url={server.base_url}",
+        *greedy(chains),
+    ]
+    server.models = ["before"]
+    one = evaluate(tmp_path, *arguments)
+    server.models = ["after"]
+    other = evaluate(tmp_path, *arguments)
+    assert one["samples"] != other["samples"]
+    assert [body["model"] for body in server.requests] == ["before"] * 8 + ["after"] * 8
 
 
 def test_a_server_that_is_not_there_is_one_line(

@@ -155,6 +155,7 @@ def test_trls_defaults_stand_for_what_is_not_given_or_null() -> None:
             {"reward_weights": [1, 1, 1, 2], "multi_objective_aggregation": "normalize_then_sum"},
             "reward_weights=[1, 1, 1, 2]: the rewards here are outcome, format, length",
         ),
+        ({"loss_type": "bnpo"}, "loss_type=bnpo: its micro-batch is per_device_train_batch_size responses"),
         ({"max_completion_length": None}, "max_completion_length=null: responses have a cap here"),
     ],
 )

@@ -216,6 +216,7 @@ def test_a_group_of_one_has_no_contrast() -> None:
 def test_an_evaluation_without_the_training_cap() -> None:
     finding = only(planned("arm", "sampling.max_response_tokens=32", "evaluation.caps=[64]"))
     assert finding.check == "not evaluated at the training cap"
+    assert "read at a cap of 64 tokens, while training cuts responses at 32" in finding.reason
     assert "add 32 to evaluation.caps" in finding.fix
     assert not findings(planned("arm", "sampling.max_response_tokens=32", "evaluation.caps=[32,64]"))
 

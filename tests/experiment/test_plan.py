@@ -176,3 +176,16 @@ def test_model_presets_are_pretrained_models_with_a_commit():
         model = compose_run([f"model={name}"]).model
         assert model.kind == "pretrained"
         assert re.fullmatch("[0-9a-f]{40}", model.revision)
+
+
+@pytest.mark.parametrize(("caps", "read"), [("[16,32]", 32), ("[32,64]", 32), ("[48,64]", 64)])
+def test_scores_are_read_at_the_training_cap_or_else_the_largest(caps, read):
+    changed = ["sampling.max_response_tokens=32", f"evaluation.caps={caps}"]
+    plan = plan_experiment(["experiment=dapo_ladder", "experiment.seeds=[0]", *changed])
+    assert plan.record()["primary_cap"] == read
+
+
+def test_olmos_protocol_is_scored_at_its_own_cap():
+    plan = plan_experiment(["experiment=olmo3_rl_zero_math_7b", f"task.revision={'0' * 40}"])
+    assert plan.record()["primary_cap"] == 32768
+    assert {planned.config.sampling.max_response_tokens for planned in plan.arms} == {16384}

@@ -26,6 +26,18 @@ def test_a_tensor_that_adapters_changed_gives_another_fingerprint(tmp_path: Path
     assert content_fingerprint(saved(tmp_path / "other", **{name: torch.ones(70_000)})) != base
 
 
+@pytest.mark.parametrize(
+    "name", ["chat_template.jinja", "tokenizer.model", "merges.txt", "generation_config.json"]
+)
+def test_a_file_beside_the_weights_that_changed_gives_another_fingerprint(tmp_path: Path, name: str) -> None:
+    folder = saved(tmp_path / "base")
+    found = [content_fingerprint(folder)]
+    for text in ("a", "b"):
+        (folder / name).write_text(text)
+        found.append(content_fingerprint(folder))
+    assert len(set(found)) == 3
+
+
 def test_a_file_that_is_no_safetensors_is_told_apart_by_its_beginning(tmp_path: Path) -> None:
     found = []
     for content in (b"", b"x", b"\xff" * 64):

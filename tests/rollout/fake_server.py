@@ -90,7 +90,7 @@ class _Asked:
             body["max_tokens"],
             body["temperature"],
             body["top_p"],
-            body.get("top_k", 0),
+            max(0, body.get("top_k", 0)),  # -1: none
             tuple(body["stop_token_ids"]),
         )
 

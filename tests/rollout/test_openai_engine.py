@@ -62,7 +62,10 @@ def test_a_request_names_ids_seed_and_ends_and_nothing_that_would_change_them(se
     assert body["model"] == "tiny"
     assert body["ignore_eos"] is body["return_token_ids"] is True
     opened(server).generate(PROMPTS, seeds, PARAMS)
-    assert "top_k" not in server.requests[-1]
+    assert server.requests[-1]["top_k"] == -1
+    # Left out, these would come from the model's generation_config.json.
+    none = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    assert none.items() <= server.requests[-1].items()
 
 
 def test_the_key_comes_from_the_environment(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from harness.configuration.error import ConfigError
 from harness.problems.problem import Benchmark, Problem
-from harness.rollout.prompts import prompt_tokens, stop_tokens
+from harness.rollout.prompts import chat_text, prompt_tokens, stop_tokens
 
 
 class Letters:
@@ -68,6 +68,7 @@ def test_a_chat_template_that_writes_the_day_writes_the_same_every_day(template:
 
     benchmark = Benchmark("b", 1, [Problem("a", "1+1", "2")], chat=True)
     assert prompt_tokens(Dated(), benchmark) == [letters(day)]
+    assert chat_text(Dated(), "1+1") == day
 
 
 def test_a_mark_that_the_tokenizer_spells_in_pieces_is_refused() -> None:

@@ -20,7 +20,8 @@ from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, dump
 from harness.model.checkpoint import read_state
 from harness.model.policy import NativePolicy
-from harness.rollout.engine import replay
+from harness.rollout.engine import native, replay
+from harness.rollout.engine import transformers as transformers_engine
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.replay.recording import RecordingEngine, ReplayEngine
 from harness.rollout.types import Completions, SamplingParams
@@ -212,6 +213,19 @@ def test_a_run_replayed_trains_the_same_policy(make_config: Callable[..., RunCon
         pd.testing.assert_frame_equal(
             first.samples("arithmetic_heldout", step), second.samples("arithmetic_heldout", step)
         )
+
+
+def test_checks_of_the_weights_are_no_rollouts(make_config: Callable[..., RunConfig], tmp_path: Path) -> None:
+    """An engine with weights of its own is asked for a few responses after every load; the record has those of the one without."""
+    lines = []
+    for name, engine in (("shared", native.Config()), ("own", transformers_engine.Config())):
+        config = make_config(
+            engine=engine, runtime__record_rollouts=True, runtime__results=str(tmp_path / name), training__steps=1,
+            training__evaluate_every=1,
+        )  # fmt: skip
+        run = trained(config, ResultStore(tmp_path / name))
+        lines.append([json.loads(line)["seed"] for line in (run.path / "rollouts.jsonl").open()])
+    assert lines[0] == lines[1]
 
 
 def test_a_stopped_run_records_what_an_undisturbed_one_does_and_its_replay_begins_anew(

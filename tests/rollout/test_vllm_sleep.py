@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from harness.rollout.engine import native, vllm
 from harness.rollout.engine.vllm.in_process import VllmEngine
 from harness.rollout.errors import EngineDied
 from harness.rollout.restart import RestartingEngine
+from harness.rollout.types import SamplingParams
 
 WEIGHTS = {"w": torch.zeros(1)}
 
@@ -26,7 +28,9 @@ class FakeLlm:
         parallel = SimpleNamespace(tensor_parallel_size=1)
         core = SimpleNamespace(shutdown=lambda: self._note("shutdown"))
         self.llm_engine = SimpleNamespace(
-            vllm_config=SimpleNamespace(parallel_config=parallel), engine_core=core
+            vllm_config=SimpleNamespace(parallel_config=parallel),
+            engine_core=core,
+            model_config=SimpleNamespace(max_model_len=16),
         )
 
     def _note(self, what: str, name: str = "") -> None:
@@ -124,3 +128,15 @@ def test_vllm_has_a_gpu_for_itself() -> None:
     assert any("runs_per_gpu=2 with engine=vllm" in reason for reason in builtin.check(shared))
     shared.engine = native.Config()
     assert builtin.check(shared) == []
+
+
+def test_what_vllm_would_answer_otherwise_than_asked_is_refused() -> None:
+    sampler, _ = engine()
+    assert sampler.positions == 16
+    seeds = np.zeros((1, 1), dtype=np.uint64)
+    sampler.check([[1]], seeds, SamplingParams(15, temperature=0.01))
+    sampler.check([[1]], seeds, SamplingParams(15, temperature=0.0))
+    with pytest.raises(ValueError, match=r"vLLM samples at 0.01 where it is asked for less"):
+        sampler.check([[1]], seeds, SamplingParams(15, temperature=0.005))
+    with pytest.raises(ValueError, match="exceed the model's 16 positions"):
+        sampler.check([[1, 2]], seeds, SamplingParams(15))

@@ -233,25 +233,29 @@ def test_impossible_combinations_name_the_keys(make_config: Callable[..., RunCon
 
 
 class Dying(NativeEngine):
-    """Dies after a few looks, once for the whole test."""
+    """Dies once, at the third call of what `at` names."""
 
-    looks = 0
+    at = ""
+    calls = 0
 
     def session(self, params: SamplingParams, longest_prompt: int) -> SlotSession:
+        self._call("session", 3)
         session = super().session(params, longest_prompt)
-        plain = session.poll
-
-        def poll() -> list[tuple[int, Completions]]:
-            Dying.looks += 1
-            if Dying.looks == 3:
-                raise EngineDied("out of luck")
-            return plain()
-
-        session.poll = poll  # type: ignore[method-assign]
+        poll, submit = session.poll, session.submit
+        session.poll = lambda: self._call("poll") or poll()  # type: ignore[method-assign]
+        session.submit = lambda *request: self._call("submit") or submit(*request)  # type: ignore[method-assign]
         return session
 
+    def _call(self, what: str, count: int = 1) -> None:
+        Dying.calls += count * (what == Dying.at)
+        if Dying.calls == 3:
+            Dying.at, Dying.calls = "", 0
+            raise EngineDied("out of luck")
 
-def test_groups_that_were_out_when_the_engine_died_are_asked_for_again(base_policy: Path) -> None:
+
+@pytest.mark.parametrize("at", ["session", "submit", "poll"])
+def test_groups_that_were_out_when_the_engine_died_are_asked_for_again(base_policy: Path, at: str) -> None:
+    Dying.at, Dying.calls = at, 0
     decoder = load_decoder(base_policy)
     engine = RestartingEngine(lambda: Dying(decoder, rows=9), policy=None)  # type: ignore[arg-type]
     session = engine.session(PARAMS, 7)

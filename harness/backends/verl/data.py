@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.problems.problem import Benchmark, load_benchmark
-from harness.rollout.prompts import prompt_tokens
+from harness.rollout.prompts import chat_text, prompt_tokens
 from harness.store.atomic import publish_file
 
 TRAIN = "train"
@@ -65,8 +65,7 @@ def prompt_texts(tokenizer: Any, benchmark: Benchmark) -> tuple[list[str], int]:
     texts = []
     for problem, ids in zip(benchmark.problems, wanted, strict=True):
         if benchmark.chat:
-            turn = [{"role": "user", "content": problem.prompt}]
-            text = str(tokenizer.apply_chat_template(turn, add_generation_prompt=True, tokenize=False))
+            text = chat_text(tokenizer, problem.prompt)
         else:
             bare = _bare(tokenizer, problem.prompt)
             before = ids[: len(ids) - len(bare)]  # a token that begins every text

@@ -190,6 +190,10 @@ def _loss_back(given: Mapping[str, Any], out: Translation) -> None:
         out.inexpressible.append(f"loss_type={kind}: no counterpart")
         return
     out.settings["algorithm/aggregation"] = names[kind]
+    if kind == "bnpo":
+        out.inexpressible.append(
+            "loss_type=bnpo: its micro-batch is per_device_train_batch_size responses, here algorithm.aggregation.micro_batch_tokens tokens"
+        )
     if high >= NO_CLIP and low >= 1:
         out.settings["algorithm/surrogate"] = "policy_gradient"
         return

@@ -41,13 +41,18 @@ class OfflineFilter:
         self.walk = Uniform(problems, seed)
         self.calibrated = False
 
+    @property
+    def _bounds(self) -> str:
+        config = self.config
+        return f"algorithm.curriculum.min_pass_rate={config.min_pass_rate} and pass_rate={config.pass_rate}"
+
     def calibrate(self, pass_rates: np.ndarray) -> None:
         """Keep the problems whose pass rate [problems] lies within the bounds."""
         config = self.config
         inside = (pass_rates >= config.min_pass_rate) & (pass_rates <= config.pass_rate)
         if not inside.any():
             raise ConfigError(
-                f"algorithm.curriculum.pass_rate={config.pass_rate} keeps no problem (lowest pass rate {pass_rates.min():.3f}); raise it"
+                f"{self._bounds} keep no problem: pass rates are {pass_rates.min():.3f} to {pass_rates.max():.3f}; widen them"
             )
         self.kept = np.flatnonzero(inside)
         self.walk = Uniform(len(self.kept), self.seed)
@@ -56,8 +61,8 @@ class OfflineFilter:
     def draw(self, count: int) -> np.ndarray:
         if len(self.kept) < count <= self.problems:
             raise ConfigError(
-                f"algorithm.curriculum.pass_rate={self.config.pass_rate} keeps {len(self.kept)} of {self.problems} problems, fewer than "
-                f"the {count} of a step; raise it, or lower algorithm.prompts_per_step"
+                f"{self._bounds} keep {len(self.kept)} of {self.problems} problems, fewer than the {count} of a step; widen them, or lower "
+                "algorithm.prompts_per_step"
             )
         return self.kept[self.walk.draw(count)]
 

@@ -42,6 +42,11 @@ class NativeEngine(Engine):
         self._sessions: dict[SamplingParams, SlotSession] = {}
         self._memory = _Memory(decoder)
 
+    @property
+    def positions(self) -> int | None:
+        """See `RolloutEngine`."""
+        return self.decoder.shape.max_positions
+
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `RolloutEngine`."""
         with self.updating():
@@ -53,7 +58,7 @@ class NativeEngine(Engine):
     ) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         self.require_alive()
-        check_request(prompts, seeds_PG, params, self.decoder.shape.max_positions)
+        check_request(prompts, seeds_PG, params, self.positions)
         if self.decoder.embed.is_cuda:
             # On a GPU steps of one shape are replayed as graphs; dropping ended rows would give every step a shape of its own.
             return answer(self.session(params, max(map(len, prompts))), prompts, seeds_PG)
@@ -81,7 +86,7 @@ class NativeEngine(Engine):
         """
         self.require_alive()
         longest = [[0] * longest_prompt]
-        check_request(longest, np.zeros((1, 1), np.uint64), params, self.decoder.shape.max_positions)
+        check_request(longest, np.zeros((1, 1), np.uint64), params, self.positions)
         room = self.decoder.shape.max_positions - params.max_response_tokens
         longest_prompt = min(-(-longest_prompt // BUCKET) * BUCKET, room)
         kept = self._sessions.pop(params, None)

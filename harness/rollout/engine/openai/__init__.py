@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.configuration.error import ConfigError, require, require_range
+
+if TYPE_CHECKING:
+    from harness.rollout.engine.openai.endpoint import Endpoint
 
 READS_WEIGHTS = False
 EXACT_ENTROPY = False
@@ -60,6 +64,23 @@ def open_folder(
 ) -> Any:
     """See the family's contract. Of the folder only the tokenizer is used, by the caller."""
     from harness.rollout.engine.openai.client import OpenAIEngine
+
+    return OpenAIEngine(_endpoint(config), config.model, config.concurrency, config.logprobs == "processed")
+
+
+def named(config: Config) -> Config:
+    """The configuration with the model that the server serves now, so that its samples are never another's.
+
+    Raises:
+        ConfigError: it serves several, and `model` names none.
+        EngineDied: it does not answer.
+    """
+    from harness.rollout.engine.openai.client import only_model
+
+    return config if config.model else dataclasses.replace(config, model=only_model(_endpoint(config)))
+
+
+def _endpoint(config: Config) -> Endpoint:
     from harness.rollout.engine.openai.endpoint import Endpoint
 
     key = ""
@@ -67,10 +88,7 @@ def open_folder(
         key = os.environ.get(config.api_key_env, "")
         if not key:
             raise ConfigError(f"engine.api_key_env={config.api_key_env}: that variable is not set")
-    endpoint = Endpoint(
-        config.base_url.rstrip("/"), key, config.timeout_s, config.retries, config.retry_pause_s
-    )
-    return OpenAIEngine(endpoint, config.model, config.concurrency, config.logprobs == "processed")
+    return Endpoint(config.base_url.rstrip("/"), key, config.timeout_s, config.retries, config.retry_pause_s)
 
 
 def identity(config: Config) -> dict[str, Any]:

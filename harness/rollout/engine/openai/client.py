@@ -22,6 +22,10 @@ from harness.rollout.types import Completions, Engine, SamplingParams
 _TOKEN_PREFIX = "token_id:"  # how vLLM writes a token's id where it was asked for tokens as ids
 
 
+# Said, since a server takes what is absent from the model's generation_config.json; as vLLM and SGLang write "none".
+NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+
+
 class OpenAIEngine(Engine):
     """Asks `endpoint` for completions of `model` (empty: the only one it serves).
 
@@ -64,6 +68,8 @@ class OpenAIEngine(Engine):
             "max_tokens": params.max_response_tokens,
             "temperature": params.temperature,
             "top_p": params.top_p,
+            **NEUTRAL,
+            "top_k": params.top_k or -1,
             "seed": seed >> 1,  # servers take signed 64-bit integers
             "logprobs": 1,
             # Beyond the standard, and what makes it exact: only our own tokens end a response, and ids are returned.
@@ -72,8 +78,6 @@ class OpenAIEngine(Engine):
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
         }
-        if params.top_k:
-            body["top_k"] = params.top_k
         if params.stop_strings:
             body |= {"stop": list(params.stop_strings), "skip_special_tokens": False}
         answer = self.endpoint.ask("/completions", body)

@@ -29,6 +29,12 @@ class TransformersEngine(Engine):
     def __init__(self, model: Any, rows: int = 64) -> None:
         self.model, self.rows = model.eval(), max(1, rows)
 
+    @property
+    def positions(self) -> int | None:
+        """See `RolloutEngine`."""
+        found: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return found
+
     @classmethod
     def load(cls, folder: Any, rows: int, device: str, dtype: torch.dtype) -> TransformersEngine:
         """Read a checkpoint folder.
@@ -62,9 +68,9 @@ class TransformersEngine(Engine):
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
-        """See `RolloutEngine`. Raises ValueError for an empty prompt."""
+        """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         self.require_alive()
-        check_request(prompts, seeds_PG, params)
+        check_request(prompts, seeds_PG, params, self.positions)
         samples = seeds_PG.shape[1]
         per_pass = max(1, self.rows // samples)
         parts = []

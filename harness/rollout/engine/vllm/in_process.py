@@ -36,6 +36,7 @@ _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
 _TIED_HEAD = "lm_head.weight"
 _WEIGHTS, _CACHE = "weights", "kv_cache"  # vLLM's names of what sleeps
+_LEAST_TEMPERATURE = 0.01  # vLLM 0.32 takes this for anything smaller
 _STEPS_A_POLL = 16  # tokens of every response between two looks at other work
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -149,7 +150,17 @@ class VllmEngine(Engine):
     def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
         """Raise unless the engine can answer this request."""
         self.require_alive()
-        check_request(prompts, seeds_PG, params, self.llm.llm_engine.model_config.max_model_len)
+        check_request(prompts, seeds_PG, params, self.positions)
+        if 0 < params.temperature < _LEAST_TEMPERATURE:
+            raise ValueError(
+                f"vLLM samples at {_LEAST_TEMPERATURE} where it is asked for less; set the temperature ({params.temperature:g}) to that or "
+                "more, or to 0 for the most likely token"
+            )
+
+    @property
+    def positions(self) -> int | None:
+        """See `RolloutEngine`."""
+        return int(self.llm.llm_engine.model_config.max_model_len)
 
     def enqueue(
         self, prompts: Sequence[Sequence[int]], seeds_R: np.ndarray, params: SamplingParams
