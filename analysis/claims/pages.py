@@ -49,7 +49,12 @@ def _overview(found: Sequence[Judged], said: str) -> str:
     ]
     lines += ["| claim | effect (95 % interval) | verdict |", "|---|---|---|"]
     lines += [f"| [{one.title}]({one.name}.md) | {effect_text(one)} | {one.verdict} |" for one in found]
-    lines += ["", "The whole table: [claims.md](claims.md), [claims.csv](claims.csv).", ""]
+    errata = "../../docs/claims.md#what-declarations-say-wrongly"
+    lines += [
+        "",
+        f"The whole table: [claims.md](claims.md), [claims.csv](claims.csv). [What declarations say wrongly]({errata}).",
+        "",
+    ]
     lines += [f"- {note}" for note in claims_table(found).notes]
     return "\n".join(lines) + "\n"
 
