@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Rests never, and ends with the process that started it, however that ends.
+BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 SWEEP = [
     "experiment=base_variance",
     "experiment.seeds=[0,1,8]",
@@ -32,7 +34,7 @@ def load() -> Iterator[None]:
     """What this process starts shares one core with a process that never rests: two workers have a third of it each."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    busy = subprocess.Popen([sys.executable, "-c", BUSY])
     try:
         yield
     finally:

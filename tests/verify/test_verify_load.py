@@ -21,6 +21,8 @@ from harness.verify.service.pool import Answer, Case, VerifierPool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads another process's clock")
 STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
+# Rests never, and ends with the process that started it, however that ends.
+BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 NEVER_WALL_SECONDS = 1e9
 PAIRS = [
     (rf"\boxed{{{answer}}}", gold) for gold, answer in (
@@ -44,7 +46,7 @@ def _busy_core(processes: int) -> Iterator[None]:
     """This thread, and what it starts, shares one core with so many processes that never rest."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    loops = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(processes)]
     try:
         yield
     finally:
@@ -160,7 +162,7 @@ def test_the_clock_counts_processor_time_and_time_without_progress(monkeypatch: 
 
 
 def test_the_clock_of_another_process_stands_while_that_is_stopped() -> None:
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as busy:
         try:
             while (processor_seconds(busy.pid) or 0.0) < 0.05:
                 pass
