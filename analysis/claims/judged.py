@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def judged(root: Path, name: str) -> Judged | None:
         seeds=effect.seeds,
         **_cost(results),
         most_seeds=max([*results.experiment.plan.looks, effect.seeds]),
-        declared_after=_first_declaration(root, name) not in (None, record.get("declaration")),
+        declared_after=_declared_after(root, name, record),
         notes=tuple(record.get("notes", ())),
         runs=frozenset(run for arm in results.experiment.plan.arms for run in arm.runs.values()),
     )
@@ -118,12 +118,13 @@ def _cost(results: Results) -> dict[str, float]:
     }
 
 
-def _first_declaration(root: Path, name: str) -> str | None:
+def _declared_after(root: Path, name: str, record: Mapping[str, Any]) -> bool:
+    """Whether the declaration is another than the one kept at the first run, by its fingerprint of today and those of before."""
     path = layout.plan_file(root, name).parent / "claim.json"
     if not path.exists():
-        return None
+        return False
     kept: dict[str, Any] = json.loads(path.read_text())
-    return str(kept["declaration"])
+    return kept["declaration"] not in (record.get("declaration"), *record.get("declaration_before", ()))
 
 
 def all_judged(root: Path, names: Sequence[str] = ()) -> tuple[list[Judged], list[str]]:
