@@ -20,7 +20,7 @@ from steps import TINY
 
 from harness.store import ResultStore
 
-STEPS, EVERY, KILL_AFTER = 6, 2, 3
+STEPS, EVERY, KILL_AFTER = 8, 2, 3
 
 
 def command(results: Path, device: str) -> list[str]:
@@ -52,13 +52,16 @@ def command(results: Path, device: str) -> list[str]:
 
 
 def kill_in_the_middle(results: Path, device: str) -> list[int]:
-    """Start the run, and kill everything that belongs to it once step `KILL_AFTER` is written; the steps that stand then."""
+    """Start the run, and kill all that belongs to it once step `KILL_AFTER` and a checkpoint are written; the steps that stand then."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # whoever ends this script ends the run: `finally` below
     process = subprocess.Popen(command(results, device), start_new_session=True)
     try:
         while process.poll() is None:
-            if (steps := steps_of(results)) and steps[-1] >= KILL_AFTER:
+            if (steps := steps_of(results)) and steps[-1] >= KILL_AFTER and checkpoints_of(results):
                 break
-            time.sleep(0.2)
+            time.sleep(0.05)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # the workers die with the one that forks them
@@ -69,6 +72,19 @@ def kill_in_the_middle(results: Path, device: str) -> list[int]:
 def steps_of(results: Path) -> list[int]:
     store = ResultStore(results)
     return [step for run_id in store.run_ids() for step in store.run(run_id).steps()["step"].tolist()]
+
+
+def checkpoints_of(results: Path) -> list[int]:
+    store = ResultStore(results)
+    return [step for run_id in store.run_ids() for step, _ in store.run(run_id).checkpoints()]
+
+
+def attempts_of(results: Path) -> list[int]:
+    """By step, the attempt that made it: those before the checkpoint stay the first one's where a run goes on."""
+    store = ResultStore(results)
+    return [
+        attempt for run_id in store.run_ids() for attempt in store.run(run_id).steps()["attempt"].tolist()
+    ]
 
 
 def main() -> None:
@@ -87,13 +103,17 @@ def main() -> None:
         row: dict[str, Any] = {
             "steps_when_killed": killed,
             "steps": steps_of(results),
+            "attempts": attempts_of(results),
             "outcomes": [item["outcome"] for manifest in manifests for item in manifest["attempts"]],
             "devices": [item["device"] for manifest in manifests for item in manifest["attempts"]],
             "seconds": round(time.monotonic() - begin, 1),
         }
     expected = row["steps"] == list(range(1, STEPS + 1)) and row["outcomes"] == ["lost", "finished"]
-    if code or not expected:
-        row["failed"] = f"exit code {code}; wanted steps 1 to {STEPS} in two attempts, the first lost"
+    went_on = len(set(row["attempts"])) == 2 and row["attempts"] == sorted(row["attempts"])
+    if code or not expected or not went_on:
+        row["failed"] = (
+            f"exit code {code}; wanted steps 1 to {STEPS}, the first of them by an attempt that was lost, the others by the second"
+        )
     options.out.write_text(json.dumps(row, indent=1))
     print(json.dumps(row))
 

@@ -25,27 +25,30 @@ pytestmark = [
 ]
 
 
+# cuBLAS reads it once, at the first product of the process.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_a_run_that_was_stopped_ends_as_one_that_was_not(
     make_config: Callable[..., RunConfig], tmp_path: Path, case: dict[str, Any]
 ) -> None:
-    """To rounding: nothing asks for operators that repeat their bits here."""
+    """To the bit: a few steps move weights by less than any tolerance that rounding would need."""
     config, folder = case_config(make_config, tmp_path, case)
     straight, parted = (ResultStore(tmp_path / name).run("a" * 16) for name in ("straight", "parted"))
-    one = trained(config, folder, straight)
-    trained(config, folder, parted, stop=lambda: True)
-    other = trained(config, folder, parted)
+    with deterministic(True):
+        one = trained(config, folder, straight)
+        trained(config, folder, parted, stop=lambda: True)
+        other = trained(config, folder, parted)
     assert parted.steps()["step"].tolist() == straight.steps()["step"].tolist() == [1, 2]
     for a, b in zip(one.policy.named_weights(), other.policy.named_weights(), strict=True):
         assert a[0] == b[0]
         assert a[1].is_cuda
-        torch.testing.assert_close(a[1].float(), b[1].float(), atol=2e-3, rtol=0.02)
-    first = [float(run.steps()["loss"].iloc[0]) for run in (straight, parted)]
-    assert first[0] == pytest.approx(first[1], rel=0.02, abs=1e-3)
+        assert torch.equal(a[1], b[1]), a[0]
+    assert straight.steps()["loss"].tolist() == parted.steps()["loss"].tolist()
 
 
 def test_deterministic_runs_repeat_their_bits(make_config: Callable[..., RunConfig], tmp_path: Path) -> None:
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     config, folder = case_config(make_config, tmp_path, {"shape": "qwen2.5-0.5b", "precision": "bfloat16"})
     with deterministic(True):
         runs = [trained(config, folder, ResultStore(tmp_path / name).run("a" * 16)) for name in "ab"]
@@ -66,7 +69,7 @@ def test_the_testbed_streams(
     assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-2
 
 
-@pytest.mark.parametrize("where", ["forward", "backward"])
+@pytest.mark.parametrize("where", ["forward", "backward", "layer"])
 def test_memory_that_runs_out_once_costs_half_the_micro_batch(
     make_config: Callable[..., RunConfig], tmp_path: Path, where: str
 ) -> None:
@@ -86,7 +89,11 @@ def test_memory_that_runs_out_once_costs_half_the_micro_batch(
             exhaust() if where == "forward" else scores.register_hook(exhaust)
         return scores, entropy
 
-    trainer.policy.token_log_probs = greedy  # type: ignore[method-assign]
+    if where == "layer":  # in the midst of a forward pass, with what is sharded partly gathered
+        named = trainer.policy.scoring.named_modules()  # type: ignore[union-attr]
+        next(module for name, module in named if name.endswith("layers.1")).register_forward_pre_hook(exhaust)
+    else:
+        trainer.policy.token_log_probs = greedy  # type: ignore[method-assign]
     try:
         assert trainer.train(lambda: False, attempt=0)
     finally:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load_file, save_file
+
 from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.pretrained import Lora
@@ -35,6 +37,23 @@ def tiny(shape: str) -> dict[str, Any]:
     """A narrow model of the architecture of this shape."""
     values = SHAPES[shape]
     return {**values, **{key: value for key, value in TINY.items() if key != "head_dim" or key in values}}
+
+
+def sharp_checkpoint(scratch: Path) -> Path:
+    """Seven query heads of 64 over one key head, their matrices large enough for attention to choose."""
+    shape = SHAPES["qwen2.5-0.5b"] | {
+        "hidden_size": 448,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "vocab_size": 512,
+    }
+    folder = random_checkpoint(shape | {"num_attention_heads": 7, "num_key_value_heads": 1}, 0, scratch)
+    tensors = load_file(folder / "model.safetensors")
+    for name in tensors:
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            tensors[name] = tensors[name] * 8
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 def case_config(
