@@ -82,6 +82,14 @@ def fingerprints_before(experiment: Any, given: Sequence[str] = ()) -> list[str]
     return found
 
 
+def declaration(experiment: Any, given: Sequence[str]) -> dict[str, Any]:
+    """What a plan records of it."""
+    return {
+        "declaration": fingerprint(experiment, given),
+        "declaration_before": fingerprints_before(experiment, given),
+    }
+
+
 def _hash(declared: dict[str, Any], given: Sequence[str]) -> str:
     changed = [item for item in given if not of_machine(item) and not item.startswith("config_dir=")]
     return content_hash([declared, sorted(changed)] if changed else declared)

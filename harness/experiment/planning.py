@@ -19,7 +19,7 @@ from harness.configuration.schema import RunConfig, dump
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
 from harness.experiment.base_policies import shared_base_policies
-from harness.experiment.claim import fingerprint, fingerprints_before
+from harness.experiment.claim import declaration
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
@@ -151,13 +151,8 @@ class Plan:
                 for planned in self.arms
             ],
             "command": self.command,
-            **(_declaration(self.experiment, given) if self.experiment.claim else {}),
+            **(declaration(self.experiment, given) if self.experiment.claim else {}),
         }
-
-
-def _declaration(experiment: Experiment, given: Sequence[str]) -> dict[str, Any]:
-    before = fingerprints_before(experiment, given)
-    return {"declaration": fingerprint(experiment, given), "declaration_before": before}
 
 
 def _arm_record(planned: PlannedArm, by_name: Mapping[str, PlannedArm]) -> dict[str, Any]:

@@ -224,7 +224,8 @@ def test_checks_of_the_weights_are_no_rollouts(make_config: Callable[..., RunCon
             training__evaluate_every=1,
         )  # fmt: skip
         run = trained(config, ResultStore(tmp_path / name))
-        lines.append([json.loads(line)["seed"] for line in (run.path / "rollouts.jsonl").open()])
+        recorded = [json.loads(line)["responses"] for line in (run.path / "rollouts.jsonl").open()]
+        lines.append([[response["seed"] for response in responses] for responses in recorded])
     assert lines[0] == lines[1]
 
 
