@@ -59,6 +59,19 @@ class Judged:
         left = self.finding is Finding.OPEN and self.seeds < self.most_seeds
         return f"{self.seeds} of up to {self.most_seeds} seeds run" if left else ""
 
+    @property
+    def seeds_to_decide(self) -> int:
+        """Seeds after which an open claim's interval would be narrow enough for a word, if the effect is what was found; 0: unknown."""
+        effect, expects = self.effect.value, self.claim["expects"]
+        distance = {
+            "not_lower": abs(effect + self.margin),
+            "not_higher": abs(effect - self.margin),
+            "equivalent": abs(self.margin - abs(effect)),
+        }.get(expects, max(abs(effect), self.margin - abs(effect)))
+        half = (self.effect.high - self.effect.low) / 2
+        known = self.finding is Finding.OPEN and math.isfinite(half) and distance > 0
+        return math.ceil(self.seeds * (half / distance) ** 2) if known else 0
+
 
 def judged(root: Path, name: str) -> Judged | None:
     """The claim of an experiment; None of one that declares none.

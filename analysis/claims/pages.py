@@ -87,6 +87,12 @@ def page(one: Judged) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _undecided(one: Judged) -> str:
+    left = f"{one.unfinished}. " if one.unfinished else ""
+    more = f" If the effect is what was found, about {one.seeds_to_decide} seeds would decide it, each on a base policy of its own."
+    return f"{left}Nothing is decided.{more if one.seeds_to_decide else ''}"
+
+
 def _overturn(one: Judged) -> str:
     if one.seeds < 2:
         return "Nothing has been found yet."
@@ -97,8 +103,6 @@ def _overturn(one: Judged) -> str:
         Finding.HOLDS: f"An interval {fresh} that the claim does not allow: the other sign, or for a predicted sign one within the margin.",
         Finding.REVERSED: f"The predicted sign {fresh}, or where the mechanism is engaged more strongly.",
         Finding.NOTHING: f"An interval {fresh} beyond the margin, or the predicted sign where the mechanism is engaged more strongly.",
-        Finding.OPEN: f"{one.unfinished}."
-        if one.unfinished
-        else "Nothing is decided: more seeds, on more base policies.",
+        Finding.OPEN: _undecided(one),
         Finding.NOT_ENGAGED: "Nothing follows from it: an operating point where the mechanism acts.",
     }[one.finding]

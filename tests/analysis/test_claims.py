@@ -202,5 +202,28 @@ def test_an_open_claim_with_looks_left_says_so(tmp_path):
     store.write_plan("claim_trick", {**store.plan("claim_trick"), "looks": [3, 5], "seeds": [0, 1, 2]})
     (one,), _ = all_judged(tmp_path)
     assert one.verdict == "open, 3 of up to 5 seeds run"
-    assert "3 of up to 5 seeds run." in page(one)
+    assert "3 of up to 5 seeds run. Nothing is decided." in page(one)
     assert dataclasses.replace(one, most_seeds=3).verdict == "open"
+
+
+@pytest.mark.parametrize(
+    ("expects", "low", "high", "seeds"),
+    [
+        ("higher", -2.5, 3.5, 12),  # 0.5 +- 3: within the margin of 3 at +- 2.5
+        ("higher", -2.0, 7.0, 26),  # 2.5 +- 4.5: above zero at +- 2.5
+        ("not_lower", -4.0, 0.0, 32),  # -2 +- 2: above -3 at +- 1
+        ("not_higher", 0.0, 4.0, 32),
+        ("equivalent", 0.0, 4.0, 32),
+    ],
+)
+def test_an_open_claim_says_how_many_seeds_it_would_take(tmp_path, expects, low, high, seeds):
+    claimed(tmp_path, accuracy=0.3)
+    (one,), _ = all_judged(tmp_path)
+    effect = Estimate((low + high) / 2, low, high, seeds=8, margin=3.0)
+    claim = one.claim | {"expects": expects}
+    found = dataclasses.replace(
+        one, claim=claim, finding=OPEN, effect=effect, margin=3.0, seeds=8, most_seeds=8
+    )
+    assert found.seeds_to_decide == seeds
+    assert f"about {seeds} seeds would decide it" in page(found)
+    assert dataclasses.replace(found, finding=HOLDS).seeds_to_decide == 0
