@@ -19,6 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.typing import LineStyleType
 
+_DROPPED = "_drop_tables_default"  # fontTools' own name; where another version has none, PDFs take longer
+
 STYLES = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
 
@@ -137,12 +139,12 @@ def _print_pdf(figure: Figure, path: Path | io.BytesIO) -> None:
 @contextmanager
 def _glyphs_alone() -> Iterator[None]:
     """Embed fonts without their tables for laying out text, whose subset takes longest: a PDF's text is laid out already."""
-    kept: list[str] = getattr(Options, "_drop_tables_default")  # noqa: B009 (matplotlib makes the options itself)
-    setattr(Options, "_drop_tables_default", [*kept, "GDEF", "GPOS", "GSUB"])  # noqa: B010
+    kept = list(getattr(Options, _DROPPED, ()))  # matplotlib makes the options itself, from these defaults
+    setattr(Options, _DROPPED, [*kept, "GDEF", "GPOS", "GSUB"])
     try:
         yield
     finally:
-        setattr(Options, "_drop_tables_default", kept)  # noqa: B010
+        setattr(Options, _DROPPED, kept)
 
 
 def _print_svg(figure: Figure, path: Path | io.BytesIO) -> None:

@@ -27,7 +27,7 @@ def content_hashes(configs: Iterable[RunConfig]) -> dict[str, str]:
     for config in configs:
         sets |= _problem_sets(config)
         folders |= _model_folder(config)
-    found = {name: _problems_hash(benchmark) for name, benchmark in sets.items()}
+    found = {name: load_benchmark(benchmark).content for name, benchmark in sets.items()}
     return found | {name: content_fingerprint(folder) for name, folder in folders.items()}
 
 
@@ -71,8 +71,3 @@ def _plainly(name: str) -> str:
     return (
         f"the checkpoint {name}" if name.startswith(_MODEL) else f"the problem set {name.partition(' ')[0]}"
     )
-
-
-def _problems_hash(benchmark: Any) -> str:
-    problems = load_benchmark(benchmark).problems
-    return content_hash([[problem.id, problem.prompt, problem.gold] for problem in problems])

@@ -8,21 +8,21 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-SIDE_FILES = (
-    ".json",
-    ".jinja",
-    ".txt",
-    ".model",
-)  # beside the weights: configuration, chat template, tokenizer
+# Beside the weights: configuration, chat template, tokenizer.
+SIDE_FILES = (".json", ".jinja", ".txt", ".model")
 _EDGE = 1 << 12  # bytes
 _LARGEST_HEADER = 100_000_000  # bytes, safetensors' own limit
 
 
 def content_fingerprint(folder: Path) -> str:
-    """A hash of the files beside the weights and, for every file of weights, its name, size, header, and the first bytes of every tensor.
+    """What tells two checkpoints apart, 16 hexadecimal digits.
 
-    A trained tensor changes nearly everywhere, so its beginning tells two checkpoints apart without reading gigabytes; adapters leave whole
+    A hash of the files beside the weights and, for every file of weights, of its name, size, header and the first bytes of every tensor. A
+    trained tensor changes nearly everywhere, so its beginning tells two checkpoints apart without reading gigabytes; adapters leave whole
     tensors as they were, so every one is looked at.
+
+    Raises:
+        OSError: the folder or one of its files cannot be read.
     """
     digest = hashlib.sha256()
     for path in sorted(item for item in folder.iterdir() if item.suffix in SIDE_FILES and item.is_file()):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
 
 
@@ -26,6 +27,11 @@ class Benchmark:
     version: int
     problems: Sequence[Problem]
     chat: bool = False
+
+    @property
+    def content(self) -> str:
+        """A hash of every problem's id, prompt and gold answer: a file may change at its place."""
+        return content_hash([[problem.id, problem.prompt, problem.gold] for problem in self.problems])
 
 
 def load_benchmark(config: Any) -> Benchmark:

@@ -50,10 +50,7 @@ def base_evaluations(
     """The store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     # A file may be mended at its place: its content counts, not its path.
-    versions = {
-        name: [one.version, content_hash([[p.id, p.prompt, p.gold] for p in one.problems])]
-        for name, one in benchmarks.items()
-    }
+    versions = {name: [one.version, one.content] for name, one in benchmarks.items()}
     protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine)]
     # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
     testbed = config.model.kind == "testbed"
