@@ -10,10 +10,12 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from harness import __version__
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
+from harness.process import end_process, spare_collector
 from harness.store import StoreError
 
 _FAMILY = "harness.commands"
@@ -46,8 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
 
 
-def entry() -> int:
-    """`main`, ended quietly by a reader that stops reading (`harness status | head`)."""
+def entry() -> NoReturn:
+    """The `harness` program: `main` as the life of this process."""
+    spare_collector()
+    end_process(_main)
+
+
+def _main() -> int:
+    """`main`, ended quietly by a reader that stops reading (`harness status | head`) and by an interrupt while it loads."""
     try:
         code = main()
         sys.stdout.flush()
@@ -55,6 +63,8 @@ def entry() -> int:
         # What is left in the buffer has no reader: without this, flushing it at exit would raise once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     return code
 
 

@@ -13,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy import stats
 
-from analysis.__main__ import main
+from analysis.command import main
 from analysis.evaluations import k_curves_figure
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of

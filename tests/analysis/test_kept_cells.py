@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from synthetic_store import build_store, make_samples
 
-from analysis.__main__ import main
+from analysis.command import main
 from analysis.evidence import kept_cells, reduced
 from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.reduced import Equality, reduce_run
@@ -173,7 +173,7 @@ def test_a_root_that_cannot_keep_anything_still_gives_its_tables(store, capsys):
 
 def test_a_table_loads_no_verifier_and_no_distributions(store):
     code = (
-        "import sys; from analysis.__main__ import main; main(sys.argv[1:]);"
+        "import sys; from analysis.command import main; main(sys.argv[1:]);"
         "print([name for name in ('scipy.stats', 'scipy.optimize', 'harness.verify', 'matplotlib') if name in sys.modules])"
     )
     arguments = [sys.executable, "-c", code, str(store.root), "ladder", "--only", "table"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from synthetic_store import build_store
 
-from analysis.__main__ import main
+from analysis.command import main
 from harness.store import ResultStore
 
 RUNGS = [("a_0_x", "a", 0.5, 30.0), ("a_1_y", "b", 0.6, 40.0)]

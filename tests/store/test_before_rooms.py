@@ -16,7 +16,7 @@ import pytest
 import torch
 import yaml
 
-from analysis.__main__ import main as analyse
+from analysis.command import main as analyse
 from harness.backends import builtin
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import load

@@ -15,23 +15,18 @@ Messages are JSON lines. In: `{"start": run_id, "run_dir", "attempt_dir", "envir
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import ctypes
 import gc
-import importlib
 import json
 import os
 import select
 import signal
 import socket
 import sys
-import threading
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from harness.process import end_process, load
 from harness.store import RunDir, layout
 from harness.training.parent_death import die_with
 
@@ -141,47 +136,17 @@ def work(request: dict[str, Any], entry: str) -> int:
         return load(entry)(run.path)
 
 
-def end_process(action: Callable[[], int]) -> NoReturn:
-    """Run `action` and end this process with its exit code (1 and a traceback if it raises).
-
-    Threads are joined, exit functions run and buffers flushed as in a usual end, but the interpreter is not
-    taken apart: with torch loaded that takes 0.3 s of every run, all spent on copying shared pages.
-    """
-    try:
-        code = action()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):
-            sys.stderr.write(end.code + "\n")
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)
-    os._exit(code)
-
-
-def load(entry: str) -> Callable[[Path], int]:
-    """The function that `module:function` names."""
-    module, _, function = entry.partition(":")
-    return getattr(importlib.import_module(module), function)
-
-
 def main(arguments: list[str]) -> NoReturn:
     """Serve the supervisor at the other end of the socket `arguments[0]` with the entry `arguments[1]`."""
     # Blocked, not ignored: a worker gets what arrives while it starts as soon as it unblocks them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     control, entry = socket.socket(fileno=int(arguments[0])), arguments[1]
+    gc.disable()
     # An entry that cannot be imported fails again in each worker, which writes the reason to its own log.
     with contextlib.suppress(Exception):
         load(entry)
-    gc.collect()
     gc.freeze()  # keep the collector from touching, and so copying, the pages shared with the workers
+    gc.enable()
     request = ForkServer(control).serve()
     end_process(lambda: 0 if request is None else work(request, entry))
 
