@@ -22,8 +22,9 @@ from types import TracebackType
 from harness.store.errors import LocksUnsupported, RunClaimed, write_errors
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
-# `holder` takes a shared lock for some microseconds; a claimant that meets one must not take it for a claim.
-_TRIES, _PAUSE_SECONDS = 4, 0.005
+# What is no claim can hold a lock: `holder` for some microseconds, a child until it has closed its copy, a claimant before it has
+# written its name; each as long as a busy machine gives its process no core. One waits for that, but not for ever: it may be stopped.
+_MOMENT_SECONDS, _UNDECIDED_SECONDS = 0.02, 30.0
 
 
 @dataclass(frozen=True)
@@ -126,18 +127,18 @@ def holder(path: Path) -> Holder | None:
 
 
 def _lock(path: Path, descriptor: int, wait_seconds: float) -> None:
-    deadline = time.monotonic() + wait_seconds
-    tries = 0
+    began = time.monotonic()
     while True:
-        tries += 1
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            if tries >= _TRIES and time.monotonic() >= deadline:
-                found = _read_holder(descriptor)
+            found = _read_holder(descriptor)
+            undecided = found.pid is None or _only_looked_at(descriptor)
+            waited = time.monotonic() - began
+            if waited >= (_UNDECIDED_SECONDS if undecided else max(wait_seconds, _MOMENT_SECONDS)):
                 raise RunClaimed(path, found.host, found.pid) from None
-            time.sleep(_PAUSE_SECONDS if tries < _TRIES else 0.05)
+            time.sleep(0.005 if undecided or waited < _MOMENT_SECONDS else 0.05)
         except OSError as error:
             if error.errno in _UNSUPPORTED:
                 raise LocksUnsupported(
@@ -145,6 +146,16 @@ def _lock(path: Path, descriptor: int, wait_seconds: float) -> None:
                     "to a local disk or mount the share with locking"
                 ) from error
             raise
+
+
+def _only_looked_at(descriptor: int) -> bool:
+    """Whether no claim stands in the way: a claim keeps out a shared lock too, a look does not."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
 
 
 def _read_holder(descriptor: int) -> Holder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -23,6 +25,7 @@ MANIFEST = {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attemp
 
 WRITER = """
 import sys
+import threading
 from pathlib import Path
 from harness.store import RunDir
 run = RunDir(Path(sys.argv[1]))
@@ -228,13 +231,37 @@ def test_looking_who_holds_a_lock_never_makes_a_claim_fail(tmp_path):
         "run = RunDir(Path(sys.argv[1])); print('go', flush=True)\n"
         "while True: run.claimed_by()"
     )
-    watcher = subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE)
-    watcher.stdout.readline()
-    for _ in range(300):
-        run.lock().release()  # raises `RunClaimed` where looking counts as holding
-    assert watcher.poll() is None, "somebody looked all the time"
-    watcher.kill()
-    watcher.communicate()
+    with subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE) as watcher:
+        try:
+            watcher.stdout.readline()
+            for _ in range(300):
+                run.lock().release()  # raises `RunClaimed` where looking counts as holding
+            assert watcher.poll() is None, "somebody looked all the time"
+        finally:
+            watcher.kill()
+
+
+def test_who_looks_for_long_delays_a_claim_and_refuses_none(tmp_path):
+    """A busy machine may give no core to a process that looks."""
+    path = tmp_path / "claim.lock"
+    lease.acquire(path).release()
+    with path.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        late = threading.Timer(0.3, fcntl.flock, (looking, fcntl.LOCK_UN))
+        late.start()
+        with lease.acquire(path), pytest.raises(RunClaimed):
+            lease.acquire(path)
+        late.join()
+
+
+def test_a_process_stopped_while_it_looks_is_named_in_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "_UNDECIDED_SECONDS", 0.1)
+    path = tmp_path / "claim.lock"
+    lease.acquire(path).release()
+    with path.open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        with pytest.raises(RunClaimed):
+            lease.acquire(path)
 
 
 def test_a_clock_that_jumps_changes_nothing_about_a_claim(tmp_path, monkeypatch):
