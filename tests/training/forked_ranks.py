@@ -17,7 +17,8 @@ def serve() -> None:
     """Serve one asker after the other until the process that started this one is gone."""
     import transformers.models.llama.modeling_llama  # noqa: F401 (and with it torch._dynamo)
 
-    import harness.training.rank  # noqa: F401
+    import harness.training.rank
+    import harness.training.run  # noqa: F401
     from harness.training.parent_death import die_with
 
     die_with(os.getppid())

@@ -41,13 +41,14 @@ def run_template(control_fd: int) -> None:
     """Serves fork, kill and nice requests until the control socket closes."""
     control = socket.socket(fileno=control_fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # what the libraries make stays: passes over it take a third of loading them
     try:
         _import_and_warm_up()
     except Exception as error:
         control.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         return
-    gc.collect()
     gc.freeze()
+    gc.enable()
     children: set[int] = set()
     buffer, descriptors = b"", []
     while True:
