@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +23,7 @@ from hypothesis import settings
 from harness.configuration.schema import RunConfig
 from harness.problems.benchmarks import arithmetic
 from harness.testbed import recipe as testbed
-from harness.testbed.warm_up import prepare_testbed
+from harness.testbed.warm_up import cached_folder, prepare_testbed
 
 torch.set_num_threads(1)
 # The same examples at every run; new ones with `--hypothesis-profile=search`.
@@ -88,12 +91,37 @@ def make_config() -> Callable[..., RunConfig]:
 
 
 @pytest.fixture(scope="session")
-def base_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which base policies are warmed up, the same for all workers of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "base-policy"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warmed_up_once(warmed: Path) -> Iterator[None]:
+    """Runs in this process copy a base policy that some test has warmed up already into their store."""
+
+    def prepare(config: testbed.Config, task: arithmetic.Config, cache: Path, linear_kernel: str) -> Path:
+        folder = cached_folder(config, task, cache)
+        if not folder.exists():
+            source = prepare_testbed(config, task, warmed, linear_kernel)
+            scratch = Path(tempfile.mkdtemp(dir=warmed)) / source.name
+            shutil.copytree(source, scratch)
+            cache.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):  # another process was first
+                scratch.rename(folder)
+        return folder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.testbed.warm_up.prepare_testbed", prepare)
+        yield
+
+
+@pytest.fixture(scope="session")
+def base_policy(warmed: Path) -> Path:
     """The checkpoint folder of a barely warmed-up testbed policy, the same for all workers of pytest-xdist."""
     config = small_config()
-    own = tmp_path_factory.getbasetemp()
-    cache = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "base-policy"
-    return prepare_testbed(copy.deepcopy(config.model), config.task, cache, "torch")
+    return prepare_testbed(copy.deepcopy(config.model), config.task, warmed, "torch")
 
 
 @pytest.fixture(scope="session")

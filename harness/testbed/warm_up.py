@@ -35,13 +35,7 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
 
     Several processes may ask at once: one warms up, the others wait. The folder appears complete or not at all.
     """
-    made_by = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
-    recipe = {
-        "version": RECIPE_VERSION,
-        "model": made_by,
-        "operations": [task.min_operations, task.max_operations],
-    }
-    folder = cache / f"testbed-{content_hash(recipe)}"
+    folder = cached_folder(config, task, cache)
     if folder.exists():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
@@ -54,6 +48,17 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
             os.replace(scratch, folder)
             shutil.rmtree(scratch, ignore_errors=True)
     return folder
+
+
+def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:
+    """Where the warmed-up policy of this recipe lies, once it was made."""
+    made_by = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
+    recipe = {
+        "version": RECIPE_VERSION,
+        "model": made_by,
+        "operations": [task.min_operations, task.max_operations],
+    }
+    return cache / f"testbed-{content_hash(recipe)}"
 
 
 def initialise(config: Config, folder: Path, linear_kernel: str) -> Decoder:

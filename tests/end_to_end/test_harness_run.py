@@ -98,21 +98,20 @@ def answer(results: Path, name: str = "dapo_ladder") -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def ladder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of an undisturbed sweep of 6 arms x 2 seeds."""
+    """The results of an undisturbed sweep of 6 arms x 2 seeds. Its figures are not drawn: `test_tutorial.py` has those of a run."""
     results = tmp_path_factory.mktemp("undisturbed")
-    done = harness(results, "run", *LADDER)
+    done = harness(results, "run", "--no-answer", *LADDER)
     assert "12 runs: 12 finished" in done.stdout
+    harness(results, "report", "experiment=dapo_ladder", "only=tables")
     return results
 
 
-def test_one_command_trains_evaluates_and_answers(ladder: Path) -> None:
+def test_the_ladder_is_trained_evaluated_and_answered(ladder: Path) -> None:
     tables = answer(ladder)
     assert {Path(name).suffix for name in tables} >= {".md", ".tex", ".csv"}
     text = b"".join(tables.values()).decode()
     assert "dynamic sampling" in text
     assert "resolved" in text
-    figures = list((ladder / "experiments" / "dapo_ladder" / "figures").rglob("*"))
-    assert {".pdf", ".png", ".svg"} <= {path.suffix for path in figures}
 
 
 def test_the_second_invocation_does_nothing_and_says_so(ladder: Path) -> None:

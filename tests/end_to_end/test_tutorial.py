@@ -81,7 +81,13 @@ def test_the_page_leads_to_tables_and_figures_of_both_metrics(folder):
     assert re.search(r"^Length of wrong answers: 1 difference to the reference", answer, flags=re.MULTILINE)
     assert re.search(r"^avg@4: 1 difference to the reference", answer, flags=re.MULTILINE)
     assert re.search(r"Dr\.GRPO against GRPO: [+−][\d.]+ tokens", answer)
-    for name in ("differences.pdf", "differences-avg.pdf", "metric.pdf", "differences.png"):
+    for name in (
+        "differences.pdf",
+        "differences-avg.pdf",
+        "metric.pdf",
+        "differences.png",
+        "differences.svg",
+    ):
         assert (out / "figures" / name).stat().st_size > 1000
     plan = next(text for command, text in said.items() if command.startswith("plan"))
     assert (
