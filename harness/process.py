@@ -51,7 +51,7 @@ def end_process(action: Callable[[], int]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
         code = 1
-    if sys.getprofile() or sys.gettrace():
+    if _watched():
         sys.exit(code)
     # As Python ends the main thread: executors hear that no more work comes, then every thread that is no daemon is joined.
     threading._shutdown()  # type: ignore[attr-defined]
@@ -60,3 +60,10 @@ def end_process(action: Callable[[], int]) -> NoReturn:
     sys.stderr.flush()
     ctypes.CDLL(None).fflush(None)
     os._exit(code)
+
+
+def _watched() -> bool:
+    """Whether a profiler or a debugger looks at this process."""
+    monitoring = getattr(sys, "monitoring", None)  # Python 3.12
+    tools = monitoring is not None and any(monitoring.get_tool(number) for number in range(6))
+    return bool(sys.getprofile() or sys.gettrace() or tools)
