@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
-import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -49,23 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def entry() -> NoReturn:
-    """The `harness` program: `main` as the life of this process."""
+    """The `harness` program: `main` as the life of this process, ended quietly by a reader that stops reading (`harness status | head`)."""
     spare_collector()
     end_process(_main)
 
 
 def _main() -> int:
-    """`main`, ended quietly by a reader that stops reading (`harness status | head`) and by an interrupt while it loads."""
     try:
-        code = main()
-        sys.stdout.flush()
+        return main()
     except BrokenPipeError:
-        # What is left in the buffer has no reader: without this, flushing it at exit would raise once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # while it loads
         return 128 + signal.SIGINT
-    return code
 
 
 def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:

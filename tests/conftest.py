@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import gc
 import os
@@ -104,12 +103,14 @@ def _warmed_up_once(warmed: Path) -> Iterator[None]:
     def prepare(config: testbed.Config, task: arithmetic.Config, cache: Path, linear_kernel: str) -> Path:
         folder = cached_folder(config, task, cache)
         if not folder.exists():
-            source = prepare_testbed(config, task, warmed, linear_kernel)
-            scratch = Path(tempfile.mkdtemp(dir=warmed)) / source.name
-            shutil.copytree(source, scratch)
+            source = prepare_testbed(config, task, warmed / linear_kernel, linear_kernel)
             cache.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(OSError):  # another process was first
-                scratch.rename(folder)
+            with tempfile.TemporaryDirectory(dir=cache, prefix=".warmup-") as scratch:
+                shutil.copytree(source, Path(scratch) / source.name)
+                try:
+                    (Path(scratch) / source.name).rename(folder)
+                except OSError:
+                    assert folder.exists(), "another process was first"
         return folder
 
     with pytest.MonkeyPatch.context() as patch:
@@ -121,7 +122,7 @@ def _warmed_up_once(warmed: Path) -> Iterator[None]:
 def base_policy(warmed: Path) -> Path:
     """The checkpoint folder of a barely warmed-up testbed policy, the same for all workers of pytest-xdist."""
     config = small_config()
-    return prepare_testbed(copy.deepcopy(config.model), config.task, warmed, "torch")
+    return prepare_testbed(copy.deepcopy(config.model), config.task, warmed / "torch", "torch")
 
 
 @pytest.fixture(scope="session")

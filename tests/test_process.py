@@ -12,11 +12,23 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def ended(action: str, before: str = "", options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def ended(action: str, before: str = "") -> subprocess.CompletedProcess[str]:
     """A process whose life is `action`, with its output in pipes (so that it is buffered)."""
     code = f"import sys\nfrom harness.process import end_process\n{before}\ndef action():\n    {action}\nend_process(action)"
     return subprocess.run(
-        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def in_shell(line: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "HARNESS": f"{sys.executable} -m harness",
+        "PYTHONUNBUFFERED": "",
+    }
+    return subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, timeout=60, env=environment
     )
 
 
@@ -55,10 +67,42 @@ def test_buffers_threads_executors_and_exit_functions_are_brought_to_their_end()
     )
     done = ended("print(folder.name); return 0", before)
     assert done.returncode == 0, done.stderr
-    folder, *rest = done.stdout.splitlines()
-    assert rest == ["executor", "thread", "exit function"]
+    folder, *rest, last = done.stdout.splitlines()
+    assert sorted(rest) == ["executor", "thread"]
+    assert last == "exit function"
     listed = subprocess.run(["ls", folder], capture_output=True, check=False)
     assert listed.returncode, "a temporary folder goes with its process"
+
+
+def test_an_interrupt_ends_with_the_code_that_shells_know() -> None:
+    done = ended("raise KeyboardInterrupt")
+    assert done.returncode == 130
+    assert done.stderr.endswith("KeyboardInterrupt\n")
+
+
+def test_a_tracker_hears_code_and_error() -> None:
+    before = (
+        "import atexit\nheard = []\nusual = sys.exit\n"
+        "def told(code=None): heard.append(code); usual(code)\n"
+        "sys.exit = told\n"
+        "sys.excepthook = lambda kind, *_: heard.append(kind.__name__)\n"
+        "atexit.register(lambda: print(heard))"
+    )
+    assert ended("return 3", before).stdout == "[3]\n"
+    assert ended("raise ValueError", before).stdout == "['ValueError', 1]\n"
+
+
+def test_a_reader_that_has_gone_is_no_error_to_read_about() -> None:
+    for arguments in ("--help", "run --help"):
+        done = in_shell(f"$HARNESS {arguments} | true; echo ${{PIPESTATUS[0]}}")
+        assert done.stderr == ""
+        assert done.stdout in ("0\n", "141\n")  # 0: it was written before the reader went
+
+
+def test_a_closed_stream_and_a_full_disk() -> None:
+    assert in_shell("$HARNESS --version 2>&-").returncode == 0
+    if Path("/dev/full").exists():
+        assert in_shell("$HARNESS --version >/dev/full").returncode == 120
 
 
 def test_a_profiler_gets_its_turn(tmp_path: Path) -> None:

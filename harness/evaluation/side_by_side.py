@@ -7,6 +7,7 @@ sample j of a problem has a seed of its own, so asking for 32 where 8 exist make
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -101,6 +102,7 @@ def evaluate_models(
                     cells[-1]["settings"] = sampler.settings
             sampler.close()
             del sampler  # its weights, before the next model's are read
+            gc.collect()  # engines around engines are cycles
     finally:
         grader.close()
     _add_differences(cells, frames)

@@ -22,9 +22,14 @@ from types import TracebackType
 from harness.store.errors import LocksUnsupported, RunClaimed, write_errors
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
-# What is no claim can hold a lock: `holder` for some microseconds, a child until it has closed its copy, a claimant before it has
-# written its name; each as long as a busy machine gives its process no core. One waits for that, but not for ever: it may be stopped.
-_MOMENT_SECONDS, _UNDECIDED_SECONDS = 0.02, 30.0
+# What is no claim holds a lock for moments: `holder`, a child until it has closed its copy, a claimant before it has written its name.
+# A moment is as long as a busy machine gives that process no core, but not for ever: it may be stopped. On NFS a name takes a while to
+# be seen elsewhere, so that nameless claims, which are many there, are not waited for as long.
+_PATIENCE = {
+    "looked at": 30.0,
+    "nameless": 1.0,
+    "claimed": 0.02,
+}  # seconds from the moment on in which it was found so
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,10 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
-    """Lock `path` (made with its parents where absent), trying for `wait_seconds`.
+    """Lock `path` (made with its parents where absent), trying for `wait_seconds`, and longer while nobody is known to have claimed it.
 
     Raises:
-        RunClaimed: another live process, or another `Lease` of this one, holds it.
+        RunClaimed: another live process, or another `Lease` of this one, holds it (after 30 s: looks at it).
         LocksUnsupported: the file system has no locks.
         StoreFull, StoreReadOnly: the lock file cannot be made.
     """
@@ -127,34 +132,35 @@ def holder(path: Path) -> Holder | None:
 
 
 def _lock(path: Path, descriptor: int, wait_seconds: float) -> None:
-    began = time.monotonic()
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            found = _read_holder(descriptor)
-            undecided = found.pid is None or _only_looked_at(descriptor)
-            waited = time.monotonic() - began
-            if waited >= (_UNDECIDED_SECONDS if undecided else max(wait_seconds, _MOMENT_SECONDS)):
-                raise RunClaimed(path, found.host, found.pid) from None
-            time.sleep(0.005 if undecided or waited < _MOMENT_SECONDS else 0.05)
-        except OSError as error:
-            if error.errno in _UNSUPPORTED:
-                raise LocksUnsupported(
-                    f"{path}: this file system has no file locks ({error.strerror}); set runtime.results "
-                    "to a local disk or mount the share with locking"
-                ) from error
-            raise
+    began = since = time.monotonic()
+    state = ""
+    while not _locked(path, descriptor, fcntl.LOCK_EX):
+        found, before, now = _read_holder(descriptor), state, time.monotonic()
+        # A claim keeps out a shared lock too, a look does not.
+        if _locked(path, descriptor, fcntl.LOCK_SH):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            state = "looked at"
+        else:
+            state = "nameless" if found.pid is None else "claimed"
+        since = since if state == before else now
+        if now - since >= _PATIENCE[state] and now - began >= wait_seconds:
+            raise RunClaimed(path, found.host, found.pid)
+        time.sleep(0.05 if state == "claimed" and now - since >= _PATIENCE[state] else 0.005)
 
 
-def _only_looked_at(descriptor: int) -> bool:
-    """Whether no claim stands in the way: a claim keeps out a shared lock too, a look does not."""
+def _locked(path: Path, descriptor: int, kind: int) -> bool:
+    """Whether the lock of this kind could be had without waiting. Raises `LocksUnsupported`."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            raise LocksUnsupported(
+                f"{path}: this file system has no file locks ({error.strerror}); set runtime.results "
+                "to a local disk or mount the share with locking"
+            ) from error
+        raise
     return True
 
 

@@ -100,7 +100,7 @@ class RunDir:
     # -- claims and attempts -------------------------------------------------------------------------------
 
     def lock(self) -> lease.Lease:
-        """Claim the run for this supervisor. Raises `RunClaimed` at once if another one lives."""
+        """Claim the run for this supervisor. Raises `RunClaimed` if another one lives (see `lease.acquire`)."""
         return lease.acquire(self.path / layout.CLAIM_LOCK)
 
     def claimed_by(self) -> lease.Holder | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import multiprocessing
 import sys
@@ -68,6 +69,7 @@ def _sync_run(store: ResultStore, run_id: str, name: str, config: Any, again: bo
     destination, last = module.destination(config), int((run.last_step() or {"step": 0})["step"])
     if not again and sent_step(run, name, destination) >= last:
         return "had"
+    sink = None
     try:
         sink = module.open_sink(config, about(run, 0))
         for row in run.steps().to_dict("records"):
@@ -80,6 +82,9 @@ def _sync_run(store: ResultStore, run_id: str, name: str, config: Any, again: bo
         ) from error
     except Exception as error:  # a tracker's errors are its own; the next run may get through
         sys.stderr.write(f"{run_id}: tracker {name}: {error}\n")
+        if sink is not None:
+            with contextlib.suppress(Exception):
+                sink.close(False)  # what has arrived is a part
         return "failed"
     mark_sent(run, name, last, destination)
     return "sent"

@@ -25,7 +25,6 @@ MANIFEST = {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attemp
 
 WRITER = """
 import sys
-import threading
 from pathlib import Path
 from harness.store import RunDir
 run = RunDir(Path(sys.argv[1]))
@@ -254,8 +253,37 @@ def test_who_looks_for_long_delays_a_claim_and_refuses_none(tmp_path):
         late.join()
 
 
+def test_who_looks_when_a_long_wait_ends_refuses_nothing(tmp_path, monkeypatch):
+    """An old worker dies after longer than a look is waited for, and somebody looks in that moment."""
+    monkeypatch.setitem(lease._PATIENCE, "looked at", 0.3)
+    path = tmp_path / "claim.lock"
+    old = lease.acquire(path)
+    with path.open() as looking:
+
+        def handed_over():
+            time.sleep(0.5)
+            old.release()
+            fcntl.flock(looking, fcntl.LOCK_SH)
+            time.sleep(0.1)
+            fcntl.flock(looking, fcntl.LOCK_UN)
+
+        thread = threading.Thread(target=handed_over)
+        thread.start()
+        lease.acquire(path, wait_seconds=1.0).release()
+        thread.join()
+
+
+def test_a_claim_without_a_name_is_a_claim_in_the_end(tmp_path, monkeypatch):
+    monkeypatch.setitem(lease._PATIENCE, "nameless", 0.1)
+    path = tmp_path / "claim.lock"
+    with path.open("w") as silent:
+        fcntl.flock(silent, fcntl.LOCK_EX)
+        with pytest.raises(RunClaimed, match="has not named itself"):
+            lease.acquire(path)
+
+
 def test_a_process_stopped_while_it_looks_is_named_in_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(lease, "_UNDECIDED_SECONDS", 0.1)
+    monkeypatch.setitem(lease._PATIENCE, "looked at", 0.1)
     path = tmp_path / "claim.lock"
     lease.acquire(path).release()
     with path.open() as looking:

@@ -28,8 +28,8 @@ STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda text: text[:24].encode("unicode_escape").decode())
-def test_every_attack_is_answered_and_never_right(impatient: MathVerifier, attack: str) -> None:
-    verdict = impatient.verify(f"\\boxed{{{attack}}}", "x^2+42")
+def test_every_attack_is_answered_and_never_right(verifier: MathVerifier, attack: str) -> None:
+    verdict = verifier.verify(f"\\boxed{{{attack}}}", "x^2+42")
     assert verdict.verdict in ("wrong", "over_limit", "timeout", "no_answer", "killed")
 
 

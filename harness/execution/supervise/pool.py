@@ -239,7 +239,12 @@ class _Pool:
     def _start_some(self) -> None:
         while True:
             self._fill()  # also after runs that turn out to be another supervisor's
-            if not self._queue or len(self._running) >= self._slots or time.monotonic() < self._devices_at:
+            if (
+                self._stops
+                or not self._queue
+                or len(self._running) >= self._slots
+                or time.monotonic() < self._devices_at
+            ):
                 return
             gpus = None
             if self._gpus is not None:
