@@ -302,7 +302,7 @@ def test_the_verb_prints_its_address_and_an_interrupt_ends_it_quietly(growing):
     finally:
         os.kill(process.pid, signal.SIGINT)
         try:
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == 0

@@ -119,7 +119,7 @@ def test_a_stopped_run_resumes_to_the_rows_of_an_undisturbed_one(
     monkeypatch.setenv("FAKE_VERL", "stall@4")
     begin = time.monotonic()
     assert not verl.train(config, run, stop_when_stalled(run), 0)
-    assert time.monotonic() - begin < 60
+    assert time.monotonic() - begin < 240
     assert list(run.steps()["step"]) == [1, 2, 3]  # the newest checkpoint is of step 2
     monkeypatch.delenv("FAKE_VERL")
     assert verl.train(config, run, never, 1)

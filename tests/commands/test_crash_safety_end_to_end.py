@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -106,7 +107,8 @@ def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undistu
         if process.poll() is None:
             if chance.random() < 0.5:
                 for pid in workers(tmp_path)[:1]:
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+                        os.kill(pid, signal.SIGKILL)
             if chance.random() < 0.8:
                 process.kill()
         process.communicate(timeout=PATIENCE)

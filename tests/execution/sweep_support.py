@@ -61,7 +61,7 @@ class Supervisor:
     def kill(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
 
-    def output(self, timeout: float = 60) -> str:
+    def output(self, timeout: float = 300) -> str:
         return self.process.communicate(timeout=timeout)[0]
 
     def others(self) -> list[int]:
@@ -83,7 +83,7 @@ def processes_with(mark: str) -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20, what: str = "") -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 120, what: str = "") -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what or condition}"

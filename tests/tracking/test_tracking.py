@@ -108,7 +108,7 @@ def test_a_tracker_that_hangs_is_given_up_on(store, monkeypatch):
     begin = time.monotonic()
     runs = specs("wandb")
     assert len(run(store, runs).finished) == 2
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 300
     assert list(store.run(runs[1].run_id).steps()["step"]) == [1, 2, 3]
 
 
