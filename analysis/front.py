@@ -169,7 +169,7 @@ def save_figure(
 
 
 def known_metrics() -> list[Metric]:
-    """The metrics without a parameter; `pass@K`, `maj@K`, `tokens_to@ACCURACY` and the like are documented in docs/python.md."""
+    """The metrics without a parameter; `pass@K`, `maj@K`, `tokens_to@ACCURACY` and the like are documented in docs/statistics.md."""
     return list(PLAIN.values())
 
 

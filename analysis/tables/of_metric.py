@@ -79,6 +79,13 @@ def why_absent(results: Results) -> str:
     needed = [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]
     if needed:
         return f": they have not logged {', '.join(needed)}"
+    if (
+        metric.kind in ("pass", "maj")
+        and n
+        and isinstance(metric.parameter, float | int)
+        and metric.parameter <= n
+    ):
+        return f": load the experiment with metrics=[{metric.name!r}]"
     if metric.kind in ("pass", "maj") and n:
         return f": they have {n} samples a problem"
     return ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from harness.training.torchrun import distributed
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
@@ -36,12 +39,44 @@ def check(config: RunConfig) -> list[str]:
             "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples; use "
             "engine=native or transformers"
         )
+    return refused + _needs_the_testbed(config) + _needs_one_place(config)
+
+
+def _needs_the_testbed(config: RunConfig) -> list[str]:
+    algorithm, model, refused = config.algorithm, config.model.kind, []
+    if hasattr(algorithm.advantage, "critic") and (model != "testbed" or distributed(config.runtime)):
+        refused.append(
+            f"algorithm.advantage={algorithm.advantage.kind}: a critic is built for model=testbed on one rank only; choose an advantage "
+            "without values"
+        )
+    if algorithm.source.kind == "demonstrations" and (model, config.task.kind) != ("testbed", "arithmetic"):
+        refused.append(
+            f"algorithm.source=demonstrations: the testbed's demonstrator knows neither model={model} nor task={config.task.kind}; use "
+            "algorithm.source=initial_policy"
+        )
+    return refused
+
+
+def _needs_one_place(config: RunConfig) -> list[str]:
+    runtime, refused = config.runtime, []
+    if config.algorithm.source.kind != "policy" and distributed(runtime):
+        refused.append(
+            f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
+        )
+    if runtime.nodes > 1 and runtime.launcher.kind != "slurm" and "SLURM_JOB_ID" not in os.environ:
+        refused.append(
+            f"runtime.nodes={runtime.nodes} needs a Slurm job over that many nodes; use launcher=slurm, or set runtime.nodes=1"
+        )
+    if config.sampling.streaming and config.engine.kind == "transformers":
+        refused.append(
+            "sampling.streaming=true needs an engine that can be asked group by group; use engine=native or engine=vllm"
+        )
     return refused
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """See the family's contract."""
-    from harness.training.torchrun import distributed, train_on_ranks
+    from harness.training.torchrun import train_on_ranks
 
     if distributed(config.runtime):
         return train_on_ranks(config.runtime, run, stop, attempt)

@@ -4,7 +4,8 @@ harness verify cases=FILE.jsonl out=FILE.jsonl [verifier=any] [verifier.extracti
 
 In: {"id", "gold", "response"}. Out: {"id", "verdict", "correct", "answer", "method", "seconds"}. A malformed line is reported by its
 number and gets the verdict "malformed"; the rest goes on. verifier= names a set of rules (any, answer_line, boxed); verifier.KEY= sets
-one of them (`harness keys verifier`) or how they are run (workers, timeout_cpu_seconds, ...).
+one of them (extraction, answer_must_end, percent, decimal_digits: docs/evaluation.md) or how they are run (workers,
+timeout_cpu_seconds, ...).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class Assumptions:
         prompt_tokens: mean tokens of a prompt.
         response_tokens: mean tokens of a response over the whole run; null: a quarter of the cap.
         groups_per_trained_group: groups generated for each one that is trained on where dynamic sampling refills. verl's DAPO recipe
-            generates three times its batch at once; the testbed's ladder generated 2.3 times the tokens.
+            generates three times its batch at once; the testbed's ladder generated 2.7 times the tokens.
         update_utilisation: share of the GPU's peak that an update reaches, recomputed products counted.
         sampling_utilisation: the same for the products of prefill and of large decoding batches.
         sampling_bandwidth: share of the memory bandwidth that decoding reaches.

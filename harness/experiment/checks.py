@@ -39,11 +39,15 @@ def check_plan(plan: Plan) -> list[Finding]:
         findings += _conflicting_patches(planned)
         parent = by_name.get(planned.arm.parent or unsaid.get(planned.arm.name, ""))
         if parent is not None:
+            pairs = _PAIR_CHECKS
             if plan.experiment.match != "steps":
+                pairs = tuple(
+                    pair for pair in pairs if pair is not undeclared_cost
+                )  # the cost is what is equal
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
                 parent = dataclasses.replace(parent, config=same_budget)
-            findings += [finding for pair in _PAIR_CHECKS for finding in pair(planned, parent)]
+            findings += [finding for pair in pairs for finding in pair(planned, parent)]
     return findings
 
 
@@ -232,6 +236,7 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fin
         )
 
 
+_RATE_FROM_SCRATCH = 1e-4  # published recipes for pretrained models stay far below it
 _RATIO_KEYS = {"algorithm.importance_ratio"} | {
     f"algorithm.surrogate.{name}"
     for name in (
@@ -291,6 +296,18 @@ def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
             break
 
 
+def _rate_of_the_testbed(name: str, config: RunConfig) -> Iterator[Finding]:
+    rate = config.optimizer.learning_rate
+    if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
+        yield Finding(
+            name,
+            "learning rate",
+            f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where published recipes take 1e-6: the default is "
+            "that of the testbed's small policy",
+            "add optimizer=verl_dapo, begin from a preset, or set optimizer.learning_rate",
+        )
+
+
 _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
     _inert_clip,
     _reward_refill,
@@ -298,6 +315,7 @@ _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
     _binding_gradient_clip,
     _no_contrast,
     _answers_at_no_cap_of_training,
+    _rate_of_the_testbed,
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Finding]], ...] = (
     _more_than_its_patch,

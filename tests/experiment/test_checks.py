@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from harness.backends import builtin
 from harness.cli import main
 from harness.configuration.compose import compose_run, compose_values, options
 from harness.configuration.error import ConfigError
@@ -290,3 +291,49 @@ def test_a_listed_arm_without_a_parent_is_not_silently_compared_with_the_first()
     assert "parent: first" in found["no parent"].fix
     assert "against first" in found["unequal cost"].reason
     assert not findings(first, planned("second", "algorithm=grpo_kl", parent="first"))
+
+
+def test_the_testbeds_learning_rate_on_a_pretrained_model_is_named() -> None:
+    own = ["model=pretrained", "model.path=somewhere", "evaluation.samples_between=null"]
+    finding = only(planned("arm", *own))
+    assert (finding.check, "0.0002" in finding.reason) == ("learning rate", True)
+    assert "optimizer=verl_dapo" in finding.fix
+    assert not findings(planned("arm", *own, "optimizer=verl_dapo"))
+    assert not findings(planned("arm", *own, "model.lora.rank=8"))
+
+
+@pytest.mark.parametrize("match", ["tokens", "seconds"])
+def test_equal_budgets_are_not_called_unequal_cost(match: str) -> None:
+    def checks(*more: str) -> set[str]:
+        return {finding.check for finding in check_plan(plan_experiment(["experiment=dapo_ladder", *more]))}
+
+    assert "unequal cost" in checks()
+    assert "unequal cost" not in checks(f"match={match}")
+
+
+REFUSED = {
+    "a critic": ["algorithm=vapo", "model=random_init", "evaluation.samples_between=null"],
+    "algorithm.advantage=gae": ["algorithm=ppo", "runtime.ranks=2"],
+    "algorithm.source=demonstrations": [
+        "algorithm=sft",
+        "model=random_init",
+        "evaluation.samples_between=null",
+    ],
+    "trains on one rank only": ["algorithm=rft", "runtime.ranks=2"],
+    "needs a Slurm job": ["runtime.nodes=2"],
+    "sampling.streaming=true": ["sampling.streaming=true", "engine=transformers"],
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_the_trainer_cannot_do_is_refused_before_it_runs(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    (reason,) = builtin.check(compose_run(REFUSED[words]))
+    assert words in reason
+
+
+@pytest.mark.parametrize("algorithm", options("algorithm"))
+def test_every_system_is_trained_on_the_testbed(algorithm: str) -> None:
+    assert builtin.check(compose_run([f"algorithm={algorithm}"])) == []

@@ -28,7 +28,7 @@ class Config:
         account: as sbatch's.
         qos: as sbatch's.
         constraint: as sbatch's.
-        gpus: GPUs of a job on each node; 0: what its runs at once need (`runtime.gpus_per_run`, `runs_per_gpu`) unless device=cpu.
+        gpus: GPUs of a job on each node; 0: what its runs at once need (`runtime.gpus_per_run`, `runs_per_gpu`) where device=cuda.
         cpus: cores of a job on each node; 0: `runtime.threads` for each rank of its runs at once.
         memory_gib: memory of a job; 0: the cluster's default.
         grace_seconds: how long before the time limit a job is told.
