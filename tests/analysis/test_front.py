@@ -86,8 +86,8 @@ def test_what_is_not_there_is_named(results, root):
         difference(results, LAST, FIRST, "length_wrng")
     with pytest.raises(analysis.NoValueError, match="they have 8 samples a problem"):
         seed_frame(results, ["pass@99"])
-    with pytest.raises(analysis.NoValueError, match=r"load the experiment with metrics=\['pass@3'\]"):
-        difference(results, LAST, FIRST, "pass@3")
+    with pytest.raises(analysis.NoValueError, match=r"load the experiment with metrics=\['pass@5'\]"):
+        difference(results, LAST, FIRST, "pass@5")
     with pytest.raises(ValueError, match=f"arms: {FIRST}"):
         difference(results, "nobody", FIRST)
     with pytest.raises(LookupError, match="there are: ladder, differences"):
