@@ -41,9 +41,8 @@ def check_plan(plan: Plan) -> list[Finding]:
         if parent is not None:
             pairs = _PAIR_CHECKS
             if plan.experiment.match != "steps":
-                pairs = tuple(
-                    pair for pair in pairs if pair is not undeclared_cost
-                )  # the cost is what is equal
+                # Their cost is what is equal.
+                pairs = tuple(pair for pair in pairs if pair is not undeclared_cost)
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
                 parent = dataclasses.replace(parent, config=same_budget)

@@ -24,12 +24,8 @@ from harness.store.errors import LocksUnsupported, RunClaimed, write_errors
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 # What is no claim holds a lock for moments: `holder`, a child until it has closed its copy, a claimant before it has written its name.
 # A moment is as long as a busy machine gives that process no core, but not for ever: it may be stopped. On NFS a name takes a while to
-# be seen elsewhere, so that nameless claims, which are many there, are not waited for as long.
-_PATIENCE = {
-    "looked at": 30.0,
-    "nameless": 1.0,
-    "claimed": 0.02,
-}  # seconds from the moment on in which it was found so
+# be seen elsewhere, so that nameless claims, which are many there, are not waited for as long. In seconds since it was found so.
+_PATIENCE = {"looked at": 30.0, "nameless": 1.0, "claimed": 0.02}
 
 
 @dataclass(frozen=True)

@@ -269,7 +269,8 @@ def test_who_looks_when_a_long_wait_ends_refuses_nothing(tmp_path, monkeypatch):
 
         thread = threading.Thread(target=handed_over)
         thread.start()
-        lease.acquire(path, wait_seconds=1.0).release()
+        with lease.acquire(path, wait_seconds=1.0):
+            assert lease.holder(path).pid == os.getpid()
         thread.join()
 
 
