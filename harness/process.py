@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 # New objects between two passes of the collector. Importing torch makes 300,000 that all stay: at Python's 700 the passes over them
@@ -26,6 +26,17 @@ def spare_collector() -> None:
     For commands: in a trainer, cycles hold memory of its device. A command that loads several models collects between them.
     """
     gc.set_threshold(_OBJECTS_BETWEEN_PASSES, *gc.get_threshold()[1:])
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Import libraries in a process that lives on: the collector does not pass meanwhile, and never over what they made."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def load(entry: str) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from harness.process import loading
 from harness.store import RunDir
 from harness.store.atomic import write_file
 from harness.training.parent_death import die_with
@@ -25,14 +25,11 @@ def main(run_path: Path, attempt: int) -> int:
     die_with(
         os.getppid()
     )  # torchrun gives ranks a session of their own, where the supervisor's signals do not reach
-    gc.disable()
-    from harness.configuration.schema import load
-    from harness.model.ranks import Ranks, close_groups
-    from harness.training.run import train_run
-    from harness.training.torchrun import ERROR, RESULT, STOP
-
-    gc.freeze()  # what the libraries made stays
-    gc.enable()
+    with loading():
+        from harness.configuration.schema import load
+        from harness.model.ranks import Ranks, close_groups
+        from harness.training.run import train_run
+        from harness.training.torchrun import ERROR, RESULT, STOP
     run = RunDir(run_path)
     folder = run.path / "attempts" / f"{attempt:03d}"
     try:

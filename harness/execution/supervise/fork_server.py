@@ -16,7 +16,6 @@ Messages are JSON lines. In: `{"start": run_id, "run_dir", "attempt_dir", "envir
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import select
@@ -26,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.process import end_process, load
+from harness.process import end_process, load, loading
 from harness.store import RunDir, layout
 from harness.training.parent_death import die_with
 
@@ -141,12 +140,10 @@ def main(arguments: list[str]) -> NoReturn:
     # Blocked, not ignored: a worker gets what arrives while it starts as soon as it unblocks them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     control, entry = socket.socket(fileno=int(arguments[0])), arguments[1]
-    gc.disable()
-    # An entry that cannot be imported fails again in each worker, which writes the reason to its own log.
-    with contextlib.suppress(Exception):
+    # An entry that cannot be imported fails again in each worker, which writes the reason to its own log. The collector does not touch,
+    # and so copy, the pages that workers share.
+    with contextlib.suppress(Exception), loading():
         load(entry)
-    gc.freeze()  # keep the collector from touching, and so copying, the pages shared with the workers
-    gc.enable()
     request = ForkServer(control).serve()
     end_process(lambda: 0 if request is None else work(request, entry))
 

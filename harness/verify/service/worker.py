@@ -9,7 +9,6 @@ template sees its control socket close and takes the forks with it.
 from __future__ import annotations
 
 import ctypes
-import gc
 import json
 import os
 import resource
@@ -19,6 +18,8 @@ import socket
 import sys
 import time
 from typing import Any
+
+from harness.process import loading
 
 _PR_SET_PDEATHSIG = 1
 _LOW_PRIORITY = 10
@@ -41,14 +42,12 @@ def run_template(control_fd: int) -> None:
     """Serves fork, kill and nice requests until the control socket closes."""
     control = socket.socket(fileno=control_fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()  # what the libraries make stays: passes over it take a third of loading them
     try:
-        _import_and_warm_up()
+        with loading():
+            _import_and_warm_up()
     except Exception as error:
         control.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         return
-    gc.freeze()
-    gc.enable()
     children: set[int] = set()
     buffer, descriptors = b"", []
     while True:
