@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analysis.evidence.further_benchmarks import on_benchmark
     from analysis.evidence.results import Results
     from analysis.evidence.stored_plan import PlanError
     from analysis.front import (
@@ -35,6 +36,7 @@ _PLACES = {
     "StoreError": "harness.store",
     "UnknownMetric": "harness.evaluation.metrics.names",
     "Verdict": "analysis.statistics.estimate",
+    "on_benchmark": "analysis.evidence.further_benchmarks",
     "to_frame": "analysis.tables.table",
     "to_latex": "analysis.tables.table",
     "to_markdown": "analysis.tables.table",
@@ -53,6 +55,7 @@ __all__ = [
     "figure_of",
     "known_metrics",
     "load",
+    "on_benchmark",
     "save_figure",
     "seed_frame",
     "step_frame",

@@ -13,6 +13,7 @@ from analysis.answer import answer_sentences, headlines
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.evidence.stored_plan import PlanError
+from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.experiment_tables import main_table, summary_table
 from analysis.tables.table import to_terminal
 from harness.store import StoreError
@@ -60,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _text(results: Results, *, provisional: bool) -> str:
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size((160, 40)).columns if terminal else 160
-    tables = [*map(main_table, results.each_metric()), summary_table(results)]
+    tables = [*map(main_table, results.each_metric()), *benchmark_tables(results), summary_table(results)]
     if provisional:
         mark = results.experiment.provisional
         tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]

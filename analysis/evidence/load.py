@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.evidence.cells import RunCells
 from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
 from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.logged import logged_cells
@@ -23,6 +25,37 @@ from harness.store import ResultStore, StoreError
 Floats = NDArray[np.float64]
 
 
+@dataclass
+class Evaluated:
+    """The evaluations of all runs on one benchmark: rows of metrics, avg@n per problem of (run_id, step, cap), the shared problem order."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
+    problem_ids: tuple[str, ...] = ()
+
+    def add(self, labels: Mapping[str, Any], benchmark: str, found: RunCells) -> bool:
+        """Add those of one run; whether it answered the problems of the runs before it."""
+        self.rows += [{**labels, **row, "benchmark": benchmark} for row in found.rows]
+        self.problem_avg.update({(labels["run_id"], *key): value for key, value in found.problem_avg.items()})
+        self.problem_ids = self.problem_ids or found.problem_ids
+        return found.problem_ids in ((), self.problem_ids)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows as a data frame."""
+        return pd.DataFrame.from_records(self.rows) if self.rows else _nothing()
+
+    @classmethod
+    def of(
+        cls,
+        frame: pd.DataFrame,
+        problem_avg: dict[tuple[str, int, int], Floats],
+        problem_ids: tuple[str, ...],
+    ) -> Evaluated:
+        """The inverse of `frame`, with what else is known."""
+        return cls(records(frame), problem_avg, problem_ids)
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Everything tables and figures read.
@@ -30,7 +63,8 @@ class Experiment:
     ``states`` has one row per planned run (arm, seed, run_id, status, error); ``steps`` the training metrics
     and ``cells`` the evaluation metrics of every run that has any, with columns arm and seed first;
     ``problem_avg`` avg@n per problem of (run_id, step, cap). ``notes`` are lines about what is missing or
-    refused; ``makers`` says which code, packages and device made each run.
+    refused; ``makers`` says which code, packages and device made each run. ``cells`` and ``problem_avg`` are of the benchmark
+    that the plan is about (and of its development benchmark); ``further`` has what else was evaluated, by benchmark.
     """
 
     plan: Plan
@@ -43,6 +77,7 @@ class Experiment:
     makers: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"])
     )
+    further: Mapping[str, Evaluated] = field(default_factory=dict)
 
     @property
     def rule(self) -> CheckpointRule:
@@ -112,9 +147,7 @@ def load_plan(
     """
     states, notes = _states(store, plan)
     steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
-    cells: list[dict[str, Any]] = []
-    problem_avg: dict[tuple[str, int, int], Floats] = {}
-    problem_ids: tuple[str, ...] = ()
+    evaluated: defaultdict[str, Evaluated] = defaultdict(Evaluated)
     ks = {one.parameter for one in (*plan.metrics, *also) if one.kind in ("pass", "maj")}
     with Equality() as equality:
         for state in records(states[states["status"] != "not started"]):
@@ -123,29 +156,32 @@ def load_plan(
             try:
                 logged = store.run(run_id).steps()
                 steps.append((labels, logged))
-                found_cells = reduce(store, run_id, plan, curves, ks, equality)
-                reduced = found_cells or logged_cells(logged, plan)
+                reduced = reduce(store, run_id, plan, curves, ks, equality)
+                if plan.benchmark not in reduced:
+                    reduced = {**reduced, **logged_cells(logged, plan)}
             except StoreError as error:
                 notes.append(f"{where}: {error}")
                 continue
             for benchmark, found in reduced.items():
                 notes.extend(f"{where}, {benchmark}: {line}" for line in found.refused)
-                cells += [{**labels, **row, "benchmark": benchmark} for row in found.rows]
-                if benchmark == plan.benchmark:
-                    problem_ids = problem_ids or found.problem_ids
-                    if found.problem_ids not in ((), problem_ids):
-                        notes.append(f"{where}: evaluated on other problems than the first run")
-                    problem_avg.update({(run_id, *key): value for key, value in found.problem_avg.items()})
+                if not evaluated[benchmark].add(labels, benchmark, found):
+                    which = "" if benchmark == plan.benchmark else f" of {benchmark}"
+                    notes.append(f"{where}: evaluated on other problems{which} than the first run")
+    own, dev = (
+        evaluated.pop(plan.benchmark, Evaluated()),
+        evaluated.pop(plan.dev_benchmark or "", Evaluated()),
+    )
     started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
     return Experiment(
         plan,
         states,
         _labelled(steps),
-        pd.DataFrame.from_records(cells) if cells else _nothing(),
-        problem_avg,
-        problem_ids,
+        Evaluated([*own.rows, *dev.rows]).frame,
+        own.problem_avg,
+        own.problem_ids,
         tuple(notes),
         store.made_by(started),
+        dict(evaluated),
     )
 
 

@@ -73,9 +73,9 @@ def reduce_run(
 
 
 def evaluated_benchmarks(run: RunDir, plan: Plan) -> list[str]:
-    """Those of the plan's benchmarks that the run has samples of."""
-    named = dict.fromkeys([plan.benchmark, plan.dev_benchmark])
-    return [benchmark for benchmark in named if benchmark is not None and run.sample_steps(benchmark)]
+    """The benchmarks that the run has samples of, the plan's own first."""
+    there = run.benchmarks()
+    return sorted(there, key=lambda name: (name != plan.benchmark, name != plan.dev_benchmark, name))
 
 
 def reduce_benchmark(

@@ -82,13 +82,13 @@ def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: st
     ] * plan.shares_bases
     sizes = sorted({size for size in map(family_size, columns) if size > 1})
     if plan.looks:
-        return [*look_notes(plan), *bases, *_meanings(results)]
+        return [*look_notes(plan), *bases, *word_meanings(results)]
     levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
     of_all = f" and of all {metrics} metrics" if metrics > 1 else ""
     notes = [
         f"Simultaneous intervals: all of a column{of_all} hold together at 95 % (Šidák: {levels}; {test})."
     ] * bool(sizes)
-    return [*notes, *bases, *_meanings(results)]
+    return [*notes, *bases, *word_meanings(results)]
 
 
 def look_notes(plan: Plan) -> list[str]:
@@ -104,7 +104,8 @@ def look_notes(plan: Plan) -> list[str]:
     ]
 
 
-def _meanings(results: Results) -> list[str]:
+def word_meanings(results: Results) -> list[str]:
+    """What each word below a difference means, with the declared margin."""
     margin, unit = results.shown_margin, results.metric.unit
     higher = "Higher, lower: the printed interval lies above or below zero"
     if margin is None:

@@ -17,6 +17,7 @@ from analysis.statistics.intervals import (
     performance_profile,
     probability_of_improvement,
 )
+from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.differences import (
     REFERENCE,
     difference_column,
@@ -45,7 +46,8 @@ from harness.evaluation.metrics.names import Metric
 def all_tables(results: Results) -> list[Table]:
     """Every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
     views = results.each_metric()
-    tables = [*map(main_table, views), answers_table(results), behaviour_table(results)]
+    tables = [*map(main_table, views), *benchmark_tables(results)]
+    tables += [answers_table(results), behaviour_table(results)]
     tables += [second_reading_table(results), checkpoints_table(results)]
     tables += [table for view in views for table in attribution_tables(view, metric_name(view))]
     others = [
