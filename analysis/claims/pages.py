@@ -24,18 +24,28 @@ _EXPECTS = {
 }
 
 
-def write_pages(found: Sequence[Judged], out: Path) -> str:
-    """Write everything below `out`; returns the table for a terminal and the count of each verdict."""
-    table = claims_table(found)
-    write_table(table, out, "claims")
-    with styled("paper"):
-        save(claims_figure(found, "paper"), out / "figures", "claims")
+def in_words(found: Sequence[Judged]) -> str:
+    """The table for a terminal and the count of each verdict."""
+    return f"{to_terminal(claims_table(found), 200)}\n{len(found)} claims: {_counts(found)}\n"
+
+
+def write_pages(found: Sequence[Judged], out: Path) -> None:
+    """Write the page of each claim below `out`."""
     for one in found:
         write_file(out / f"{one.name}.md", page(one).encode())
+
+
+def write_overview(found: Sequence[Judged], out: Path) -> None:
+    """Write what is about all claims below `out`: table, figure, README."""
+    write_table(claims_table(found), out, "claims")
+    with styled("paper"):
+        save(claims_figure(found, "paper"), out / "figures", "claims")
+    write_file(out / "README.md", _overview(found, _counts(found)).encode())
+
+
+def _counts(found: Sequence[Judged]) -> str:
     counts = Counter(one.finding.value for one in found)
-    said = ", ".join(f"{count} {word}" for word, count in counts.most_common())
-    write_file(out / "README.md", _overview(found, said).encode())
-    return f"{to_terminal(table, 200)}\n{len(found)} claims: {said}\n"
+    return ", ".join(f"{count} {word}" for word, count in counts.most_common())
 
 
 def _overview(found: Sequence[Judged], said: str) -> str:

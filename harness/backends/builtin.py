@@ -63,6 +63,11 @@ def _needs_one_place(config: RunConfig) -> list[str]:
         refused.append(
             f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
         )
+    if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):
+        refused.append(
+            f"engine.tensor_parallel={config.engine.tensor_parallel} shards one engine over GPUs, and each of several ranks has an engine "
+            "of its own; set runtime.ranks=1 (and runtime.nodes=1), or engine.tensor_parallel=1"
+        )
     if runtime.nodes > 1 and runtime.launcher.kind != "slurm" and "SLURM_JOB_ID" not in os.environ:
         refused.append(
             f"runtime.nodes={runtime.nodes} needs a Slurm job over that many nodes; use launcher=slurm, or set runtime.nodes=1"

@@ -17,7 +17,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.configuration.identity import arm_id, difference
+from harness.configuration.schema import as_yaml
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
+from harness.execution.answer import left_out
 from harness.execution.looks import expected_runs, stored_spreads
 from harness.experiment.asked import asked_metrics
 from harness.experiment.base_policies import replicate_count
@@ -44,12 +46,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m", "--multirun", action="store_true", help="expand overrides as Hydra's multirun does"
     )
+    parser.add_argument(
+        "--cfg",
+        action="store_true",
+        help="print the whole configuration of every arm as YAML, and nothing else",
+    )
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, as for `harness run`")
 
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
     plan = make_plan(options.overrides, options.multirun)
+    if options.cfg:
+        print("\n".join(configurations(plan)), end="")
+        return 0
     store = ResultStore(plan.arms[0].config.runtime.results)
     # A pipe or a narrow terminal gets the whole names, too.
     console = Console(markup=False) if sys.stdout.isatty() else Console(width=200, markup=False)
@@ -77,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         *estimate_lines(estimates),
         *power_lines(plan, store),
         *power_of_metrics(plan, store, finished="finished" in statuses.values()),
-        *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime)]),
+        *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime), _lost(plan, store)]),
     ):
         console.print(line, highlight=False, markup=False)
     if plan.waits_for:
@@ -88,6 +98,21 @@ def run(options: argparse.Namespace) -> int:
         )
     report_checks(plan, plan.arms[0].config.runtime.checks)
     return 0
+
+
+def _lost(plan: Plan, store: ResultStore) -> str:
+    """What `harness run` would take out of an answer of the same name; not known before the runs are."""
+    return (
+        "" if plan.waits_for else left_out(store, plan.experiment.name, [spec.run_id for spec in plan.specs])
+    )
+
+
+def configurations(plan: Plan) -> Iterator[str]:
+    """One YAML document an arm, as it is stored with its runs but for the seed: name and id in a comment above it."""
+    seeds = ", ".join(map(str, plan.experiment.seeds))
+    for planned in plan.arms:
+        name, text = planned.arm.name, as_yaml(planned.config)
+        yield f"---\n# arm {name}, id {arm_id(planned.config)[:8]}, at the first of seeds {seeds}\n{text}"
 
 
 def metric_lines(plan: Plan) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.execution.answer import answer_stands, put_back, write_answer
+from harness.execution.answer import answer_stands, left_out, put_back, write_answer
 from harness.execution.dispatch import dispatch
 from harness.execution.looks import Decisions, until_decided
 from harness.execution.progress import progress_on
@@ -119,9 +119,10 @@ def _bring_to_end(
             put_back(store, name, records[-1])
             write_answer(store, name, "--only", "table", "--provisional")
 
-    elsewhere = found_elsewhere(store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime)
-    if elsewhere:
-        print(elsewhere, file=sys.stderr)
+    asked = [spec.run_id for spec in plan.specs]
+    lost = "" if plan.waits_for else left_out(store, name, asked)  # the other arms' runs are not known before
+    for line in filter(None, [found_elsewhere(store, asked, plan.arms[0].config.runtime), lost]):
+        print(line, file=sys.stderr)
     if plan.experiment.looks:
         part, decisions, summary = until_decided(plan, store, record=record, bring=bring, show=show)
         undecidable = decisions.open if summary.complete and not plan.waits_for else 0

@@ -34,6 +34,23 @@ def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> b
     return False
 
 
+def left_out(store: ResultStore, experiment: str, run_ids: Iterable[str]) -> str:
+    """What a plan of these runs would take out of the answer that is stored under its name, in a sentence; empty where it takes nothing."""
+    try:
+        stored = store.plan(experiment) if experiment in store.plans() else {"arms": []}
+        before = {str(run_id) for arm in stored["arms"] for run_id in arm["runs"].values()}
+    except (StoreError, KeyError, TypeError, AttributeError):  # what cannot be read holds no answer
+        return ""
+    gone = len(before.difference(run_ids))
+    if not gone:
+        return ""
+    which = f"{gone} of the {len(before)}" if gone < len(before) else f"all {gone}"
+    return (
+        f"{experiment}: {which} runs of the answer stored under this name are not asked for now, so tables, figures and page lose them; "
+        "the runs stay. To keep both answers, add experiment.name=ANOTHER"
+    )
+
+
 def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> None:
     """Write a command's own plan again if another command has written another one meanwhile, and say so: an answer is read from it."""
     if is_stored(store, experiment, plan):

@@ -27,6 +27,7 @@ _PACKAGES = {
     "ray": "ray",
     "wandb": "track",
     "tensorboard": "track",
+    "peft": "lora",
     "vllm": "vllm",
     "datasets": "data",
 }

@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from harness.configuration.compose import compose_run, compose_values, expand
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, run_id
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig, as_yaml
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
 from harness.experiment.base_policies import shared_base_policies
@@ -31,7 +29,6 @@ from harness.store import ResultStore
 from harness.store.measures import Measure
 
 PLAN_VERSION = 1
-_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class RunSpec:
     @property
     def config_yaml(self) -> str:
         """The resolved configuration as stored with the run."""
-        return str(yaml.dump(dump(self.config), Dumper=_Dumper, sort_keys=False))
+        return as_yaml(self.config)
 
 
 @dataclass(frozen=True)

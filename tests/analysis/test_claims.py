@@ -145,8 +145,27 @@ def test_page_table_and_figure_are_written_and_the_same_twice(tmp_path, capsys):
         "claims.png",
     }
     assert "holds here" in (out / "trick.md").read_text()
-    assert main([str(tmp_path), "trick"]) == 0
+    assert main([str(tmp_path)]) == 0
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == first
+
+
+def test_judging_one_claim_leaves_what_is_about_all_as_it_is(tmp_path, capsys):
+    claimed(tmp_path)
+    out = tmp_path / "claims"
+    assert main([str(tmp_path)]) == 0
+    (out / "README.md").write_text("of all")
+    (out / "trick.md").unlink()
+    capsys.readouterr()
+    assert main([str(tmp_path), "trick"]) == 0
+    assert (out / "README.md").read_text() == "of all"
+    assert "holds here" in (out / "trick.md").read_text()
+    said = capsys.readouterr().out
+    assert "1 claims: 1 holds here" in said
+    assert "harness audit claim=all --judge" in said
+    assert (
+        main([str(tmp_path), "trick", "--out", str(tmp_path / "mine")]) == 0
+    )  # a folder of one's own gets all of it
+    assert "1 claims" in (tmp_path / "mine" / "README.md").read_text()
 
 
 def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys):

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from analysis.evidence.stored_plan import parse_plan
@@ -36,6 +37,22 @@ def test_the_grid_is_every_combination_against_the_base(store):
     record = plan(store).record()["arms"]
     assert record[0]["changes"] == {"optimizer.learning_rate": [0.0002, 0.0001]}
     assert len({arm["arm_id"] for arm in record}) == GRID
+
+
+def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store, capsys):
+    planned = plan(store)
+    assert main(["plan", *overrides(store), "--cfg"]) == 0
+    said = capsys.readouterr().out
+    assert list(yaml.safe_load_all(said)) == [
+        yaml.safe_load(next(iter(one.runs.values())).config_yaml) for one in planned.arms
+    ]
+    assert (
+        f"# arm {planned.arms[1].arm.name}, id {arm_id(planned.arms[1].config)[:8]}, at the first of seeds 0, 1, 2"
+        in said
+    )
+    assert main(["plan", "-m", "algorithm=grpo,dapo", "--cfg", f"runtime.results={store.root}"]) == 0
+    grpo, dapo = yaml.safe_load_all(capsys.readouterr().out)
+    assert (grpo["sampling"] != dapo["sampling"]) or (grpo["algorithm"] != dapo["algorithm"])
 
 
 def test_plan_tells_status_cost_and_power_and_runs_nothing(store, capsys):

@@ -6,6 +6,7 @@ import pytest
 from commands_support import finish, overrides, plan
 
 from harness.cli import main
+from harness.execution.answer import left_out
 from harness.execution.provisional import _Tables
 from harness.execution.supervise import Summary
 
@@ -60,6 +61,40 @@ def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store, monke
         tables._due = True
         tables.update(None)
         assert len(asked) == expected
+
+
+def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, monkeypatch, capsys, answered):
+    monkeypatch.setattr("harness.execution.launch.local.launch", lambda config, work, progress: Summary())
+    assert main(["run", *overrides(store)]) == 0
+    assert "stored under this name" not in capsys.readouterr().err
+    total = len(plan(store).specs)
+    longer = overrides(store, "training.steps=10")
+    assert main(["plan", *longer]) == 0
+    assert f"all {total} runs of the answer stored under this name" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(["run", *longer]) == 0
+    said = capsys.readouterr().err
+    assert f"all {total} runs of the answer stored under this name" in said
+    assert "experiment.name=ANOTHER" in said
+    assert main(["run", *longer]) == 0  # the same again
+    assert "stored under this name" not in capsys.readouterr().err
+
+
+def test_more_seeds_take_nothing_and_fewer_take_some(store):
+    name = plan(store).experiment.name
+    more, fewer = (plan(store, f"experiment.seeds={seeds}") for seeds in ("[0,1,2]", "[0]"))
+    store.write_plan(name, plan(store, "experiment.seeds=[0,1]").record())
+
+    def said(one):
+        return left_out(store, name, [spec.run_id for spec in one.specs])
+
+    arms = len(fewer.specs)
+    assert said(more) == ""
+    assert f"{arms} of the {2 * arms} runs" in said(fewer)
+    assert left_out(store, "another", []) == ""
+    store.write_plan(name, {"arms": [{"name": "torn"}]})
+    assert said(more) == ""
 
 
 def test_a_search_does_not_write_over_imported_logs(store, capsys, monkeypatch):

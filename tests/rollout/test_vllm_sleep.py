@@ -130,6 +130,18 @@ def test_vllm_has_a_gpu_for_itself() -> None:
     assert builtin.check(shared) == []
 
 
+def test_an_engine_over_several_gpus_and_several_ranks_are_refused_before_anything_loads() -> None:
+    def reasons(**runtime: int) -> list[str]:
+        config = RunConfig(
+            engine=vllm.Config(tensor_parallel=2), runtime=RuntimeConfig(device="cuda", **runtime)
+        )
+        return [reason for reason in builtin.check(config) if "engine.tensor_parallel=2" in reason]
+
+    assert reasons(ranks=1, gpus_per_run=2) == []
+    assert "set runtime.ranks=1" in reasons(ranks=2, gpus_per_run=2)[0]
+    assert len(reasons(gpus_per_run=2)) == 1  # a rank a GPU is the default
+
+
 def test_what_vllm_would_answer_otherwise_than_asked_is_refused() -> None:
     sampler, _ = engine()
     assert sampler.positions == 16
