@@ -22,12 +22,18 @@ def benchmark_tables(results: Results) -> list[Table]:
     """Scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark was evaluated."""
     if not results.experiment.further:
         return []
-    metrics = [one for one in results.experiment.plan.metrics if evaluated(one)]
-    return [table for metric in metrics for table in _of_one(results.about(metric))]
-
-
-def _of_one(results: Results) -> list[Table]:
     views = all_benchmarks(results)
+    metrics = [one for one in results.experiment.plan.metrics if evaluated(one)]
+    return [
+        table
+        for metric in metrics
+        for table in _of_one(
+            results.about(metric), {name: view.about(metric) for name, view in views.items()}
+        )
+    ]
+
+
+def _of_one(results: Results, views: Views) -> list[Table]:
     mean = mean_over(list(views.values()))
     scores = _scores(results, views, mean)
     # Seeds stop where the declared benchmark tells them to, which would bias the differences on the others.

