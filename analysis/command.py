@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         curves = options.only != "table"  # written tables hold every k, with or without figures beside them
-        results = results_of(load_experiment(options.root, options.experiment, curves=curves))
+        results = results_of(load_experiment(options.root, options.experiment, curves=curves, further=True))
     except (StoreError, PlanError) as error:
         sys.stderr.write(f"{error}\n")
         return 2

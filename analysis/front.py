@@ -37,7 +37,8 @@ def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Resu
         harness.store.StoreError: no such experiment; names those that there are.
         UnknownMetric: a name that is none.
     """
-    return results_of(load_experiment(root, experiment, also=[metric(name) for name in metrics]))
+    also = [metric(name) for name in metrics]
+    return results_of(load_experiment(root, experiment, also=also, further=True))
 
 
 def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.DataFrame:

@@ -56,7 +56,7 @@ def write_answer(
         style: figure style, ``paper`` or ``screen``.
         formats: figure formats.
     """
-    results = results_of(load_experiment(store_root, experiment_name))
+    results = results_of(load_experiment(store_root, experiment_name, further=True))
     out = Path(store_root) / "experiments" / experiment_name if out_dir is None else Path(out_dir)
     return write_results(results, store_root, out, style=style, formats=formats)
 

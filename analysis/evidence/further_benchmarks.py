@@ -7,46 +7,36 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.evidence.load import Evaluated
 from analysis.evidence.results import Results, results_of
 
 
 def on_benchmark(results: Results, benchmark: str) -> Results:
-    """The same arms, seeds and checkpoint rule on another evaluated benchmark.
+    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `Plan.on`).
 
-    Published numbers and a declared target are of the plan's own benchmark and left out.
+    A run that was not evaluated there at its checkpoint is left out.
 
     Raises:
-        LookupError: no run was evaluated on it; names those that there are.
+        LookupError: no run was evaluated on it, or it chose the checkpoints; names those that there are.
     """
     experiment = results.experiment
     plan = experiment.plan
     if benchmark == plan.benchmark:
         return results
     if benchmark not in experiment.further:
-        known = ", ".join([plan.benchmark, *sorted(experiment.further)])
-        raise LookupError(f"{plan.name}: no run was evaluated on {benchmark!r}; benchmarks: {known}")
-    found = experiment.further[benchmark]
-    cells = experiment.cells
-    own, dev = (cells[cells["benchmark"] == name] for name in (plan.benchmark, plan.dev_benchmark))
-    arms = tuple(replace(arm, published=None) for arm in plan.arms)
-    others = {name: one for name, one in experiment.further.items() if name != benchmark}
-    here = replace(
-        experiment,
-        plan=replace(plan, benchmark=benchmark, target_accuracy=None, arms=arms),
-        cells=pd.concat([found.frame, dev], ignore_index=True) if len(dev) else found.frame,
-        problem_avg=found.problem_avg,
-        problem_ids=found.problem_ids,
-        further={plan.benchmark: Evaluated.of(own, experiment.problem_avg, experiment.problem_ids), **others},
-    )
-    view = results_of(here)
+        known = ", ".join([plan.benchmark, *experiment.further])
+        why = (
+            "it chooses the checkpoints" if benchmark == plan.dev_benchmark else "no run was evaluated on it"
+        )
+        raise LookupError(f"{plan.name} has no results on {benchmark!r}: {why}; benchmarks: {known}")
+    view = results_of(experiment.further[benchmark], results.checkpoints)
     return view if results.asked is None else view.about(results.asked)
 
 
 def all_benchmarks(results: Results) -> Mapping[str, Results]:
-    """The results on every evaluated benchmark, the plan's own first, then by name."""
-    names = [results.experiment.plan.benchmark, *sorted(results.experiment.further)]
-    return {name: on_benchmark(results, name) for name in names}
+    """The results on the plan's own benchmark, then by name on every other that has a score at the plan's response cap."""
+    others = {name: on_benchmark(results, name) for name in sorted(results.experiment.further)}
+    scored = {name: view for name, view in others.items() if _has_scores(view)}
+    return {results.experiment.plan.benchmark: results, **scored}
 
 
 def mean_over(views: Sequence[Results]) -> Results:
@@ -55,10 +45,13 @@ def mean_over(views: Sequence[Results]) -> Results:
     Nothing but the metric and the score at the primary cap can be asked of it.
     """
     first = views[0]
-    columns = list(dict.fromkeys([first.column, "avg"]))
-    rows = pd.concat(
-        [view.per_seed[view.per_seed["cap"] == first.experiment.plan.primary_cap] for view in views]
-    )
-    grouped = rows.groupby(["arm", "seed", "run_id", "cap"], sort=False)[columns]
+    keys, columns = ["arm", "seed", "run_id", "cap"], list(dict.fromkeys([first.column, "avg"]))
+    cap = first.experiment.plan.primary_cap
+    frames = [view.per_seed[view.per_seed["cap"] == cap].reindex(columns=[*keys, *columns]) for view in views]
+    grouped = pd.concat(frames).groupby(keys, sort=False)[columns]
     complete = (grouped.count() == len(views)).all(axis=1)
     return replace(first, per_seed=grouped.mean()[complete].reset_index())
+
+
+def _has_scores(view: Results) -> bool:
+    return any(view.scores(arm, "avg") for arm in view.experiment.plan.arms)

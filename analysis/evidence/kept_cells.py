@@ -20,7 +20,7 @@ import numpy as np
 
 from analysis.evidence.cells import RunCells
 from analysis.evidence.checkpoint_rule import parse_rule
-from analysis.evidence.reduced import Equality, evaluated_benchmarks, reduce_benchmark
+from analysis.evidence.reduced import Equality, reduce_benchmark
 from analysis.evidence.stored_plan import Plan
 from harness.store import ResultStore, StoreError, atomic
 from harness.store.run import RunDir
@@ -32,8 +32,14 @@ _SOURCES = ("analysis/evidence", "harness/evaluation", "harness/store", "harness
 
 
 def kept_run(
-    store: ResultStore, run_id: str, plan: Plan, curves: bool, asked: Collection[Any], equality: Equality
-) -> dict[str, RunCells]:
+    store: ResultStore,
+    run_id: str,
+    benchmark: str,
+    plan: Plan,
+    curves: bool,
+    asked: Collection[Any],
+    equality: Equality,
+) -> RunCells:
     """As `reduce_run`, from what is kept where it is there. A root that cannot be written to keeps nothing.
 
     Raises:
@@ -42,20 +48,16 @@ def kept_run(
     run = store.run(run_id)
     rule = parse_rule(plan.checkpoint_rule)
     question = repr((curves, sorted(map(str, asked)), rule.last, rule.on_dev))
-    found: dict[str, RunCells] = {}
-    for benchmark in evaluated_benchmarks(run, plan):
-        name = f"{run_id}-{benchmark}-{_short(question.encode())}.json"
-        path = store.root / "cache" / FOLDER / name
-        key = _key(run, benchmark, question)
-        cells = _read(path, key, equality)
-        if cells is None:
-            questions, unsettled = equality.questions, equality.unsettled
-            cells = reduce_benchmark(run, benchmark, plan, curves, asked, equality)
-            # What ran out of time may come out otherwise the next time; a run that goes on may have got samples meanwhile.
-            if equality.unsettled == unsettled and _key(run, benchmark, question) == key:
-                _write(path, key, cells, equality if equality.questions > questions else None)
-        found[benchmark] = cells
-    return found
+    path = store.root / "cache" / FOLDER / f"{run_id}-{benchmark}-{_short(question.encode())}.json"
+    key = _key(run, benchmark, question)
+    cells = _read(path, key, equality)
+    if cells is None:
+        questions, unsettled = equality.questions, equality.unsettled
+        cells = reduce_benchmark(run, benchmark, plan, curves, asked, equality)
+        # What ran out of time may come out otherwise the next time; a run that goes on may have got samples meanwhile.
+        if equality.unsettled == unsettled and _key(run, benchmark, question) == key:
+            _write(path, key, cells, equality if equality.questions > questions else None)
+    return cells
 
 
 def _key(run: RunDir, benchmark: str, question: str) -> str:

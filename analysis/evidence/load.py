@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,43 +16,12 @@ from analysis.evidence.cells import RunCells
 from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
 from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.logged import logged_cells
-from analysis.evidence.reduced import Equality, Reduce
+from analysis.evidence.reduced import Equality, Reduce, further_benchmarks, own_benchmarks
 from analysis.evidence.stored_plan import Arm, Plan, parse_plan
 from harness.evaluation.metrics.names import Metric
 from harness.store import ResultStore, StoreError
 
 Floats = NDArray[np.float64]
-
-
-@dataclass
-class Evaluated:
-    """The evaluations of all runs on one benchmark: rows of metrics, avg@n per problem of (run_id, step, cap), the shared problem order."""
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
-    problem_ids: tuple[str, ...] = ()
-
-    def add(self, labels: Mapping[str, Any], benchmark: str, found: RunCells) -> bool:
-        """Add those of one run; whether it answered the problems of the runs before it."""
-        self.rows += [{**labels, **row, "benchmark": benchmark} for row in found.rows]
-        self.problem_avg.update({(labels["run_id"], *key): value for key, value in found.problem_avg.items()})
-        self.problem_ids = self.problem_ids or found.problem_ids
-        return found.problem_ids in ((), self.problem_ids)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The rows as a data frame."""
-        return pd.DataFrame.from_records(self.rows) if self.rows else _nothing()
-
-    @classmethod
-    def of(
-        cls,
-        frame: pd.DataFrame,
-        problem_avg: dict[tuple[str, int, int], Floats],
-        problem_ids: tuple[str, ...],
-    ) -> Evaluated:
-        """The inverse of `frame`, with what else is known."""
-        return cls(records(frame), problem_avg, problem_ids)
 
 
 @dataclass(frozen=True)
@@ -63,8 +31,8 @@ class Experiment:
     ``states`` has one row per planned run (arm, seed, run_id, status, error); ``steps`` the training metrics
     and ``cells`` the evaluation metrics of every run that has any, with columns arm and seed first;
     ``problem_avg`` avg@n per problem of (run_id, step, cap). ``notes`` are lines about what is missing or
-    refused; ``makers`` says which code, packages and device made each run. ``cells`` and ``problem_avg`` are of the benchmark
-    that the plan is about (and of its development benchmark); ``further`` has what else was evaluated, by benchmark.
+    refused; ``makers`` says which code, packages and device made each run. ``further``: the same runs on each other benchmark that
+    they have samples of, where that was asked for.
     """
 
     plan: Plan
@@ -77,7 +45,7 @@ class Experiment:
     makers: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"])
     )
-    further: Mapping[str, Evaluated] = field(default_factory=dict)
+    further: Mapping[str, Experiment] = field(default_factory=dict)
 
     @property
     def rule(self) -> CheckpointRule:
@@ -114,8 +82,35 @@ class Experiment:
         return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
 
 
+@dataclass
+class _Gathered:
+    """Cells of one benchmark (and of the development benchmark), run by run."""
+
+    benchmark: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
+    problem_ids: tuple[str, ...] = ()
+
+    def add(self, labels: Mapping[str, Any], reduced: Mapping[str, RunCells]) -> Iterator[str]:
+        """Add what a run was evaluated on; says what cannot be scored or compared."""
+        for benchmark, found in reduced.items():
+            yield from (f"{benchmark}: {line}" for line in found.refused)
+            self.rows += [{**labels, **row, "benchmark": benchmark} for row in found.rows]
+            if benchmark == self.benchmark:
+                self.problem_ids = self.problem_ids or found.problem_ids
+                if found.problem_ids not in ((), self.problem_ids):
+                    yield f"{benchmark}: evaluated on other problems than the first run"
+                avg = {(labels["run_id"], *key): value for key, value in found.problem_avg.items()}
+                self.problem_avg.update(avg)
+
+    def put_in(self, experiment: Experiment) -> Experiment:
+        """The experiment with these cells."""
+        cells = pd.DataFrame.from_records(self.rows) if self.rows else _nothing()
+        return replace(experiment, cells=cells, problem_avg=self.problem_avg, problem_ids=self.problem_ids)
+
+
 def load_experiment(
-    root: Path | str, name: str, *, curves: bool = True, also: Sequence[Metric] = ()
+    root: Path | str, name: str, *, curves: bool = True, also: Sequence[Metric] = (), further: bool = False
 ) -> Experiment:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
@@ -124,13 +119,14 @@ def load_experiment(
         name: of the experiment.
         curves: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those asked about (faster).
         also: metrics beside the declared ones whose k is wanted.
+        further: read the other benchmarks that the runs were evaluated on, too.
 
     Raises:
         StoreError: if there is no such plan.
         PlanError: if the plan cannot be read.
     """
     store = ResultStore(root)
-    return load_plan(store, parse_plan(store.plan(name)), curves=curves, also=also)
+    return load_plan(store, parse_plan(store.plan(name)), curves=curves, also=also, further=further)
 
 
 def load_plan(
@@ -139,6 +135,7 @@ def load_plan(
     *,
     curves: bool = True,
     also: Sequence[Metric] = (),
+    further: bool = False,
     reduce: Reduce = kept_run,
 ) -> Experiment:
     """What the store holds of a plan, which itself need not be stored (see `load_experiment`).
@@ -147,41 +144,42 @@ def load_plan(
     """
     states, notes = _states(store, plan)
     steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
-    evaluated: defaultdict[str, Evaluated] = defaultdict(Evaluated)
+    own, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     ks = {one.parameter for one in (*plan.metrics, *also) if one.kind in ("pass", "maj")}
     with Equality() as equality:
         for state in records(states[states["status"] != "not started"]):
-            run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
-            labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run_id}
+            run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
+            labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
+
+            def read(names: Sequence[str], run_id: str = run.run_id) -> dict[str, RunCells]:
+                return {name: reduce(store, run_id, name, plan, curves, ks, equality) for name in names}
+
             try:
-                logged = store.run(run_id).steps()
+                logged = run.steps()
                 steps.append((labels, logged))
-                reduced = reduce(store, run_id, plan, curves, ks, equality)
-                if plan.benchmark not in reduced:
-                    reduced = {**reduced, **logged_cells(logged, plan)}
+                reduced = read(own_benchmarks(run, plan)) or logged_cells(logged, plan)
             except StoreError as error:
                 notes.append(f"{where}: {error}")
                 continue
-            for benchmark, found in reduced.items():
-                notes.extend(f"{where}, {benchmark}: {line}" for line in found.refused)
-                if not evaluated[benchmark].add(labels, benchmark, found):
-                    which = "" if benchmark == plan.benchmark else f" of {benchmark}"
-                    notes.append(f"{where}: evaluated on other problems{which} than the first run")
-    own, dev = (
-        evaluated.pop(plan.benchmark, Evaluated()),
-        evaluated.pop(plan.dev_benchmark or "", Evaluated()),
-    )
+            notes += [f"{where}, {line}" for line in own.add(labels, reduced)]
+            for name in further_benchmarks(run, plan) if further else ():
+                gathered = others.setdefault(name, _Gathered(name))
+                try:  # what cannot be read of another benchmark takes nothing from the plan's own
+                    notes += [f"{where}, {line}" for line in gathered.add(labels, read([name]))]
+                except StoreError as error:
+                    notes.append(f"{where}, {name}: {error}")
     started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
-    return Experiment(
-        plan,
-        states,
-        _labelled(steps),
-        Evaluated([*own.rows, *dev.rows]).frame,
-        own.problem_avg,
-        own.problem_ids,
-        tuple(notes),
-        store.made_by(started),
-        dict(evaluated),
+    found = own.put_in(
+        Experiment(
+            plan, states, _labelled(steps), _nothing(), notes=tuple(notes), makers=store.made_by(started)
+        )
+    )
+    return replace(
+        found,
+        further={
+            name: one.put_in(replace(found, plan=plan.on(name), notes=()))
+            for name, one in sorted(others.items())
+        },
     )
 
 

@@ -54,28 +54,35 @@ class Equality:
             self._verifier.close()
 
 
-Reduce = Callable[[ResultStore, str, Plan, bool, Collection[Any], Equality], dict[str, RunCells]]
+Reduce = Callable[[ResultStore, str, str, Plan, bool, Collection[Any], Equality], RunCells]
 
 
 def reduce_run(
-    store: ResultStore, run_id: str, plan: Plan, curves: bool, asked: Collection[Any], equality: Equality
-) -> dict[str, RunCells]:
-    """The cells of a run by benchmark.
+    store: ResultStore,
+    run_id: str,
+    benchmark: str,
+    plan: Plan,
+    curves: bool,
+    asked: Collection[Any],
+    equality: Equality,
+) -> RunCells:
+    """The cells of a run on one benchmark that it has samples of, keeping nothing.
 
     Raises:
         StoreError: samples that cannot be read.
     """
-    run = store.run(run_id)
-    return {
-        benchmark: reduce_benchmark(run, benchmark, plan, curves, asked, equality)
-        for benchmark in evaluated_benchmarks(run, plan)
-    }
+    return reduce_benchmark(store.run(run_id), benchmark, plan, curves, asked, equality)
 
 
-def evaluated_benchmarks(run: RunDir, plan: Plan) -> list[str]:
-    """The benchmarks that the run has samples of, the plan's own first."""
-    there = run.benchmarks()
-    return sorted(there, key=lambda name: (name != plan.benchmark, name != plan.dev_benchmark, name))
+def own_benchmarks(run: RunDir, plan: Plan) -> list[str]:
+    """Those of the plan's benchmarks that the run has samples of."""
+    named = dict.fromkeys([plan.benchmark, plan.dev_benchmark])
+    return [benchmark for benchmark in named if benchmark is not None and run.sample_steps(benchmark)]
+
+
+def further_benchmarks(run: RunDir, plan: Plan) -> list[str]:
+    """The others that the run has samples of."""
+    return [name for name in run.benchmarks() if name not in (plan.benchmark, plan.dev_benchmark)]
 
 
 def reduce_benchmark(

@@ -69,6 +69,11 @@ class Results:
         """The same results with answers about another metric; its values are computed where they are not there yet."""
         return replace(with_metrics(self, [metric]), asked=metric)
 
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """The evaluated steps that each row is made of."""
+        return {(row["run_id"], row["arm"], row["cap"]): row["steps"] for row in records(self.per_seed)}
+
     def each_metric(self) -> list[Results]:
         """These results about each metric of the experiment, in its order."""
         return [self.about(metric) for metric in self.experiment.plan.metrics]
@@ -181,8 +186,15 @@ class Results:
         )
 
 
-def results_of(experiment: Experiment) -> Results:
-    """Apply the checkpoint rule to every finished run; runs that cannot be judged become notes."""
+# Run, arm and cap to the evaluated steps that its result is made of.
+Checkpoints = Mapping[tuple[str, str, int], list[int]]
+
+
+def results_of(experiment: Experiment, checkpoints: Checkpoints | None = None) -> Results:
+    """Apply the checkpoint rule to every finished run; runs that cannot be judged become notes.
+
+    ``checkpoints``: those that the rule has chosen already, on another benchmark; a run that was not evaluated at all of them is left out.
+    """
     plan = experiment.plan
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -198,7 +210,10 @@ def results_of(experiment: Experiment) -> Results:
             before.append(group[group["step"] == 0])
             try:
                 first = 1 if len(training) else 0  # an arm of no steps is the policy before RL
-                steps = chosen_steps(group, experiment.rule, dev.get((run_id, state["arm"], cap)), first)
+                if checkpoints is not None:
+                    steps = _evaluated_at(checkpoints.get((run_id, state["arm"], cap), []), group)
+                else:
+                    steps = chosen_steps(group, experiment.rule, dev.get((run_id, state["arm"], cap)), first)
             except ValueError as error:
                 notes.append(f"{where}: {error}")
                 continue
@@ -217,6 +232,11 @@ def results_of(experiment: Experiment) -> Results:
     ]
     results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
     return with_metrics(results, plan.metrics)
+
+
+def _evaluated_at(steps: list[int], cells: pd.DataFrame) -> list[int]:
+    """The steps, if a run was evaluated at all of them; else none."""
+    return steps if set(steps) <= set(cells["step"]) else []
 
 
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
@@ -122,6 +122,24 @@ class Plan:
     def cap_text(self) -> str:
         """``, cap 32 tokens``, or nothing where nobody recorded it."""
         return f", cap {self.primary_cap} tokens" if self.primary_cap else ""
+
+    def on(self, benchmark: str) -> Plan:
+        """The plan about another benchmark that its runs were evaluated on, without what holds for its own only.
+
+        That are published numbers, a declared target, and the looks at which its own benchmark decided how many seeds run.
+        """
+        notes = [
+            f"The experiment is about {self.benchmark}: what is said here of {benchmark} was not declared, and holds together on "
+            f"{benchmark} alone."
+        ]
+        if self.looks:
+            notes.append(
+                f"{self.benchmark} decided how many seeds ran, and these intervals do not allow for that."
+            )
+        arms = tuple(replace(arm, published=None) for arm in self.arms)
+        return replace(
+            self, benchmark=benchmark, target_accuracy=None, looks=(), arms=arms, notes=(*self.notes, *notes)
+        )
 
     def seeds_of(self, arm: Arm) -> tuple[int, ...]:
         """The planned seeds of an arm; all of the plan's where its runs are not known yet."""

@@ -9,7 +9,14 @@ from analysis.evidence.metric_values import evaluated
 from analysis.evidence.results import Results
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.verdicts import judge
-from analysis.tables.differences import REFERENCE, difference_column, word_meanings
+from analysis.tables.differences import (
+    REFERENCE,
+    base_notes,
+    difference_column,
+    family_size,
+    level_text,
+    word_meanings,
+)
 from analysis.tables.of_metric import metric_name, metric_suffix, samples
 from analysis.tables.table import Cell, Column, Table
 
@@ -19,18 +26,15 @@ Views = Mapping[str, Results]
 
 
 def benchmark_tables(results: Results) -> list[Table]:
-    """Scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark was evaluated."""
-    if not results.experiment.further:
-        return []
-    views = all_benchmarks(results)
-    metrics = [one for one in results.experiment.plan.metrics if evaluated(one)]
-    return [
-        table
-        for metric in metrics
-        for table in _of_one(
-            results.about(metric), {name: view.about(metric) for name, view in views.items()}
-        )
-    ]
+    """Scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
+    everywhere = all_benchmarks(results)
+    tables: list[Table] = []
+    for metric in results.experiment.plan.metrics if len(everywhere) > 1 else ():
+        views = {name: view.about(metric) for name, view in everywhere.items()}
+        arms = results.experiment.plan.arms
+        if evaluated(metric) and any(view.values(arm) for view in views.values() for arm in arms):
+            tables += _of_one(results.about(metric), views)
+    return tables
 
 
 def _of_one(results: Results, views: Views) -> list[Table]:
@@ -44,26 +48,26 @@ def _scores(results: Results, views: Views, mean: Results) -> Table:
     plan, metric = results.experiment.plan, results.metric
     together = {**views, _MEAN: mean}
     rows: list[Mapping[str, Cell]] = [
-        {"arm": arm.label, **{name: view.mean(arm) for name, view in together.items()}} for arm in plan.arms
+        {"arm": arm.label, **{_key(name): view.mean(arm) for name, view in together.items()}}
+        for arm in plan.arms
     ]
-    before = {name: value for name, view in views.items() if (value := _before(view)) is not None}
+    before = {_key(name): value for name, view in views.items() if (value := _before(view)) is not None}
     if before:
         of_all = sum(before.values()) / len(before) if len(before) == len(views) else None
-        rows.insert(0, {"arm": "before RL", **before, _MEAN: of_all})
+        rows.insert(0, {"arm": "before RL", **before, _key(_MEAN): of_all})
     unit = metric.percent or f", {metric.unit}"
     heads = (
-        Column(name, f"{name}{unit} (95 % interval)", digits=metric.digits, scale=metric.scale)
+        Column(_key(name), f"{name}{unit} (95 % interval)", digits=metric.digits, scale=metric.scale)
         for name in together
     )
-    title = f"{plan.title} ({_name(results, views)} by benchmark)"
-    notes = tuple(_score_notes(results, views))
-    return Table(
-        f"{plan.name}-benchmarks{metric_suffix(results)}",
-        title,
-        (Column("arm", "arm"), *heads),
-        tuple(rows),
-        notes,
-    )
+    name, title = f"{plan.name}-benchmarks{metric_suffix(results)}", f"({_name(results, views)} by benchmark)"
+    columns = (Column("arm", "arm"), *heads)
+    return Table(name, f"{plan.title} {title}", columns, tuple(rows), tuple(_score_notes(results, views)))
+
+
+def _key(name: str) -> str:
+    """The key of a benchmark's column, which is none of the table's own whatever its name."""
+    return f"on:{name}"
 
 
 def _before(view: Results) -> float | None:
@@ -77,8 +81,10 @@ def _before(view: Results) -> float | None:
 def _score_notes(results: Results, views: Views) -> list[str]:
     plan = results.experiment.plan
     notes = [
-        f"The experiment is about {plan.benchmark}; checkpoint rule {plan.checkpoint_rule}{plan.cap_text}. Intervals over training seeds, "
-        "problems fixed, each by itself. The mean counts every benchmark the same, whatever its number of problems."
+        f"The experiment is about {plan.benchmark}, whose checkpoints ({plan.checkpoint_rule}) are those of all columns{plan.cap_text}. "
+        "Intervals over training seeds, problems fixed, each by itself. The mean counts every benchmark the same, whatever its number of "
+        "problems.",
+        *base_notes(plan),
     ]
     if plan.looks:
         notes.append(
@@ -88,14 +94,17 @@ def _score_notes(results: Results, views: Views) -> list[str]:
     numbers = {name: samples(view) for name, view in views.items()}
     if len(set(numbers.values())) > 1:
         notes.append(f"Samples a problem: {', '.join(f'{name} {n}' for name, n in numbers.items())}.")
+    finished = {arm.name: len(results.experiment.finished_seeds(arm)) for arm in plan.arms}
     short = [
-        f"{arm.label} {len(view.values(arm))} of {finished} on {name}"
+        f"{arm.label} {len(view.values(arm))} of {finished[arm.name]} on {name}"
         for name, view in views.items()
         for arm in plan.arms
-        if len(view.values(arm)) < (finished := len(results.scores(arm, "avg")))
+        if len(view.values(arm)) < finished[arm.name]
     ]
     if short:
-        notes.append(f"Seeds with a value: {'; '.join(short)}. The mean has those with a value on all.")
+        notes.append(
+            f"Finished seeds with a value at their checkpoint: {'; '.join(short)}. The mean has those with one on all benchmarks."
+        )
     return notes
 
 
@@ -105,18 +114,13 @@ def _differences(results: Results, views: Views, mean: Results) -> Table:
     columns = results.columns * len(others)
     found = {name: _judged(view, columns) for name, view in others.items()}
     rows = tuple(
-        {"arm": arm.label, **{name: found[name].get(arm.name) for name in others}} for arm in plan.arms
+        {"arm": arm.label, **{_key(name): found[name].get(arm.name) for name in others}} for arm in plan.arms
     )
     heads = (
-        difference_column(metric, name, f"{name}, Δ to {REFERENCE[plan.design]}", found[name].values())
+        difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", found[name].values())
         for name in others
     )
-    metrics = f" and of those of all {results.columns} metrics" if results.columns > 1 else ""
-    notes = (
-        f"Simultaneous intervals: all of this table{metrics} hold together at 95 % (Šidák). Those on {plan.benchmark}, which the "
-        "experiment is about, stand in its main table.",
-        *word_meanings(results),
-    )
+    notes = (_family_note(results, found), *base_notes(plan), *word_meanings(results))
     title = f"{plan.title} (differences in {_name(results, views)} on the other benchmarks)"
     name = f"{plan.name}-benchmark-differences{metric_suffix(results)}"
     return Table(name, title, (Column("arm", "arm"), *heads), rows, notes)
@@ -130,6 +134,17 @@ def _judged(view: Results, columns: int) -> dict[str, Estimate]:
         name: view.contrast(arm, other) for name, (arm, other) in references.items() if other is not None
     }
     return judge(contrasts, margin=view.margin, columns=columns)
+
+
+def _family_note(results: Results, found: Mapping[str, Mapping[str, Estimate]]) -> str:
+    plan, columns = results.experiment.plan, results.columns
+    sizes = sorted({family_size(column.values()) for column in found.values()})
+    metrics = f" and of those of all {columns} metrics" if columns > 1 else ""
+    test = "paired t" if plan.paired else "Welch's t"
+    return (
+        f"Simultaneous intervals: all of this table{metrics} hold together at 95 % (Šidák: {level_text(sizes)}; {test}). Those on "
+        f"{plan.benchmark}, which the experiment is about, stand in its main table."
+    )
 
 
 def _name(results: Results, views: Views) -> str:

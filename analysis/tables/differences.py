@@ -76,19 +76,29 @@ def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: st
     ``test`` names the interval of one comparison: ``paired t``.
     """
     plan, metrics = results.experiment.plan, results.columns
-    bases = [
-        f"Seeds share {plan.base_policies} base policies: intervals are over the means of the seeds of each, since two runs from one base "
-        "policy tell no more of others than one."
-    ] * plan.shares_bases
+    bases = base_notes(plan)
     sizes = sorted({size for size in map(family_size, columns) if size > 1})
     if plan.looks:
         return [*look_notes(plan), *bases, *word_meanings(results)]
-    levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
+    levels = level_text(sizes)
     of_all = f" and of all {metrics} metrics" if metrics > 1 else ""
     notes = [
         f"Simultaneous intervals: all of a column{of_all} hold together at 95 % (Šidák: {levels}; {test})."
     ] * bool(sizes)
     return [*notes, *bases, *word_meanings(results)]
+
+
+def level_text(sizes: Iterable[int]) -> str:
+    """``98.98 % for each of 5``: the level of single intervals in families of these sizes."""
+    return " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
+
+
+def base_notes(plan: Plan) -> list[str]:
+    """Says where intervals are over base policies, not over seeds."""
+    return [
+        f"Seeds share {plan.base_policies} base policies: intervals are over the means of the seeds of each, since two runs from one base "
+        "policy tell no more of others than one."
+    ] * plan.shares_bases
 
 
 def look_notes(plan: Plan) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import sys
 import threading
@@ -52,7 +53,7 @@ class Watch:
         self._only, self._pause = only, pause
         self._lock = threading.Lock()
         self._pages: dict[str, Page] = {}
-        self._reduced: dict[str, tuple[str, dict[str, RunCells]]] = {}
+        self._reduced: dict[tuple[str, str], tuple[str, RunCells]] = {}
 
     def names(self) -> list[str]:
         """The experiments to show: the chosen one, else all that have a plan."""
@@ -85,7 +86,7 @@ class Watch:
         live = Live(version, progress_of(self.store, name))
         try:
             plan = plan_of(self.store, name)
-            results = results_of(load_plan(self.store, plan, reduce=self._reduce))
+            results = results_of(load_plan(self.store, plan, further=True, reduce=self._reduce))
             return render_page(results, self.store.root, live)
         except (StoreError, PlanError) as error:
             return _trouble(name, str(error), live)
@@ -101,18 +102,19 @@ class Watch:
         self,
         store: ResultStore,
         run_id: str,
+        benchmark: str,
         plan: Plan,
         curves: bool,
         asked: Collection[Any],
         equality: Equality,
-    ) -> dict[str, RunCells]:
+    ) -> RunCells:
         """`reduce_run`, remembered until the samples of the run or what the plan asks of them change."""
-        wanted = (plan.benchmark, plan.dev_benchmark, plan.checkpoint_rule, curves, sorted(map(str, asked)))
-        stamp = _digest([repr(wanted), *_sample_stamps(store.run(run_id).path)])
-        known = self._reduced.get(run_id)
+        wanted = (plan.checkpoint_rule, curves, sorted(map(str, asked)))
+        stamp = _digest([repr(wanted), *_sample_stamps(store.run(run_id).path, glob.escape(benchmark))])
+        known = self._reduced.get((run_id, benchmark))
         if known is None or known[0] != stamp:
-            known = stamp, reduce_run(store, run_id, plan, curves, asked, equality)
-            self._reduced[run_id] = known
+            known = stamp, reduce_run(store, run_id, benchmark, plan, curves, asked, equality)
+            self._reduced[run_id, benchmark] = known
         return known[1]
 
     def _run_stamps(self, name: str) -> Iterator[str]:
@@ -128,9 +130,9 @@ class Watch:
             yield from _sample_stamps(path)
 
 
-def _sample_stamps(run: Path) -> Iterator[str]:
+def _sample_stamps(run: Path, pattern: str = "*") -> Iterator[str]:
     """One line for each evaluated step; parts are published whole, so the directory's date changes with them."""
-    for directory in sorted(run.glob("samples/*/step-*")):
+    for directory in sorted(run.glob(f"samples/{pattern}/step-*")):
         yield f"{directory.parent.name}/{directory.name} {_stamp(directory)}"
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from harness.configuration.identity import arm_id, difference
 from harness.configuration.schema import as_yaml
 from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
-from harness.execution.answer import left_out
+from harness.execution.answer import answered_runs, left_out
 from harness.execution.looks import expected_runs, stored_spreads
 from harness.experiment.asked import asked_metrics
 from harness.experiment.base_policies import replicate_count
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
     plan = make_plan(options.overrides, options.multirun)
     if options.cfg:
-        print("\n".join(configurations(plan)), end="")
+        print("".join(configurations(plan)), end="")
         return 0
     store = ResultStore(plan.arms[0].config.runtime.results)
     # A pipe or a narrow terminal gets the whole names, too.
@@ -87,7 +87,8 @@ def run(options: argparse.Namespace) -> int:
         *estimate_lines(estimates),
         *power_lines(plan, store),
         *power_of_metrics(plan, store, finished="finished" in statuses.values()),
-        *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime), _lost(plan, store)]),
+        *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime)]),
+        *filter(None, [left_out(plan, answered_runs(store, experiment.name))]),
     ):
         console.print(line, highlight=False, markup=False)
     if plan.waits_for:
@@ -100,19 +101,19 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _lost(plan: Plan, store: ResultStore) -> str:
-    """What `harness run` would take out of an answer of the same name; not known before the runs are."""
-    return (
-        "" if plan.waits_for else left_out(store, plan.experiment.name, [spec.run_id for spec in plan.specs])
-    )
-
-
 def configurations(plan: Plan) -> Iterator[str]:
-    """One YAML document an arm, as it is stored with its runs but for the seed: name and id in a comment above it."""
-    seeds = ", ".join(map(str, plan.experiment.seeds))
+    """One YAML document an arm: the configuration stored with its first run, with name, id and what to know of it in comments above."""
     for planned in plan.arms:
-        name, text = planned.arm.name, as_yaml(planned.config)
-        yield f"---\n# arm {name}, id {arm_id(planned.config)[:8]}, at the first of seeds {seeds}\n{text}"
+        spec = next(iter(planned.runs.values()), None)
+        config = planned.config if spec is None else spec.config
+        seeds = f"seed {config.seed}" + f" of {', '.join(map(str, planned.runs))}" * (len(planned.runs) > 1)
+        comments = [f"arm {planned.arm.name}, id {arm_id(config)[:8]}, {seeds}"]
+        if spec is None and plan.waits_for:
+            comments.append(
+                f"its budget is what {plan.waits_for} spends, known when that has run; here it is as without match="
+            )
+        comments += [f"refused: {reason}" for reason in refusals(config)]
+        yield "".join(["---\n", *(f"# {line}\n" for line in comments), as_yaml(config)])
 
 
 def metric_lines(plan: Plan) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.execution.answer import answer_stands, left_out, put_back, write_answer
+from harness.execution.answer import answer_stands, answered_runs, left_out, put_back, write_answer
 from harness.execution.dispatch import dispatch
 from harness.execution.looks import Decisions, until_decided
 from harness.execution.progress import progress_on
@@ -57,9 +57,14 @@ def run(options: argparse.Namespace) -> int:
     report_data(config)
     again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
     tables = not options.no_answer
+    before = answered_runs(store, plan.experiment.name)
+    if not plan.waits_for:
+        _say(left_out(plan, before))
     part, summary, written = _bring_to_end(plan, store, again, checks, tables)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
-        part, summary, written = _bring_to_end(refuse(with_runs(plan)), store, again, checks, tables)
+        whole = refuse(with_runs(plan))
+        _say(left_out(whole, before))
+        part, summary, written = _bring_to_end(whole, store, again, checks, tables)
     if summary.submitted:
         return exit_code(summary)
     if tables:
@@ -119,10 +124,8 @@ def _bring_to_end(
             put_back(store, name, records[-1])
             write_answer(store, name, "--only", "table", "--provisional")
 
-    asked = [spec.run_id for spec in plan.specs]
-    lost = "" if plan.waits_for else left_out(store, name, asked)  # the other arms' runs are not known before
-    for line in filter(None, [found_elsewhere(store, asked, plan.arms[0].config.runtime), lost]):
-        print(line, file=sys.stderr)
+    elsewhere = found_elsewhere(store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime)
+    _say(elsewhere)
     if plan.experiment.looks:
         part, decisions, summary = until_decided(plan, store, record=record, bring=bring, show=show)
         undecidable = decisions.open if summary.complete and not plan.waits_for else 0
@@ -140,6 +143,11 @@ def _bring_to_end(
         print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
         print("\n".join(f"  {line}" for line in refusal_lines(refused)))
     return part, summary, records[-1]
+
+
+def _say(line: str) -> None:
+    if line:
+        print(line, file=sys.stderr)
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:

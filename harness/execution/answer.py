@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from harness.experiment.planning import Plan
 from harness.store import ResultStore, StoreError, layout
 
 _OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the same question, asked another time
@@ -34,20 +35,36 @@ def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> b
     return False
 
 
-def left_out(store: ResultStore, experiment: str, run_ids: Iterable[str]) -> str:
-    """What a plan of these runs would take out of the answer that is stored under its name, in a sentence; empty where it takes nothing."""
+def answered_runs(store: ResultStore, experiment: str) -> frozenset[str]:
+    """The finished runs of the answer that is stored under a name; none where there is no answer, or none that can be read."""
     try:
         stored = store.plan(experiment) if experiment in store.plans() else {"arms": []}
-        before = {str(run_id) for arm in stored["arms"] for run_id in arm["runs"].values()}
-    except (StoreError, KeyError, TypeError, AttributeError):  # what cannot be read holds no answer
-        return ""
-    gone = len(before.difference(run_ids))
+        named = {str(run_id) for arm in stored["arms"] for run_id in arm["runs"].values()}
+        return frozenset(run_id for run_id in named if store.run(run_id).status == "finished")
+    except (StoreError, ValueError, KeyError, TypeError, AttributeError):
+        return frozenset()
+
+
+def left_out(plan: Plan, before: frozenset[str]) -> str:
+    """What this plan takes out of the answer stored under its name, in a sentence; empty where it takes nothing.
+
+    Args:
+        plan: what is asked for now. Where arms wait for a budget their runs are not known, and *up to* is said.
+        before: the `answered_runs` of its name.
+    """
+    gone = len(before.difference(spec.run_id for spec in plan.specs))
     if not gone:
         return ""
-    which = f"{gone} of the {len(before)}" if gone < len(before) else f"all {gone}"
+    which = f"{'up to ' * bool(plan.waits_for)}{gone} of the {len(before)} finished runs"
+    name = plan.experiment.name
+    if plan.experiment.claim:
+        return (
+            f"{name}: a claim is judged by the runs of its newest command, so {which} of the one before no longer count; they stay in the "
+            "store. To keep both judgements, add runtime.results=ANOTHER"
+        )
     return (
-        f"{experiment}: {which} runs of the answer stored under this name are not asked for now, so tables, figures and page lose them; "
-        "the runs stay. To keep both answers, add experiment.name=ANOTHER"
+        f"{name}: {which} of the answer stored under this name are not asked for now, so tables, figures and page lose them; the runs "
+        "stay. To keep both answers, add experiment.name=ANOTHER"
     )
 
 

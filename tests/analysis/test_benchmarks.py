@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import build_store, make_samples
+from synthetic_store import RUNGS, build_store, make_samples
 
 from analysis import difference, on_benchmark, seed_frame
 from analysis.evidence.load import load_experiment
@@ -17,8 +17,25 @@ from analysis.report import write_tables
 from analysis.tables.experiment_tables import all_tables
 from harness.store import layout
 
-OWN, OTHER = "arithmetic_heldout", "aime25"
+OWN, OTHER, MEAN = "arithmetic_heldout", "aime25", "mean of all"
 PROBLEMS, SAMPLES = 12, 4
+
+
+def on(benchmark):
+    """The key of a benchmark's column."""
+    return f"on:{benchmark}"
+
+
+def loaded(store, name="ladder"):
+    return results_of(load_experiment(store.root, name, further=True))
+
+
+def declare(store, name, **changes):
+    """Another plan over the same runs, and its tables by name."""
+    path = layout.plan_file(store.root, name)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**store.plan("ladder"), "name": name, **changes}))
+    return {table.name: table for table in all_tables(loaded(store, name))}
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +55,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results(store):
-    return results_of(load_experiment(store.root, "ladder"))
+    return loaded(store)
 
 
 def by_hand(store, arm, benchmark, step=20):
@@ -55,29 +72,29 @@ def by_hand(store, arm, benchmark, step=20):
 def test_scores_are_those_of_each_benchmark_and_their_mean(store, results):
     table = {table.name: table for table in all_tables(results)}["ladder-benchmarks"]
     before, *rows = table.rows
-    assert [column.key for column in table.columns] == ["arm", OWN, OTHER, "mean of all"]
+    assert [column.key for column in table.columns] == ["arm", on(OWN), on(OTHER), on(MEAN)]
     for row, arm in zip(rows, results.experiment.plan.arms, strict=True):
         own, other = by_hand(store, arm.name, OWN), by_hand(store, arm.name, OTHER)
-        assert row[OWN].value == pytest.approx(np.mean([*own.values()]))
-        assert row[OTHER].value == pytest.approx(np.mean([*other.values()]))
+        assert row[on(OWN)].value == pytest.approx(np.mean([*own.values()]))
+        assert row[on(OTHER)].value == pytest.approx(np.mean([*other.values()]))
         both = [(own[seed] + other[seed]) / 2 for seed in other]
-        assert row["mean of all"].value == pytest.approx(np.mean(both))
+        assert row[on(MEAN)].value == pytest.approx(np.mean(both))
         half = stats.t.ppf(0.975, len(both) - 1) * np.std(both, ddof=1) / np.sqrt(len(both))
-        assert row["mean of all"].high - row["mean of all"].value == pytest.approx(half)
-    assert before[OTHER] == pytest.approx(
+        assert row[on(MEAN)].high - row[on(MEAN)].value == pytest.approx(half)
+    assert before[on(OTHER)] == pytest.approx(
         np.mean(
             [v for arm in results.experiment.plan.arms for v in by_hand(store, arm.name, OTHER, 0).values()]
         )
     )
-    assert before["mean of all"] == pytest.approx((before[OWN] + before[OTHER]) / 2)
+    assert before[on(MEAN)] == pytest.approx((before[on(OWN)] + before[on(OTHER)]) / 2)
     assert any("Samples a problem: arithmetic_heldout 8, aime25 4." in note for note in table.notes)
     assert any("dynamic sampling_& refill 3 of 4 on aime25" in note for note in table.notes)
 
 
 def test_differences_on_the_others_hold_together_over_the_whole_table(store, results):
     table = {table.name: table for table in all_tables(results)}["ladder-benchmark-differences"]
-    assert [column.key for column in table.columns] == ["arm", OTHER, "mean of all"]
-    found = table.rows[3][OTHER]
+    assert [column.key for column in table.columns] == ["arm", on(OTHER), on(MEAN)]
+    found = table.rows[3][on(OTHER)]
     below, last = (by_hand(store, arm.name, OTHER) for arm in results.experiment.plan.arms[2:])
     by_seed = [last[seed] - below[seed] for seed in last]
     assert found.value == pytest.approx(np.mean(by_seed))
@@ -88,7 +105,7 @@ def test_differences_on_the_others_hold_together_over_the_whole_table(store, res
 
 def test_the_other_benchmark_changes_no_table_of_the_first(store, results, tmp_path):
     """Byte for byte, the frames of the front included."""
-    alone = results_of(load_experiment(_without_other(store, tmp_path / "alone"), "ladder"))
+    alone = results_of(load_experiment(_without_other(tmp_path / "alone"), "ladder", further=True))
     texts = []
     for index, one in enumerate((results, alone)):
         tables = [table for table in all_tables(one) if "benchmark" not in table.name]
@@ -99,7 +116,7 @@ def test_the_other_benchmark_changes_no_table_of_the_first(store, results, tmp_p
     pd.testing.assert_frame_equal(results.experiment.cells, alone.experiment.cells)
 
 
-def _without_other(store, root):
+def _without_other(root):
     build_store(root, seeds=(0, 1, 2, 3), problems=8, n=8)
     return root
 
@@ -115,23 +132,18 @@ def test_results_on_another_benchmark_answer_like_any(store, results):
     a, b = by_hand(store, arms[1], OTHER), by_hand(store, arms[0], OTHER)
     assert difference(other, arms[1], arms[0]).value == pytest.approx(100 * np.mean([a[s] - b[s] for s in a]))
     assert all(arm.published is None for arm in other.experiment.plan.arms)
-    assert {table.name for table in all_tables(other)} >= {"ladder", "ladder-benchmarks"}
-    back = on_benchmark(other, OWN)
-    assert back.scores(back.experiment.plan.arms[0], "avg") == results.scores(
-        results.experiment.plan.arms[0], "avg"
-    )
-    with pytest.raises(LookupError, match=r"'amc23'; benchmarks: arithmetic_heldout, aime25"):
+    (main,) = [table for table in all_tables(other) if table.name == "ladder"]
+    assert any("was not declared, and holds together on aime25 alone" in note for note in main.notes)
+    assert not any("benchmark" in table.name for table in all_tables(other))
+    with pytest.raises(
+        LookupError, match=r"'amc23': no run was evaluated on it; benchmarks: arithmetic_heldout, aime25"
+    ):
         on_benchmark(results, "amc23")
 
 
-def test_every_metric_of_evaluations_has_its_tables(store, tmp_path):
-    plan = {**store.plan("ladder"), "metric": ["pass@4", "length", "generated_tokens"]}
-    path = layout.plan_file(store.root, "metrics")
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({**plan, "name": "metrics"}))
-    tables = {table.name: table for table in all_tables(results_of(load_experiment(store.root, "metrics")))}
-    named = {name for name in tables if "benchmark" in name}
-    assert named == {
+def test_every_metric_of_evaluations_has_its_tables(store):
+    tables = declare(store, "metrics", metric=["pass@4", "length", "generated_tokens", "pass@64"])
+    assert {name for name in tables if "benchmark" in name} == {
         "metrics-benchmarks",
         "metrics-benchmark-differences",
         "metrics-benchmarks-length",
@@ -139,15 +151,99 @@ def test_every_metric_of_evaluations_has_its_tables(store, tmp_path):
     }
     lengths = tables["metrics-benchmarks-length"]
     assert lengths.columns[2].header == "aime25, tokens (95 % interval)"
-    assert lengths.rows[1][OTHER].value > 1
-    assert tables["metrics-benchmark-differences"].rows[1][OTHER].family == 18  # three metrics
+    assert lengths.rows[1][on(OTHER)].value > 1
+    assert tables["metrics-benchmark-differences"].rows[1][on(OTHER)].family == 24  # four metrics
+    assert any("No finished run has a value of pass@64" in note for note in tables["metrics-pass_64"].notes)
 
 
 def test_a_sequential_design_judges_nothing_on_benchmarks_that_did_not_stop_it(store):
-    plan = {**store.plan("ladder"), "name": "looked", "looks": [2, 4], "margin": 3}
-    path = layout.plan_file(store.root, "looked")
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(plan))
-    tables = {table.name: table for table in all_tables(results_of(load_experiment(store.root, "looked")))}
+    tables = declare(store, "looked", looks=[2, 4], margin=3)
     assert "looked-benchmark-differences" not in tables
     assert any("decided how many seeds ran" in note for note in tables["looked-benchmarks"].notes)
+    other = on_benchmark(loaded(store, "looked"), OTHER)
+    (main,) = [table for table in all_tables(other) if table.name == "looked"]
+    assert any(
+        "arithmetic_heldout decided how many seeds ran, and these intervals do not" in note
+        for note in main.notes
+    )
+    assert "look" not in {column.key for column in main.columns}
+
+
+def small(root, **changes):
+    """Two arms, two seeds, and what was evaluated on a second benchmark: step by run, by default the last."""
+    store = build_store(root, rungs=RUNGS[:2], seeds=(0, 1), problems=4, n=4, caps=(32,), **changes)
+    return store, [
+        (arm["name"], seed, run) for arm in store.plan("ladder")["arms"] for seed, run in arm["runs"].items()
+    ]
+
+
+def evaluate(store, run_id, step, benchmark=OTHER):
+    store.run(run_id).write_samples(
+        benchmark, 1, step, make_samples(np.random.default_rng(step), 0.5, 4, 4, 32)
+    )
+
+
+def test_a_mean_is_of_one_checkpoint(tmp_path):
+    """A run that was not evaluated on the other benchmark at its checkpoint has no value there, though it has one of an earlier step."""
+    store, runs = small(tmp_path)
+    for index, (_, _, run_id) in enumerate(runs):
+        evaluate(store, run_id, 10 if index == 0 else 20)
+    results = loaded(store)
+    first = results.experiment.plan.arms[0]
+    assert on_benchmark(results, OTHER).scores(first, "avg").keys() == {1}
+    table = {table.name: table for table in all_tables(results)}["ladder-benchmarks"]
+    assert table.rows[1][on(MEAN)].seeds == 1
+    assert any("naive GRPO 1 of 2 on aime25" in note for note in table.notes)
+
+
+def test_what_cannot_be_read_of_another_benchmark_takes_nothing_from_the_plans_own(tmp_path):
+    store, runs = small(tmp_path)
+    for _, _, run_id in runs:
+        evaluate(store, run_id, 20)
+    before = loaded(store)
+    torn = layout.samples_dir(store.run(runs[0][2]).path, OTHER, 20)
+    for path in torn.glob("*.parquet"):
+        path.write_bytes(b"PA")
+    after = loaded(store)
+    for arm in before.experiment.plan.arms:
+        assert after.scores(arm, "avg") == before.scores(arm, "avg")
+    assert [
+        line for line in after.experiment.notes if line.startswith("ladder_0_naive_grpo, seed 0, aime25: ")
+    ]
+    assert on_benchmark(after, OTHER).scores(after.experiment.plan.arms[0], "avg").keys() == {1}
+
+
+@pytest.mark.parametrize("metric", [["avg"], ["length"], ["avg", "pass@4"]])
+def test_before_a_run_has_finished_there_are_no_tables_by_benchmark(tmp_path, metric):
+    store, runs = small(tmp_path, missing=[((arm, seed), "running") for arm in (0, 1) for seed in (0, 1)])
+    for _, _, run_id in runs:
+        evaluate(store, run_id, 0)
+    assert not any("benchmark" in name for name in declare(store, "begun", metric=metric))
+
+
+def test_a_benchmark_may_have_the_name_of_a_column(tmp_path):
+    store, runs = small(tmp_path)
+    for _, _, run_id in runs:
+        evaluate(store, run_id, 20, "arm")
+    table = {table.name: table for table in all_tables(loaded(store))}["ladder-benchmarks"]
+    assert [row["arm"] for row in table.rows] == ["before RL", "naive GRPO", "+ overlong filtering"]
+
+
+def test_the_benchmark_that_chose_the_checkpoints_is_none_of_the_results(tmp_path):
+    store, runs = small(tmp_path)
+    for _, _, run_id in runs:
+        for step in (10, 20):
+            evaluate(store, run_id, step, "dev")
+            evaluate(store, run_id, step)
+    tables = declare(store, "chosen", dev_benchmark="dev", checkpoint_rule="best_on_dev")
+    assert [column.key for column in tables["chosen-benchmarks"].columns] == [
+        "arm",
+        on(OWN),
+        on(OTHER),
+        on(MEAN),
+    ]
+    results = loaded(store, "chosen")
+    rows = on_benchmark(results, OTHER).per_seed.set_index("run_id")["steps"]
+    assert rows.to_dict() == results.per_seed.set_index("run_id")["steps"].to_dict()
+    with pytest.raises(LookupError, match="'dev': it chooses the checkpoints"):
+        on_benchmark(results, "dev")

@@ -50,7 +50,10 @@ def count_reductions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def cells(store: ResultStore, reduce=kept_run, curves: bool = False):
     plan = parse_plan(store.plan("ladder"))
     with Equality() as equality:
-        return {run: reduce(store, run, plan, curves, [], equality) for run in store.run_ids()}
+        return {
+            run: {"arithmetic_heldout": reduce(store, run, "arithmetic_heldout", plan, curves, [], equality)}
+            for run in store.run_ids()
+        }
 
 
 def test_tables_are_the_same_bytes_with_and_without_what_is_kept(store, capsys, monkeypatch, tmp_path):

@@ -47,7 +47,7 @@ def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store,
         yaml.safe_load(next(iter(one.runs.values())).config_yaml) for one in planned.arms
     ]
     assert (
-        f"# arm {planned.arms[1].arm.name}, id {arm_id(planned.arms[1].config)[:8]}, at the first of seeds 0, 1, 2"
+        f"# arm {planned.arms[1].arm.name}, id {arm_id(planned.arms[1].config)[:8]}, seed 0 of 0, 1, 2"
         in said
     )
     assert main(["plan", "-m", "algorithm=grpo,dapo", "--cfg", f"runtime.results={store.root}"]) == 0

@@ -6,9 +6,10 @@ import pytest
 from commands_support import finish, overrides, plan
 
 from harness.cli import main
-from harness.execution.answer import left_out
+from harness.execution.answer import answered_runs, left_out
 from harness.execution.provisional import _Tables
 from harness.execution.supervise import Summary
+from harness.experiment.planning import plan_experiment
 
 
 @pytest.fixture
@@ -68,14 +69,16 @@ def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, mo
     assert main(["run", *overrides(store)]) == 0
     assert "stored under this name" not in capsys.readouterr().err
     total = len(plan(store).specs)
+    for spec in plan(store).specs:
+        finish(store, spec)
     longer = overrides(store, "training.steps=10")
     assert main(["plan", *longer]) == 0
-    assert f"all {total} runs of the answer stored under this name" in " ".join(
+    assert f"{total} of the {total} finished runs of the answer stored under this name" in " ".join(
         capsys.readouterr().out.split()
     )
     assert main(["run", *longer]) == 0
     said = capsys.readouterr().err
-    assert f"all {total} runs of the answer stored under this name" in said
+    assert f"{total} of the {total} finished runs of the answer stored under this name" in said
     assert "experiment.name=ANOTHER" in said
     assert main(["run", *longer]) == 0  # the same again
     assert "stored under this name" not in capsys.readouterr().err
@@ -87,14 +90,49 @@ def test_more_seeds_take_nothing_and_fewer_take_some(store):
     store.write_plan(name, plan(store, "experiment.seeds=[0,1]").record())
 
     def said(one):
-        return left_out(store, name, [spec.run_id for spec in one.specs])
+        return left_out(one, answered_runs(store, name))
 
     arms = len(fewer.specs)
+    assert said(fewer) == ""  # no run of it is there
+    for spec in plan(store, "experiment.seeds=[0,1]").specs[:-1]:
+        finish(store, spec)
     assert said(more) == ""
-    assert f"{arms} of the {2 * arms} runs" in said(fewer)
-    assert left_out(store, "another", []) == ""
+    assert f"{arms - 1} of the {2 * arms - 1} finished runs" in said(fewer)
+    assert answered_runs(store, "another") == frozenset()
     store.write_plan(name, {"arms": [{"name": "torn"}]})
-    assert said(more) == ""
+    assert said(fewer) == ""
+
+
+def test_a_matched_budget_says_up_to_while_the_others_wait_and_a_claim_names_its_own_way(store):
+    steps = plan(store)
+    for spec in steps.specs[:3]:
+        finish(store, spec)
+    before = frozenset(spec.run_id for spec in steps.specs[:3])
+    waiting = plan(store, "match=tokens", "training.steps=7")
+    assert waiting.waits_for
+    assert "up to 3 of the 3 finished runs" in left_out(waiting, before)
+    claim = plan_experiment(["claim=gspo", f"runtime.results={store.root}"])
+    assert "judged by the runs of its newest command" in left_out(claim, before)
+
+
+def test_the_runs_that_a_matched_budget_takes_out_are_said_when_the_budget_is_known(
+    store, monkeypatch, capsys, answered
+):
+    for spec in plan(store).specs:
+        finish(store, spec)
+    store.write_plan(plan(store).experiment.name, plan(store).record())
+
+    def launch(config, work, progress):
+        waiting = [spec for spec in work.specs if store.run(spec.run_id).status != "finished"]
+        for spec in waiting:
+            finish(store, spec, tokens=500)
+        return Summary(finished=[spec.run_id for spec in waiting])
+
+    monkeypatch.setattr("harness.execution.launch.local.launch", launch)
+    assert main(["run", *overrides(store, "match=tokens")]) == 0
+    said = capsys.readouterr().err
+    assert said.count("of the answer stored under this name") == 1
+    assert f"{len(plan(store).specs) - 3} of the {len(plan(store).specs)} finished runs" in said
 
 
 def test_a_search_does_not_write_over_imported_logs(store, capsys, monkeypatch):
