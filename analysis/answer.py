@@ -66,7 +66,7 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
     plural = "s" if len(known) > 1 else ""
     text = f"{len(known)} difference{plural} to the {REFERENCE[plan.design]}: {words}"
-    if plan.design == "cumulative" and len(plan.arms) > 1 and not plan.looks:
+    if plan.design == "cumulative" and len(plan.arms) > 1 and not (plan.looks or plan.declared_on):
         last = plan.arms[-1]
         total = results.difference(last, plan.base)
         if not math.isnan(total.value):

@@ -16,12 +16,17 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
     A run that was not evaluated there at its checkpoint is left out.
 
     Raises:
-        LookupError: no run was evaluated on it, or it chose the checkpoints; names those that there are.
+        LookupError: no run was evaluated on it, or it chose the checkpoints (names those that there are); or these are results of
+            another benchmark already.
     """
     experiment = results.experiment
     plan = experiment.plan
     if benchmark == plan.benchmark:
         return results
+    if plan.declared_on is not None:
+        raise LookupError(
+            f"these are results on {plan.benchmark} already; ask those on {plan.declared_on} for {benchmark!r}"
+        )
     if benchmark not in experiment.further:
         known = ", ".join([plan.benchmark, *experiment.further])
         why = (
@@ -42,14 +47,13 @@ def all_benchmarks(results: Results) -> Mapping[str, Results]:
 def mean_over(views: Sequence[Results]) -> Results:
     """The metric as a seed's mean over benchmarks, each counting the same; only of seeds that have a value on all of them.
 
-    Nothing but the metric and the score at the primary cap can be asked of it.
+    Nothing but the metric at the primary cap can be asked of it.
     """
     first = views[0]
-    keys, columns = ["arm", "seed", "run_id", "cap"], list(dict.fromkeys([first.column, "avg"]))
-    cap = first.experiment.plan.primary_cap
-    frames = [view.per_seed[view.per_seed["cap"] == cap].reindex(columns=[*keys, *columns]) for view in views]
-    grouped = pd.concat(frames).groupby(keys, sort=False)[columns]
-    complete = (grouped.count() == len(views)).all(axis=1)
+    keys, column, cap = ["arm", "seed", "run_id", "cap"], first.column, first.experiment.plan.primary_cap
+    frames = [view.per_seed[view.per_seed["cap"] == cap].reindex(columns=[*keys, column]) for view in views]
+    grouped = pd.concat(frames).groupby(keys, sort=False)[[column]]
+    complete = grouped.count()[column] == len(views)
     return replace(first, per_seed=grouped.mean()[complete].reset_index())
 
 

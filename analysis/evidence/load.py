@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -84,29 +84,35 @@ class Experiment:
 
 @dataclass
 class _Gathered:
-    """Cells of one benchmark (and of the development benchmark), run by run."""
+    """Cells of one benchmark (and of the development benchmark), run by run; ``notes`` say what cannot be scored or compared."""
 
     benchmark: str
+    notes: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     problem_avg: dict[tuple[str, int, int], Floats] = field(default_factory=dict)
     problem_ids: tuple[str, ...] = ()
 
-    def add(self, labels: Mapping[str, Any], reduced: Mapping[str, RunCells]) -> Iterator[str]:
-        """Add what a run was evaluated on; says what cannot be scored or compared."""
+    def add(self, where: str, labels: Mapping[str, Any], reduced: Mapping[str, RunCells]) -> None:
+        """Add what a run was evaluated on; ``where`` names it."""
         for benchmark, found in reduced.items():
-            yield from (f"{benchmark}: {line}" for line in found.refused)
+            self.notes += [f"{where}, {benchmark}: {line}" for line in found.refused]
             self.rows += [{**labels, **row, "benchmark": benchmark} for row in found.rows]
             if benchmark == self.benchmark:
                 self.problem_ids = self.problem_ids or found.problem_ids
                 if found.problem_ids not in ((), self.problem_ids):
-                    yield f"{benchmark}: evaluated on other problems than the first run"
+                    self.notes.append(f"{where}: evaluated on other problems than the first run")
                 avg = {(labels["run_id"], *key): value for key, value in found.problem_avg.items()}
                 self.problem_avg.update(avg)
 
     def put_in(self, experiment: Experiment) -> Experiment:
-        """The experiment with these cells."""
-        cells = pd.DataFrame.from_records(self.rows) if self.rows else _nothing()
-        return replace(experiment, cells=cells, problem_avg=self.problem_avg, problem_ids=self.problem_ids)
+        """The experiment with these cells and notes."""
+        return replace(
+            experiment,
+            cells=pd.DataFrame.from_records(self.rows) if self.rows else _nothing(),
+            problem_avg=self.problem_avg,
+            problem_ids=self.problem_ids,
+            notes=(*experiment.notes, *self.notes),
+        )
 
 
 def load_experiment(
@@ -150,37 +156,36 @@ def load_plan(
         for state in records(states[states["status"] != "not started"]):
             run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
-
-            def read(names: Sequence[str], run_id: str = run.run_id) -> dict[str, RunCells]:
-                return {name: reduce(store, run_id, name, plan, curves, ks, equality) for name in names}
-
+            read = partial(_read, reduce, store, run.run_id, (plan, curves, ks, equality))
             try:
                 logged = run.steps()
                 steps.append((labels, logged))
-                reduced = read(own_benchmarks(run, plan)) or logged_cells(logged, plan)
+                own.add(where, labels, read(own_benchmarks(run, plan)) or logged_cells(logged, plan))
             except StoreError as error:
-                notes.append(f"{where}: {error}")
+                own.notes.append(f"{where}: {error}")
                 continue
-            notes += [f"{where}, {line}" for line in own.add(labels, reduced)]
             for name in further_benchmarks(run, plan) if further else ():
-                gathered = others.setdefault(name, _Gathered(name))
-                try:  # what cannot be read of another benchmark takes nothing from the plan's own
-                    notes += [f"{where}, {line}" for line in gathered.add(labels, read([name]))]
-                except StoreError as error:
-                    notes.append(f"{where}, {name}: {error}")
+                other = others.setdefault(name, _Gathered(name))
+                try:
+                    other.add(where, labels, read([name]))
+                except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
+                    other.notes.append(f"{where}: {error}")
     started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
-    found = own.put_in(
-        Experiment(
-            plan, states, _labelled(steps), _nothing(), notes=tuple(notes), makers=store.made_by(started)
-        )
+    base = Experiment(
+        plan, states, _labelled(steps), _nothing(), notes=tuple(notes), makers=store.made_by(started)
     )
-    return replace(
-        found,
-        further={
-            name: one.put_in(replace(found, plan=plan.on(name), notes=()))
-            for name, one in sorted(others.items())
-        },
-    )
+    elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
+    return replace(own.put_in(base), further=elsewhere)
+
+
+def _read(
+    reduce: Reduce,
+    store: ResultStore,
+    run_id: str,
+    asked: tuple[Plan, bool, set[Any], Equality],
+    benchmarks: Sequence[str],
+) -> dict[str, RunCells]:
+    return {benchmark: reduce(store, run_id, benchmark, *asked) for benchmark in benchmarks}
 
 
 def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:

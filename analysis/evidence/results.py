@@ -220,7 +220,10 @@ def results_of(experiment: Experiment, checkpoints: Checkpoints | None = None) -
             if steps:
                 rows.append(_checkpoint_row(state, group[own.numbers], steps, training, int(cap)))
         if not any(row["run_id"] == run_id and row["arm"] == state["arm"] for row in rows):
-            notes.append(f"{where}: finished without an evaluation after step 0")
+            missing = "finished without an evaluation after step 0"
+            notes.append(
+                f"{where}: {missing if checkpoints is None else f'not evaluated on {plan.benchmark} at its checkpoint'}"
+            )
     per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
     base = pd.concat(before, ignore_index=True) if before else _empty()
     target = plan.target_accuracy

@@ -61,6 +61,8 @@ class Plan:
     without nothing is called equivalent. An arm with seeds of its own has just those, the others have ``seeds``.
     ``looks`` are the numbers of seeds at which a sequential design looks; its ``seeds`` are those asked for so far, in
     the order in which they come. ``base_policies``: seed s starts from base policy s mod that, None where each stands alone.
+    ``declared_on``: the benchmark that the experiment is about, where this plan is seen on another one (see `on`);
+    ``stopped_elsewhere``: that one decided how many seeds ran.
     ``expects`` is what a claim predicts of the only comparison (see `analysis.statistics.finding`), None without a claim.
     """
 
@@ -87,6 +89,8 @@ class Plan:
     looks: tuple[int, ...] = ()
     base_policies: int | None = None
     expects: str | None = None
+    declared_on: str | None = None
+    stopped_elsewhere: bool = False
 
     def replicates(self, values: Mapping[int, float]) -> list[float]:
         """What intervals are taken over, of a value a seed: the values, or their means by base policy where seeds share one.
@@ -126,7 +130,7 @@ class Plan:
     def on(self, benchmark: str) -> Plan:
         """The plan about another benchmark that its runs were evaluated on, without what holds for its own only.
 
-        That are published numbers, a declared target, and the looks at which its own benchmark decided how many seeds run.
+        These are published numbers, a declared target, and the looks at which its own benchmark decided how many seeds run.
         """
         notes = [
             f"The experiment is about {self.benchmark}: what is said here of {benchmark} was not declared, and holds together on "
@@ -136,10 +140,22 @@ class Plan:
             notes.append(
                 f"{self.benchmark} decided how many seeds ran, and these intervals do not allow for that."
             )
-        arms = tuple(replace(arm, published=None) for arm in self.arms)
         return replace(
-            self, benchmark=benchmark, target_accuracy=None, looks=(), arms=arms, notes=(*self.notes, *notes)
+            self,
+            title=f"{self.title} on {benchmark}",
+            benchmark=benchmark,
+            declared_on=self.benchmark,
+            stopped_elsewhere=bool(self.looks),
+            target_accuracy=None,
+            looks=(),
+            arms=tuple(replace(arm, published=None) for arm in self.arms),
+            notes=(*self.notes, *notes),
         )
+
+    @property
+    def stopped_by_results(self) -> bool:
+        """Whether results decided how many seeds ran, so that only comparisons that allow for looks may be judged."""
+        return bool(self.looks) or self.stopped_elsewhere
 
     def seeds_of(self, arm: Arm) -> tuple[int, ...]:
         """The planned seeds of an arm; all of the plan's where its runs are not known yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from analysis.evidence.further_benchmarks import all_benchmarks, mean_over
@@ -40,8 +41,16 @@ def benchmark_tables(results: Results) -> list[Table]:
 def _of_one(results: Results, views: Views) -> list[Table]:
     mean = mean_over(list(views.values()))
     scores = _scores(results, views, mean)
-    # Seeds stop where the declared benchmark tells them to, which would bias the differences on the others.
-    return [scores] if results.experiment.plan.looks else [scores, _differences(results, views, mean)]
+    if (
+        results.experiment.plan.looks
+    ):  # seeds stopped where the declared benchmark told them to, which would bias the others
+        return [scores]
+    own = results.experiment.plan.benchmark
+    others = {name: view for name, view in views.items() if name != own} | {_MEAN: mean}
+    columns = results.columns * len(others)
+    found = {name: _judged(view, columns) for name, view in others.items()}
+    compared = any(not math.isnan(one.value) for column in found.values() for one in column.values())
+    return [scores, _differences(results, views, found)] if compared else [scores]
 
 
 def _scores(results: Results, views: Views, mean: Results) -> Table:
@@ -105,22 +114,29 @@ def _score_notes(results: Results, views: Views) -> list[str]:
         notes.append(
             f"Finished seeds with a value at their checkpoint: {'; '.join(short)}. The mean has those with one on all benchmarks."
         )
-    return notes
+    left_out = sorted(set(results.experiment.further).difference(views))
+    if left_out:
+        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(left_out)}.")
+    told = set(results.experiment.notes)
+    return notes + [
+        f"Missing on {name}: {line}."
+        for name, one in results.experiment.further.items()
+        for line in one.notes
+        if line not in told
+    ]
 
 
-def _differences(results: Results, views: Views, mean: Results) -> Table:
+def _differences(results: Results, views: Views, found: Mapping[str, Mapping[str, Estimate]]) -> Table:
     plan, metric = results.experiment.plan, results.metric
-    others = {**{name: view for name, view in views.items() if name != plan.benchmark}, _MEAN: mean}
-    columns = results.columns * len(others)
-    found = {name: _judged(view, columns) for name, view in others.items()}
     rows = tuple(
-        {"arm": arm.label, **{_key(name): found[name].get(arm.name) for name in others}} for arm in plan.arms
+        {"arm": arm.label, **{_key(name): one.get(arm.name) for name, one in found.items()}}
+        for arm in plan.arms
     )
     heads = (
-        difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", found[name].values())
-        for name in others
+        difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", one.values())
+        for name, one in found.items()
     )
-    notes = (_family_note(results, found), *base_notes(plan), *word_meanings(results))
+    notes = (*_family_notes(results, found), *base_notes(plan), *word_meanings(results))
     title = f"{plan.title} (differences in {_name(results, views)} on the other benchmarks)"
     name = f"{plan.name}-benchmark-differences{metric_suffix(results)}"
     return Table(name, title, (Column("arm", "arm"), *heads), rows, notes)
@@ -136,15 +152,18 @@ def _judged(view: Results, columns: int) -> dict[str, Estimate]:
     return judge(contrasts, margin=view.margin, columns=columns)
 
 
-def _family_note(results: Results, found: Mapping[str, Mapping[str, Estimate]]) -> str:
+def _family_notes(results: Results, found: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
+    """What holds together; nothing where no difference has an interval."""
+    if all(math.isnan(one.low) for column in found.values() for one in column.values()):
+        return []
     plan, columns = results.experiment.plan, results.columns
     sizes = sorted({family_size(column.values()) for column in found.values()})
     metrics = f" and of those of all {columns} metrics" if columns > 1 else ""
     test = "paired t" if plan.paired else "Welch's t"
-    return (
+    return [
         f"Simultaneous intervals: all of this table{metrics} hold together at 95 % (Šidák: {level_text(sizes)}; {test}). Those on "
         f"{plan.benchmark}, which the experiment is about, stand in its main table."
-    )
+    ]
 
 
 def _name(results: Results, views: Views) -> str:

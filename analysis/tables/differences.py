@@ -42,7 +42,7 @@ def differences_to_base(results: Results) -> dict[str, Estimate]:
     None in a sequential design: seeds stop where the declared comparisons tell them to, which would bias these.
     """
     plan = results.experiment.plan
-    if plan.looks or plan.design not in ("cumulative", "leave_one_out") or len(plan.arms) < 3:
+    if plan.stopped_by_results or plan.design not in ("cumulative", "leave_one_out") or len(plan.arms) < 3:
         return {}
     return _column(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
 
@@ -131,7 +131,7 @@ def word_meanings(results: Results) -> list[str]:
 def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     """The difference that the seeds of this column find at its level, and the seeds that half of it needs."""
     plan, metric = results.experiment.plan, results.metric
-    if plan.looks:  # the seeds of a difference are part of its outcome
+    if plan.stopped_by_results:  # the seeds of a difference are part of its outcome
         return []
     paired = plan.paired
     known = [e for e in differences if e.seeds > 1 and not math.isnan(e.standard_error + e.degrees)]

@@ -309,7 +309,12 @@ def _main_notes(
         *word_notes(results, (below.values(), to_base.values()), "paired t" if plan.paired else "Welch's t"),
     ]
     last = plan.arms[-1]
-    if about_score and plan.design == "cumulative" and not plan.looks and last.name != plan.base.name:
+    if (
+        about_score
+        and plan.design == "cumulative"
+        and not plan.stopped_by_results
+        and last.name != plan.base.name
+    ):
         wider = results.population_difference(last, plan.base)
         if not math.isnan(wider.low):
             shown = cell_text(wider, difference_column(results.metric, "", "", [wider]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import sys
 import threading
@@ -110,7 +109,7 @@ class Watch:
     ) -> RunCells:
         """`reduce_run`, remembered until the samples of the run or what the plan asks of them change."""
         wanted = (plan.checkpoint_rule, curves, sorted(map(str, asked)))
-        stamp = _digest([repr(wanted), *_sample_stamps(store.run(run_id).path, glob.escape(benchmark))])
+        stamp = _digest([repr(wanted), *_sample_stamps(store.run(run_id).path, benchmark)])
         known = self._reduced.get((run_id, benchmark))
         if known is None or known[0] != stamp:
             known = stamp, reduce_run(store, run_id, benchmark, plan, curves, asked, equality)

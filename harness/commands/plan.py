@@ -7,6 +7,7 @@ harness plan -m algorithm=grpo,dapo seed=0,1,2
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import sys
 from collections import Counter
@@ -105,9 +106,10 @@ def configurations(plan: Plan) -> Iterator[str]:
     """One YAML document an arm: the configuration stored with its first run, with name, id and what to know of it in comments above."""
     for planned in plan.arms:
         spec = next(iter(planned.runs.values()), None)
-        config = planned.config if spec is None else spec.config
-        seeds = f"seed {config.seed}" + f" of {', '.join(map(str, planned.runs))}" * (len(planned.runs) > 1)
-        comments = [f"arm {planned.arm.name}, id {arm_id(config)[:8]}, {seeds}"]
+        seeds = list(planned.runs) or plan.experiment.seeds
+        config = dataclasses.replace(planned.config, seed=seeds[0]) if spec is None else spec.config
+        said = f"seed {config.seed}" + f" of {', '.join(map(str, seeds))}" * (len(seeds) > 1)
+        comments = [f"arm {planned.arm.name}, id {arm_id(config)[:8]}, {said}"]
         if spec is None and plan.waits_for:
             comments.append(
                 f"its budget is what {plan.waits_for} spends, known when that has run; here it is as without match="

@@ -58,15 +58,14 @@ def run(options: argparse.Namespace) -> int:
     again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
     tables = not options.no_answer
     before = answered_runs(store, plan.experiment.name)
-    if not plan.waits_for:
-        _say(left_out(plan, before))
+    _say(left_out(plan, before))
     part, summary, written = _bring_to_end(plan, store, again, checks, tables)
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
-        whole = refuse(with_runs(plan))
-        _say(left_out(whole, before))
-        part, summary, written = _bring_to_end(whole, store, again, checks, tables)
+        part, summary, written = _bring_to_end(refuse(with_runs(plan)), store, again, checks, tables)
     if summary.submitted:
         return exit_code(summary)
+    if plan.experiment.looks and summary.complete:  # how many seeds are asked for is known now
+        _say(left_out(part, before))
     if tables:
         name = plan.experiment.name
         put_back(store, name, written)

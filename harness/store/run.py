@@ -264,7 +264,7 @@ class RunDir:
         """The benchmarks that have samples, by name."""
         root = self.path / "samples"
         names = [] if not root.is_dir() else [entry.name for entry in root.iterdir() if entry.is_dir()]
-        return sorted(name for name in names if not name.startswith(".") and self.sample_steps(name))
+        return sorted(name for name in names if layout.is_safe(name) and self.sample_steps(name))
 
     # -- checkpoints ---------------------------------------------------------------------------------------
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 from synthetic_store import RUNGS, build_store, make_samples
 
 from analysis import difference, on_benchmark, seed_frame
+from analysis.answer import answer_sentences
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.report import write_tables
@@ -166,7 +169,10 @@ def test_a_sequential_design_judges_nothing_on_benchmarks_that_did_not_stop_it(s
         "arithmetic_heldout decided how many seeds ran, and these intervals do not" in note
         for note in main.notes
     )
-    assert "look" not in {column.key for column in main.columns}
+    assert {column.key for column in main.columns} == {"arm", "score", "delta", "seeds"}
+    assert main.title == "Which rung helps? on aime25"
+    assert not any("80 % power" in note for note in main.notes)
+    assert not any("single comparison" in line for line in answer_sentences(other))
 
 
 def small(root, **changes):
@@ -193,6 +199,8 @@ def test_a_mean_is_of_one_checkpoint(tmp_path):
     assert on_benchmark(results, OTHER).scores(first, "avg").keys() == {1}
     table = {table.name: table for table in all_tables(results)}["ladder-benchmarks"]
     assert table.rows[1][on(MEAN)].seeds == 1
+    view = on_benchmark(results, OTHER)
+    assert view.notes == ("ladder_0_naive_grpo, seed 0: not evaluated on aime25 at its checkpoint",)
     assert any("naive GRPO 1 of 2 on aime25" in note for note in table.notes)
 
 
@@ -207,10 +215,44 @@ def test_what_cannot_be_read_of_another_benchmark_takes_nothing_from_the_plans_o
     after = loaded(store)
     for arm in before.experiment.plan.arms:
         assert after.scores(arm, "avg") == before.scores(arm, "avg")
-    assert [
-        line for line in after.experiment.notes if line.startswith("ladder_0_naive_grpo, seed 0, aime25: ")
+    assert after.experiment.notes == before.experiment.notes
+    table = {table.name: table for table in all_tables(after)}["ladder-benchmarks"]
+    (said,) = [
+        note for note in table.notes if note.startswith("Missing on aime25: ladder_0_naive_grpo, seed 0: ")
     ]
+    assert str(torn) in said
     assert on_benchmark(after, OTHER).scores(after.experiment.plan.arms[0], "avg").keys() == {1}
+
+
+@pytest.mark.parametrize("fault", ["a copied folder", "a missing column", "other parts"])
+def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path, fault):
+    store, runs = small(tmp_path)
+    for _, _, run_id in runs:
+        for step in (0, 20):
+            evaluate(store, run_id, step)
+    own = loaded(store).per_seed
+    folder = store.run(runs[0][2]).path / "samples" / OTHER
+    (part,) = layout.samples_dir(store.run(runs[0][2]).path, OTHER, 20).glob("*.parquet")
+    if fault == "a copied folder":
+        shutil.copytree(folder, folder.with_name("aime25 old"))
+    else:
+        table = pq.read_table(part)
+        changed = table.drop_columns(["verdict"]) if fault == "a missing column" else table.slice(0, 3)
+        pq.write_table(changed, part)
+    results = loaded(store)
+    pd.testing.assert_frame_equal(results.per_seed, own)
+    tables = {table.name: table for table in all_tables(results)}
+    assert tables["ladder-benchmarks"].rows[2][on(OTHER)].value > 0
+    assert list(results.experiment.further) == [OTHER]
+
+
+def test_one_arm_has_scores_by_benchmark_and_no_differences(tmp_path):
+    store = build_store(tmp_path, rungs=RUNGS[:1], seeds=(0, 1), problems=4, n=4, caps=(32,))
+    for run_id in store.plan("ladder")["arms"][0]["runs"].values():
+        evaluate(store, run_id, 20)
+    names = {table.name for table in all_tables(loaded(store))}
+    assert "ladder-benchmarks" in names
+    assert "ladder-benchmark-differences" not in names
 
 
 @pytest.mark.parametrize("metric", [["avg"], ["length"], ["avg", "pass@4"]])

@@ -50,6 +50,18 @@ def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store,
         f"# arm {planned.arms[1].arm.name}, id {arm_id(planned.arms[1].config)[:8]}, seed 0 of 0, 1, 2"
         in said
     )
+    waiting = [
+        "plan",
+        EXPERIMENT,
+        "match=tokens",
+        "experiment.seeds=[3,4]",
+        "--cfg",
+        f"runtime.results={store.root}",
+    ]
+    assert main(waiting) == 0
+    said = capsys.readouterr().out
+    assert [one["seed"] for one in yaml.safe_load_all(said)] == [3] * GRID
+    assert said.count("# its budget is what ") == GRID - 1
     assert main(["plan", "-m", "algorithm=grpo,dapo", "--cfg", f"runtime.results={store.root}"]) == 0
     grpo, dapo = yaml.safe_load_all(capsys.readouterr().out)
     assert (grpo["sampling"] != dapo["sampling"]) or (grpo["algorithm"] != dapo["algorithm"])

@@ -115,10 +115,12 @@ def test_a_matched_budget_says_up_to_while_the_others_wait_and_a_claim_names_its
     assert "judged by the runs of its newest command" in left_out(claim, before)
 
 
-def test_the_runs_that_a_matched_budget_takes_out_are_said_when_the_budget_is_known(
-    store, monkeypatch, capsys, answered
-):
-    for spec in plan(store).specs:
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, monkeypatch, capsys, answered, waits):
+    """Before the plan of the first stage, which has the reference alone, takes the place of the stored one."""
+    reference = {spec.run_id for spec in plan(store).arms[0].runs.values()}
+    done = [spec for spec in plan(store).specs if not (waits and spec.run_id in reference)]
+    for spec in done:
         finish(store, spec)
     store.write_plan(plan(store).experiment.name, plan(store).record())
 
@@ -132,7 +134,22 @@ def test_the_runs_that_a_matched_budget_takes_out_are_said_when_the_budget_is_kn
     assert main(["run", *overrides(store, "match=tokens")]) == 0
     said = capsys.readouterr().err
     assert said.count("of the answer stored under this name") == 1
-    assert f"{len(plan(store).specs) - 3} of the {len(plan(store).specs)} finished runs" in said
+    gone = len(plan(store).specs) - len(reference)
+    assert f"{'up to ' * waits}{gone} of the {len(done)} finished runs" in said
+
+
+def test_the_runs_that_a_sequential_design_did_not_need_are_said_when_it_is_decided(store, capsys, answered):
+    ladder = ["experiment=dapo_ladder", f"runtime.results={store.root}"]
+    whole = plan_experiment([*ladder, "experiment.seeds=[0,1,2,3]"])
+    arms = len(whole.arms)
+    for number, planned in enumerate(
+        whole.arms
+    ):  # far apart by arm and near by seed: decided at the first look
+        for seed, spec in planned.runs.items():
+            finish(store, spec, accuracy=0.3 + 0.1 * number + 0.01 * (seed * number % 3))
+    store.write_plan(whole.experiment.name, whole.record())
+    assert main(["run", *ladder, "experiment.seeds={start: 3, step: 1, most: 4}"]) == 0
+    assert f"{arms} of the {4 * arms} finished runs of the answer" in capsys.readouterr().err
 
 
 def test_a_search_does_not_write_over_imported_logs(store, capsys, monkeypatch):
