@@ -30,7 +30,7 @@ def spare_collector() -> None:
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """Import libraries in a process that lives on: the collector does not pass meanwhile, and never over what they made."""
+    """Import libraries: the collector does not pass meanwhile, and never over what they made."""
     gc.disable()
     try:
         yield
@@ -47,8 +47,14 @@ def load(entry: str) -> Callable[..., Any]:
 
 def run_command(entry: str) -> NoReturn:
     """The whole life of a process that runs the command `module:function`, which returns the exit code."""
+
+    def action() -> int:
+        with loading():
+            command = load(entry)
+        return int(command())
+
     spare_collector()
-    end_process(lambda: load(entry)())
+    end_process(action)
 
 
 def end_process(action: Callable[[], int]) -> NoReturn:
