@@ -218,6 +218,9 @@ def main() -> None:
     except Exception as error:
         traceback.print_exc()
         row = {"engine": options.engine, "failed": f"{type(error).__name__}: {error}"}
+    row["overrides"] = [
+        item.removeprefix("engine.") for item in options.override
+    ]  # what sets its row of the page apart
     options.out.write_text(json.dumps(row, indent=1))
     print(json.dumps(row))
 

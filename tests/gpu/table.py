@@ -41,7 +41,7 @@ def named(row: dict[str, Any]) -> str:
     """Engine and what sets this row apart."""
     extras = ["checkpointing"] if row.get("checkpointing") else []
     extras += [f"{row['response_tokens']} tokens"] if "response_tokens" in row else []
-    return ", ".join([row["engine"], *extras])
+    return ", ".join([row["engine"], *row.get("overrides", ()), *extras])
 
 
 def step_lines(parts: dict[str, dict[str, Any]]) -> list[str]:

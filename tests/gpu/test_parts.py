@@ -98,6 +98,7 @@ def test_the_page_has_every_row_and_what_follows(tmp_path: Path) -> None:
         "contract": [],
         "native": [step, {"engine": "native", "failed": "no | memory"}],
         "trl": [theirs, step],
+        "vllm": [step | {"engine": "vllm", "overrides": ["enforce_eager=true"]}],
         "ladder": [{"rows": [sweep]}],
     }.items():
         record = made | {"results": results, "said": "3 passed in 2 s"}
@@ -108,4 +109,5 @@ def test_the_page_has_every_row_and_what_follows(tmp_path: Path) -> None:
     assert "the update runs at 10% of the bfloat16 peak" in page
     assert "TRL / native, 8 tokens: 1.50" in page
     assert "6 runs, 6 at once: 60.0 s" in page
-    assert "Not run: resume, transformers, vllm." in page
+    assert "| vllm, enforce_eager=true, 8 tokens | 2.00 |" in page
+    assert "Not run: resume, transformers." in page
