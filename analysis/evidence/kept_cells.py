@@ -11,17 +11,13 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from analysis.evidence.cells import RunCells
-from analysis.evidence.checkpoint_rule import parse_rule
-from analysis.evidence.reduced import Equality, reduce_benchmark
-from analysis.evidence.stored_plan import Plan
+from analysis.evidence.reduced import Equality, Question, reduce_benchmark
 from harness.store import ResultStore, StoreError, atomic
 from harness.store.run import RunDir
 
@@ -31,31 +27,21 @@ _ROOT = Path(__file__).parents[2]
 _SOURCES = ("analysis/evidence", "harness/evaluation", "harness/store", "harness/verify")
 
 
-def kept_run(
-    store: ResultStore,
-    run_id: str,
-    benchmark: str,
-    plan: Plan,
-    curves: bool,
-    asked: Collection[Any],
-    equality: Equality,
-) -> RunCells:
+def kept_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
     """As `reduce_run`, from what is kept where it is there. A root that cannot be written to keeps nothing.
 
     Raises:
         StoreError: samples that cannot be read.
     """
-    run = store.run(run_id)
-    rule = parse_rule(plan.checkpoint_rule)
-    question = repr((curves, sorted(map(str, asked)), rule.last, rule.on_dev))
-    path = store.root / "cache" / FOLDER / f"{run_id}-{benchmark}-{_short(question.encode())}.json"
-    key = _key(run, benchmark, question)
+    run, equality = store.run(run_id), question.equality
+    path = store.root / "cache" / FOLDER / f"{run_id}-{benchmark}-{_short(question.text.encode())}.json"
+    key = _key(run, benchmark, question.text)
     cells = _read(path, key, equality)
     if cells is None:
         questions, unsettled = equality.questions, equality.unsettled
-        cells = reduce_benchmark(run, benchmark, plan, curves, asked, equality)
+        cells = reduce_benchmark(run, benchmark, question)
         # What ran out of time may come out otherwise the next time; a run that goes on may have got samples meanwhile.
-        if equality.unsettled == unsettled and _key(run, benchmark, question) == key:
+        if equality.unsettled == unsettled and _key(run, benchmark, question.text) == key:
             _write(path, key, cells, equality if equality.questions > questions else None)
     return cells
 

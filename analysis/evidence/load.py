@@ -16,7 +16,7 @@ from analysis.evidence.cells import RunCells
 from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
 from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.logged import logged_cells
-from analysis.evidence.reduced import Equality, Reduce, further_benchmarks, own_benchmarks
+from analysis.evidence.reduced import Equality, Question, Reduce, further_benchmarks, own_benchmarks
 from analysis.evidence.stored_plan import Arm, Plan, parse_plan
 from harness.evaluation.metrics.names import Metric
 from harness.store import ResultStore, StoreError
@@ -153,10 +153,11 @@ def load_plan(
     own, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     ks = {one.parameter for one in (*plan.metrics, *also) if one.kind in ("pass", "maj")}
     with Equality() as equality:
+        question = Question(plan, curves, frozenset(ks), equality)
         for state in records(states[states["status"] != "not started"]):
             run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
-            read = partial(_read, reduce, store, run.run_id, (plan, curves, ks, equality))
+            read = partial(_read, reduce, store, run.run_id, question)
             try:
                 logged = run.steps()
                 steps.append((labels, logged))
@@ -179,13 +180,9 @@ def load_plan(
 
 
 def _read(
-    reduce: Reduce,
-    store: ResultStore,
-    run_id: str,
-    asked: tuple[Plan, bool, set[Any], Equality],
-    benchmarks: Sequence[str],
+    reduce: Reduce, store: ResultStore, run_id: str, question: Question, benchmarks: Sequence[str]
 ) -> dict[str, RunCells]:
-    return {benchmark: reduce(store, run_id, benchmark, *asked) for benchmark in benchmarks}
+    return {benchmark: reduce(store, run_id, benchmark, question) for benchmark in benchmarks}
 
 
 def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -54,24 +55,35 @@ class Equality:
             self._verifier.close()
 
 
-Reduce = Callable[[ResultStore, str, str, Plan, bool, Collection[Any], Equality], RunCells]
+@dataclass(frozen=True)
+class Question:
+    """What is asked of samples: the plan's checkpoints, the k of Pass@k and Maj@k, and by whose equality votes are counted.
+
+    ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them.
+    """
+
+    plan: Plan
+    curves: bool
+    ks: frozenset[Any]
+    equality: Equality
+
+    @property
+    def text(self) -> str:
+        """The same for questions that have the same cells as their answer."""
+        rule = parse_rule(self.plan.checkpoint_rule)
+        return repr((self.curves, sorted(map(str, self.ks)), rule.last, rule.on_dev))
 
 
-def reduce_run(
-    store: ResultStore,
-    run_id: str,
-    benchmark: str,
-    plan: Plan,
-    curves: bool,
-    asked: Collection[Any],
-    equality: Equality,
-) -> RunCells:
+Reduce = Callable[[ResultStore, str, str, Question], RunCells]
+
+
+def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
     """The cells of a run on one benchmark that it has samples of, keeping nothing.
 
     Raises:
         StoreError: samples that cannot be read.
     """
-    return reduce_benchmark(store.run(run_id), benchmark, plan, curves, asked, equality)
+    return reduce_benchmark(store.run(run_id), benchmark, question)
 
 
 def own_benchmarks(run: RunDir, plan: Plan) -> list[str]:
@@ -85,9 +97,7 @@ def further_benchmarks(run: RunDir, plan: Plan) -> list[str]:
     return [name for name in run.benchmarks() if name not in (plan.benchmark, plan.dev_benchmark)]
 
 
-def reduce_benchmark(
-    run: RunDir, benchmark: str, plan: Plan, curves: bool, asked: Collection[Any], equality: Equality
-) -> RunCells:
+def reduce_benchmark(run: RunDir, benchmark: str, question: Question) -> RunCells:
     """The cells of a run on one benchmark that it has samples of.
 
     Raises:
@@ -98,9 +108,9 @@ def reduce_benchmark(
     for step in evaluated:
         table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
         tables.append(table.append_column("step", pa.array([step] * len(table), pa.int64())))
-    samples = run_samples(pa.concat_tables(tables).unify_dictionaries(), equality)
+    samples = run_samples(pa.concat_tables(tables).unify_dictionaries(), question.equality)
     largest = samples.largest
-    rule = parse_rule(plan.checkpoint_rule)
+    rule, asked, curves = parse_rule(question.plan.checkpoint_rule), question.ks, question.curves
     # What the development benchmark will choose is not known here: then every step is counted in full.
     wanted = set(evaluated) if rule.on_dev else {evaluated[0], *evaluated[-rule.last :]}
     ks = sorted({*(k_curve(largest) if curves else [largest]), *asked})

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -15,9 +15,9 @@ from typing import Any
 
 from analysis.evidence.cells import RunCells
 from analysis.evidence.load import load_plan
-from analysis.evidence.reduced import Equality, reduce_run
+from analysis.evidence.reduced import Question, reduce_run
 from analysis.evidence.results import results_of
-from analysis.evidence.stored_plan import Plan, PlanError
+from analysis.evidence.stored_plan import PlanError
 from analysis.html.page import Live, document, render_page
 from analysis.view.progress import plan_of, progress_of
 from harness.store import ResultStore, StoreError, layout
@@ -97,22 +97,12 @@ class Watch:
                 name, f"the results cannot be computed now: {type(error).__name__}: {error}", live
             )
 
-    def _reduce(
-        self,
-        store: ResultStore,
-        run_id: str,
-        benchmark: str,
-        plan: Plan,
-        curves: bool,
-        asked: Collection[Any],
-        equality: Equality,
-    ) -> RunCells:
+    def _reduce(self, store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
         """`reduce_run`, remembered until the samples of the run or what the plan asks of them change."""
-        wanted = (plan.checkpoint_rule, curves, sorted(map(str, asked)))
-        stamp = _digest([repr(wanted), *_sample_stamps(store.run(run_id).path, benchmark)])
+        stamp = _digest([question.text, *_sample_stamps(store.run(run_id).path, benchmark)])
         known = self._reduced.get((run_id, benchmark))
         if known is None or known[0] != stamp:
-            known = stamp, reduce_run(store, run_id, benchmark, plan, curves, asked, equality)
+            known = stamp, reduce_run(store, run_id, benchmark, question)
             self._reduced[run_id, benchmark] = known
         return known[1]
 

@@ -15,7 +15,7 @@ from synthetic_store import build_store, make_samples
 from analysis.command import main
 from analysis.evidence import kept_cells, reduced
 from analysis.evidence.kept_cells import kept_run
-from analysis.evidence.reduced import Equality, reduce_run
+from analysis.evidence.reduced import Equality, Question, reduce_run
 from analysis.evidence.stored_plan import parse_plan
 from harness.store import ResultStore
 
@@ -50,8 +50,9 @@ def count_reductions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def cells(store: ResultStore, reduce=kept_run, curves: bool = False):
     plan = parse_plan(store.plan("ladder"))
     with Equality() as equality:
+        question = Question(plan, curves, frozenset(), equality)
         return {
-            run: {"arithmetic_heldout": reduce(store, run, "arithmetic_heldout", plan, curves, [], equality)}
+            run: {"arithmetic_heldout": reduce(store, run, "arithmetic_heldout", question)}
             for run in store.run_ids()
         }
 
