@@ -7,7 +7,7 @@ from collections import Counter
 
 from analysis.evidence.engagement import engagements, sentence_end
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.numbers import bounds_text, number_text
@@ -84,7 +84,7 @@ def _nothing(results: Results, name: str) -> str:
     return f"{name}{'no' if name else 'No'} two arms have finished runs to compare yet."
 
 
-def _missing(results: Results, arm: Arm, reference: Arm) -> str:
+def _missing(results: Results, arm: StoredArm, reference: StoredArm) -> str:
     """Why two arms have no seeds to compare."""
     if all(results.scores(one, "avg") for one in (arm, reference)):
         return (
@@ -103,6 +103,6 @@ def _capitalised(text: str) -> str:
     return text if "@" in text or "_" in text else text[:1].upper() + text[1:]
 
 
-def _name(arm: Arm) -> str:
+def _name(arm: StoredArm) -> str:
     """The label without the plus that rungs carry in tables."""
     return arm.label.removeprefix("+ ")

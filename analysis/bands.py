@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from analysis import one_table
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.statistics.difficulty_bands import band_means, crossed_bands
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval
@@ -89,7 +89,7 @@ def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str
 
 
 def paired_counts(
-    results: Results, counts: Mapping[tuple[str, int], Counts], arm: Arm, reference: Arm | None
+    results: Results, counts: Mapping[tuple[str, int], Counts], arm: StoredArm, reference: StoredArm | None
 ) -> dict[int, tuple[Counts, Counts]]:
     """Seed to the counts of the arm and of the reference, of seeds that have both; ``reference`` None: before RL."""
     frame = results.per_seed
@@ -113,8 +113,8 @@ def paired_counts(
 def band_table(
     results: Results,
     counts: Mapping[tuple[str, int], Counts],
-    arm: Arm,
-    reference: Arm | None,
+    arm: StoredArm,
+    reference: StoredArm | None,
     edges: Sequence[float] = EDGES,
     ks: Sequence[int] | None = None,
 ) -> Table:

@@ -17,7 +17,7 @@ import numpy as np
 from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.run_curves import AGAINST, SOURCES, Against, Source, entropy_points, run_curve
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.statistics.curve_fits import EntropyFit, SigmoidFit, fit_entropy_law, fit_sigmoid
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval
@@ -33,7 +33,7 @@ _SHARED = (
 )
 
 
-def sigmoid_fits(results: Results, arm: Arm, against: Against, source: Source) -> dict[int, SigmoidFit]:
+def sigmoid_fits(results: Results, arm: StoredArm, against: Against, source: Source) -> dict[int, SigmoidFit]:
     """Seed to the sigmoid of its run. R_0 of evaluations is the measured one before RL; of training steps it is fitted."""
     found = {}
     for seed in results.scores(arm, "avg"):
@@ -45,7 +45,7 @@ def sigmoid_fits(results: Results, arm: Arm, against: Against, source: Source) -
     return found
 
 
-def entropy_fits(results: Results, arm: Arm, source: Source) -> dict[int, EntropyFit]:
+def entropy_fits(results: Results, arm: StoredArm, source: Source) -> dict[int, EntropyFit]:
     """Seed to the entropy law of its run."""
     points = {
         seed: entropy_points(results, arm.name, arm.runs[seed], source) for seed in results.scores(arm, "avg")
@@ -53,7 +53,7 @@ def entropy_fits(results: Results, arm: Arm, source: Source) -> dict[int, Entrop
     return {seed: fit_entropy_law(*pair) for seed, pair in points.items() if len(pair[0])}
 
 
-def over_seeds(plan: Plan, fits: Mapping[int, Fit], parameter: str) -> Estimate:
+def over_seeds(plan: StoredPlan, fits: Mapping[int, Fit], parameter: str) -> Estimate:
     """Mean of a parameter with its t interval; no value unless it is identified in every seed."""
     told = sum(not fit.missing for fit in fits.values())
     if not fits or told < len(fits):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from analysis import one_table
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.statistics.intervals import mean_interval
 from analysis.statistics.letters import (
     BlockFit,
@@ -48,12 +48,12 @@ class Blocks:
         left_out: arms that are not compared.
     """
 
-    arms: tuple[Arm, ...]
+    arms: tuple[StoredArm, ...]
     seeds: tuple[int, ...]
     values_AB: NDArray[np.float64]
     unused_seeds: tuple[int, ...]
     planned_blocks: int
-    left_out: tuple[Arm, ...]
+    left_out: tuple[StoredArm, ...]
 
 
 def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:

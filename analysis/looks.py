@@ -26,7 +26,7 @@ from analysis.answer import describe
 from analysis.evidence.load import load_plan
 from analysis.evidence.looks import AT_BUDGET, NO_COMPARISON, Comparison, comparisons, followed, wanted_seeds
 from analysis.evidence.results import results_of
-from analysis.evidence.stored_plan import Plan, PlanError, parse_plan
+from analysis.evidence.stored_plan import PlanError, StoredPlan, parse_plan
 from analysis.statistics.sequential import LooksError
 from analysis.statistics.sequential_course import expected_runs
 from harness.store import ResultStore, StoreError
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
+def decisions(plan: StoredPlan, store: ResultStore) -> dict[str, Any]:
     """The state of every comparison in words, and the seeds wanted of every arm."""
     views = results_of(load_plan(store, plan, curves=False)).each_metric()
     found = [followed(view) for view in views]
@@ -76,7 +76,7 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
     }
 
 
-def expected(plan: Plan) -> dict[str, float]:
+def expected(plan: StoredPlan) -> dict[str, float]:
     """Mean number of runs where every comparison has a true difference of so many standard deviations.
 
     With several metrics: in each, and all decided at one look; where they are not, it takes more.
@@ -90,7 +90,7 @@ def expected(plan: Plan) -> dict[str, float]:
     }
 
 
-def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
+def spreads(plan: StoredPlan, store: ResultStore) -> dict[str, dict[str, float]]:
     """Metric to the pooled standard deviation of one replicate's difference, in the shown unit; of one arm's values unless paired.
 
     A replicate is a seed, or the mean over the seeds of a base policy. Only comparisons with two finished ones count; a metric
@@ -118,7 +118,7 @@ def _state(in_metrics: Sequence[Comparison]) -> str:
     return min((one.state for one in in_metrics), key=order.index)
 
 
-def _in_words(one: Comparison, plan: Plan) -> str:
+def _in_words(one: Comparison, plan: StoredPlan) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher`` and what comes next; named unless it is the score alone."""
     told = [describe(one.newest, one.metric)] if one.looks else []
     if not plan.about_score:

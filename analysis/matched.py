@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.run_curves import own_rows, run_curve
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval
 from analysis.statistics.verdicts import Paired, judge
@@ -77,7 +77,7 @@ def match(arm: Course, reference: Course) -> Match:
     )
 
 
-def course(results: Results, arm: Arm, seed: int, column: str) -> Course:
+def course(results: Results, arm: StoredArm, seed: int, column: str) -> Course:
     """A run's evaluations beside the column's value in the row of the same step, 0 at step 0; evaluations without a value are left out.
 
     Raises:
@@ -105,7 +105,7 @@ def course(results: Results, arm: Arm, seed: int, column: str) -> Course:
     return Course(steps[there], moved[there], score[there], float(score[-1]))
 
 
-def matches(results: Results, arm: Arm, reference: Arm, column: str) -> dict[int, Match]:
+def matches(results: Results, arm: StoredArm, reference: StoredArm, column: str) -> dict[int, Match]:
     """Seed to the match of its two runs, of seeds that both arms have finished."""
     both = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
     return {
@@ -166,7 +166,7 @@ _NOTES = (
 
 
 def _differences(
-    plan: Plan, margin: float | None, scores: Mapping[str, Mapping[int, tuple[float, float]]]
+    plan: StoredPlan, margin: float | None, scores: Mapping[str, Mapping[int, tuple[float, float]]]
 ) -> Mapping[str, Estimate]:
     contrasts = {}
     for name, of in scores.items():
@@ -176,7 +176,7 @@ def _differences(
     return judge(contrasts, margin=margin)
 
 
-def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
+def _mean(plan: StoredPlan, values: Mapping[int, float]) -> Cell:
     """The mean alone: intervals stand beside differences, where arms share their noise."""
     return replace(mean_interval(plan.replicates(values)), seeds=len(values)).value
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.evidence.load import Experiment, groups
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.load import StoredExperiment, groups
+from analysis.evidence.stored_plan import StoredArm
 from harness.store.measures import HARDLY, Measure
 
 NOTE = (
@@ -60,7 +60,7 @@ def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataF
     return Engagement(tuple(measures), tuple(m.value(runs.get(m.arm, ())) for m in measures))
 
 
-def engagements(experiment: Experiment) -> dict[str, Engagement]:
+def engagements(experiment: StoredExperiment) -> dict[str, Engagement]:
     """Arm name to what its difference to its reference touched, over finished runs."""
     runs: dict[str, list[pd.DataFrame]] = {}
     if any(arm.engagement for arm in experiment.plan.arms):
@@ -72,7 +72,7 @@ def engagements(experiment: Experiment) -> dict[str, Engagement]:
     return {arm.name: engagement(arm.engagement, runs) for arm in experiment.plan.arms}
 
 
-def engaged_cell(arm: Arm, found: Mapping[str, Engagement]) -> str | None:
+def engaged_cell(arm: StoredArm, found: Mapping[str, Engagement]) -> str | None:
     """The cell of an arm in a comparison; None where nothing is known."""
     return found[arm.name].text or None
 

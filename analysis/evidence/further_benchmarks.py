@@ -11,7 +11,7 @@ from analysis.evidence.results import Results, results_of
 
 
 def on_benchmark(results: Results, benchmark: str) -> Results:
-    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `Plan.on`).
+    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `StoredPlan.on`).
 
     A run that was not evaluated there at its checkpoint is left out.
 

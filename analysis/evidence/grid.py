@@ -8,13 +8,13 @@ import re
 from typing import Any
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from harness.evaluation.metrics.names import HIGHER
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
+def grid_axes(plan: StoredPlan) -> dict[str, list[Any]] | None:
     """Setting to its sorted values, for arms that vary the same one or two settings; None where they do not.
 
     ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the base
@@ -28,7 +28,7 @@ def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
     )
 
 
-def _axes(plan: Plan, found: list[str]) -> dict[str, list[Any]] | None:
+def _axes(plan: StoredPlan, found: list[str]) -> dict[str, list[Any]] | None:
     keys = [key for key in found if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
     if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
         return None
@@ -38,7 +38,7 @@ def _axes(plan: Plan, found: list[str]) -> dict[str, list[Any]] | None:
     return {key: _ordered([point[i] for point in points]) for i, key in enumerate(keys)}
 
 
-def grid_value(plan: Plan, arm: Arm, key: str) -> Any:
+def grid_value(plan: StoredPlan, arm: StoredArm, key: str) -> Any:
     """The value of a setting in an arm, None where nothing says it."""
     overrides = _overrides(arm)
     if key in overrides:
@@ -66,7 +66,7 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     return best.name, frozenset(name for names in open_pairs for name in names if name != best.name)
 
 
-def _overrides(arm: Arm) -> dict[str, Any]:
+def _overrides(arm: StoredArm) -> dict[str, Any]:
     pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
     found = {key: value for key, _, value in pairs if key != "seed"}
     return {key: _number(value) if _NUMBER.fullmatch(value) else value for key, value in found.items()}

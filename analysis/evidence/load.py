@@ -17,7 +17,7 @@ from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
 from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.logged import logged_cells
 from analysis.evidence.reduced import Equality, Question, Reduce, further_benchmarks, own_benchmarks
-from analysis.evidence.stored_plan import Arm, Plan, parse_plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan, parse_plan
 from harness.evaluation.metrics.names import Metric
 from harness.store import ResultStore, StoreError
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Experiment:
+class StoredExperiment:
     """Everything tables and figures read.
 
     ``states`` has one row per planned run (arm, seed, run_id, status, error); ``steps`` the training metrics
@@ -35,7 +35,7 @@ class Experiment:
     they have samples of, where that was asked for.
     """
 
-    plan: Plan
+    plan: StoredPlan
     states: pd.DataFrame
     steps: pd.DataFrame
     cells: pd.DataFrame
@@ -45,7 +45,7 @@ class Experiment:
     makers: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"])
     )
-    further: Mapping[str, Experiment] = field(default_factory=dict)
+    further: Mapping[str, StoredExperiment] = field(default_factory=dict)
 
     @property
     def rule(self) -> CheckpointRule:
@@ -76,7 +76,7 @@ class Experiment:
         more = "so far" if self.plan.looks else f"of {len(self.states)}"
         return f"provisional, {int((self.states['status'] == 'finished').sum())} runs {more}"
 
-    def finished_seeds(self, arm: Arm) -> list[int]:
+    def finished_seeds(self, arm: StoredArm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
         done = self.states[(self.states["arm"] == arm.name) & (self.states["status"] == "finished")]
         return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
@@ -104,7 +104,7 @@ class _Gathered:
                 avg = {(labels["run_id"], *key): value for key, value in found.problem_avg.items()}
                 self.problem_avg.update(avg)
 
-    def put_in(self, experiment: Experiment) -> Experiment:
+    def put_in(self, experiment: StoredExperiment) -> StoredExperiment:
         """The experiment with these cells and notes."""
         return replace(
             experiment,
@@ -117,7 +117,7 @@ class _Gathered:
 
 def load_experiment(
     root: Path | str, name: str, *, curves: bool = True, also: Sequence[Metric] = (), further: bool = False
-) -> Experiment:
+) -> StoredExperiment:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
     Args:
@@ -137,13 +137,13 @@ def load_experiment(
 
 def load_plan(
     store: ResultStore,
-    plan: Plan,
+    plan: StoredPlan,
     *,
     curves: bool = True,
     also: Sequence[Metric] = (),
     further: bool = False,
     reduce: Reduce = kept_run,
-) -> Experiment:
+) -> StoredExperiment:
     """What the store holds of a plan, which itself need not be stored (see `load_experiment`).
 
     ``reduce`` makes the cells of a run: from those kept on disk where they are still right, and keeping them; `reduce_run` keeps nothing.
@@ -172,7 +172,7 @@ def load_plan(
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{where}: {error}")
     started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
-    base = Experiment(
+    base = StoredExperiment(
         plan, states, _labelled(steps), _nothing(), notes=tuple(notes), makers=store.made_by(started)
     )
     elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
@@ -185,7 +185,7 @@ def _read(
     return {benchmark: reduce(store, run_id, benchmark, question) for benchmark in benchmarks}
 
 
-def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
+def _states(store: ResultStore, plan: StoredPlan) -> tuple[pd.DataFrame, list[str]]:
     rows: list[tuple[str, int, str, str, str]] = []
     notes: list[str] = []
     for arm in plan.arms:

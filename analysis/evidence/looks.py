@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.statistics.estimate import MISSING, Estimate, Verdict
 from analysis.statistics.finding import Finding, finding
 from analysis.statistics.sequential import design_levels
@@ -31,8 +31,8 @@ class Comparison:
     and a claim about it where one is declared, are not open.
     """
 
-    arm: Arm
-    reference: Arm
+    arm: StoredArm
+    reference: StoredArm
     metric: Metric
     looks: tuple[Estimate, ...]
     next_look: int | None
@@ -67,13 +67,13 @@ def followed(results: Results) -> list[Comparison]:
     return [_follow(results, *pair, levels, family) for pair in pairs]
 
 
-def comparisons(plan: Plan) -> list[tuple[Arm, Arm]]:
+def comparisons(plan: StoredPlan) -> list[tuple[StoredArm, StoredArm]]:
     """The family: every arm that has a reference, run or not, so that the family is known before anything runs."""
     found = [(arm, plan.reference_of(arm)) for arm in plan.arms]
     return [(arm, reference) for arm, reference in found if reference is not None]
 
 
-def wanted_seeds(plan: Plan, found: Sequence[Comparison]) -> dict[str, int]:
+def wanted_seeds(plan: StoredPlan, found: Sequence[Comparison]) -> dict[str, int]:
     """How many seeds each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
 
     ``found`` are the comparisons in every metric: a pair of arms goes on until its last metric is decided.
@@ -86,7 +86,9 @@ def wanted_seeds(plan: Plan, found: Sequence[Comparison]) -> dict[str, int]:
     return wanted
 
 
-def _follow(results: Results, arm: Arm, reference: Arm, levels: Sequence[float], family: int) -> Comparison:
+def _follow(
+    results: Results, arm: StoredArm, reference: StoredArm, levels: Sequence[float], family: int
+) -> Comparison:
     plan = results.experiment.plan
     seen: list[Estimate] = []
     for seeds, level in zip(plan.looks, levels, strict=True):
@@ -104,20 +106,20 @@ def _follow(results: Results, arm: Arm, reference: Arm, levels: Sequence[float],
     return Comparison(arm, reference, results.metric, tuple(seen), None)
 
 
-def _settled(found: Estimate, plan: Plan) -> bool:
+def _settled(found: Estimate, plan: StoredPlan) -> bool:
     """Whether the difference has its word and the claim its own: *lower* alone does not say whether it is lower by the margin or more."""
     known = found.verdict != Verdict.NOT_RESOLVED
     return known and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN)
 
 
-def _scored(results: Results, arm: Arm, reference: Arm, count: int) -> bool:
+def _scored(results: Results, arm: StoredArm, reference: StoredArm, count: int) -> bool:
     """Whether the first ``count`` seeds of the plan have a result in both arms."""
     first = results.experiment.plan.seeds[:count]
     done = [results.scores(one, "avg") for one in (arm, reference)]
     return len(first) == count and all(seed in scores for scores in done for seed in first)
 
 
-def _first_seeds(results: Results, arm: Arm, reference: Arm, count: int) -> Difference | str:
+def _first_seeds(results: Results, arm: StoredArm, reference: StoredArm, count: int) -> Difference | str:
     """The first ``count`` seeds of the plan in both arms, or why they cannot be compared in the metric."""
     plan = results.experiment.plan
     first = plan.seeds[:count]

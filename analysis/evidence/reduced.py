@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells, run_samples
 from analysis.evidence.checkpoint_rule import parse_rule
-from analysis.evidence.stored_plan import Plan
+from analysis.evidence.stored_plan import StoredPlan
 from harness.store import ResultStore
 from harness.store.run import RunDir
 
@@ -62,7 +62,7 @@ class Question:
     ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them.
     """
 
-    plan: Plan
+    plan: StoredPlan
     curves: bool
     ks: frozenset[Any]
     equality: Equality
@@ -86,13 +86,13 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     return reduce_benchmark(store.run(run_id), benchmark, question)
 
 
-def own_benchmarks(run: RunDir, plan: Plan) -> list[str]:
+def own_benchmarks(run: RunDir, plan: StoredPlan) -> list[str]:
     """Those of the plan's benchmarks that the run has samples of."""
     named = dict.fromkeys([plan.benchmark, plan.dev_benchmark])
     return [benchmark for benchmark in named if benchmark is not None and run.sample_steps(benchmark)]
 
 
-def further_benchmarks(run: RunDir, plan: Plan) -> list[str]:
+def further_benchmarks(run: RunDir, plan: StoredPlan) -> list[str]:
     """The others that the run has samples of."""
     return [name for name in run.benchmarks() if name not in (plan.benchmark, plan.dev_benchmark)]
 

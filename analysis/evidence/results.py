@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence.checkpoint_rule import chosen_steps, rule_scores
-from analysis.evidence.load import Experiment, Floats, groups, records
+from analysis.evidence.load import Floats, StoredExperiment, groups, records
 from analysis.evidence.metric_values import column_of, computed, first_reach, tokens_at, value_of
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval, two_way_difference
 from analysis.statistics.verdicts import Difference, Independent, Paired, judge
@@ -32,7 +32,7 @@ class Results:
     judged. ``asked`` is the metric that answers are about, None for the experiment's first (see `about`).
     """
 
-    experiment: Experiment
+    experiment: StoredExperiment
     per_seed: pd.DataFrame
     before: pd.DataFrame
     target: float
@@ -78,7 +78,7 @@ class Results:
         """These results about each metric of the experiment, in its order."""
         return [self.about(metric) for metric in self.experiment.plan.metrics]
 
-    def scores(self, arm: Arm, metric: str, cap: int | None = None) -> dict[int, float]:
+    def scores(self, arm: StoredArm, metric: str, cap: int | None = None) -> dict[int, float]:
         """Metric per seed of the finished runs of an arm; seeds without a value are left out."""
         cap = self.experiment.plan.primary_cap if cap is None else cap
         rows = self._by_arm.get((arm.name, cap))
@@ -93,11 +93,11 @@ class Results:
         """Rows of ``per_seed`` by arm and cap: filtering all of them for every cell of a table takes longer than the statistics."""
         return groups(self.per_seed, "arm", "cap")
 
-    def values(self, arm: Arm) -> dict[int, float]:
+    def values(self, arm: StoredArm) -> dict[int, float]:
         """The metric per seed of the finished runs of an arm; infinite where a target is never reached."""
         return self.scores(arm, self.column)
 
-    def mean(self, arm: Arm, metric: str | None = None, cap: int | None = None) -> Estimate:
+    def mean(self, arm: StoredArm, metric: str | None = None, cap: int | None = None) -> Estimate:
         """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
         values = self.scores(arm, self.column if metric is None else metric, cap)
         never = self.unreached(arm) if metric is None else ""
@@ -105,7 +105,7 @@ class Results:
             return Estimate(math.nan, seeds=len(values), absent=never)
         return replace(mean_interval(self.experiment.plan.replicates(values)), seeds=len(values))
 
-    def unreached(self, *arms: Arm) -> str:
+    def unreached(self, *arms: StoredArm) -> str:
         """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
         said = []
         for arm in arms:
@@ -115,11 +115,11 @@ class Results:
             said += [f"not reached in {never} of {len(values)} seeds{where}"] * bool(never)
         return ", ".join(said)
 
-    def difference(self, arm: Arm, reference: Arm) -> Estimate:
+    def difference(self, arm: StoredArm, reference: StoredArm) -> Estimate:
         """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
         return self.differences({arm.name: (arm, reference)})[arm.name]
 
-    def differences(self, pairs: Mapping[str, tuple[Arm, Arm]]) -> dict[str, Estimate]:
+    def differences(self, pairs: Mapping[str, tuple[StoredArm, StoredArm]]) -> dict[str, Estimate]:
         """Arm minus reference for the comparisons of one column, with intervals that hold together."""
         never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
         contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in never}
@@ -128,7 +128,7 @@ class Results:
             name: Estimate(math.nan, absent=never[name]) if name in never else found[name] for name in pairs
         }
 
-    def contrast(self, arm: Arm, reference: Arm) -> Difference:
+    def contrast(self, arm: StoredArm, reference: StoredArm) -> Difference:
         """The seeds behind arm minus reference in the metric: paired where the plan pairs and both arms have the seed."""
         plan, a, b = self.experiment.plan, self.values(arm), self.values(reference)
         if not plan.paired:
@@ -136,7 +136,7 @@ class Results:
         differences = {seed: a[seed] - b[seed] for seed in a if seed in b}
         return Paired(plan.replicates(differences), len(differences))
 
-    def population_difference(self, arm: Arm, reference: Arm) -> Estimate:
+    def population_difference(self, arm: StoredArm, reference: StoredArm) -> Estimate:
         """Arm minus reference in avg@n for new problems too (two-way seeds and problems)."""
         paired = self.experiment.plan.paired
         a, b = self.problem_scores(arm), self.problem_scores(reference)
@@ -159,7 +159,7 @@ class Results:
             groups.setdefault(seed % bases, []).append(values)
         return {base: np.mean(group, axis=0) for base, group in groups.items()}
 
-    def problem_scores(self, arm: Arm) -> dict[int, Floats]:
+    def problem_scores(self, arm: StoredArm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
 
         Runs without samples (foreign ones) are left out.
@@ -190,7 +190,7 @@ class Results:
 Checkpoints = Mapping[tuple[str, str, int], list[int]]
 
 
-def results_of(experiment: Experiment, checkpoints: Checkpoints | None = None) -> Results:
+def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = None) -> Results:
     """Apply the checkpoint rule to every finished run; runs that cannot be judged become notes.
 
     ``checkpoints``: those that the rule has chosen already, on another benchmark; a run that was not evaluated at all of them is left out.
@@ -291,7 +291,7 @@ class _Own:
     no_training: pd.DataFrame
 
     @classmethod
-    def of(cls, experiment: Experiment) -> _Own:
+    def of(cls, experiment: StoredExperiment) -> _Own:
         """Evaluations on the test benchmark by run, arm and cap, and step metrics by run and arm."""
         test = experiment.cells[experiment.cells["benchmark"] == experiment.plan.benchmark]
         steps = experiment.steps

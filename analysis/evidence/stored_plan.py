@@ -28,7 +28,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Arm:
+class StoredArm:
     """One configuration. ``runs`` maps seed to run id; ``patches`` are all that separate it from the base.
 
     ``refused``: why its backend or machine cannot run it; it has no runs then, or only earlier ones.
@@ -52,7 +52,7 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StoredPlan:
     """What was to be run and how it is judged (see the store's ``plan.json``).
 
     ``score`` is the column ``avg`` of the evaluations: over samples graded here, or for foreign runs the score as their
@@ -76,7 +76,7 @@ class Plan:
     checkpoint_rule: str
     seeds: tuple[int, ...]
     paired: bool
-    arms: tuple[Arm, ...]
+    arms: tuple[StoredArm, ...]
     command: str = ""
     dev_benchmark: str | None = None
     target_accuracy: float | None = None
@@ -127,7 +127,7 @@ class Plan:
         """``, cap 32 tokens``, or nothing where nobody recorded it."""
         return f", cap {self.primary_cap} tokens" if self.primary_cap else ""
 
-    def on(self, benchmark: str) -> Plan:
+    def on(self, benchmark: str) -> StoredPlan:
         """The plan about another benchmark that its runs were evaluated on, without what holds for its own only.
 
         These are published numbers, a declared target, and the looks at which its own benchmark decided how many seeds run.
@@ -157,11 +157,11 @@ class Plan:
         """Whether results decided how many seeds ran, so that only comparisons that allow for looks may be judged."""
         return bool(self.looks) or self.stopped_elsewhere
 
-    def seeds_of(self, arm: Arm) -> tuple[int, ...]:
+    def seeds_of(self, arm: StoredArm) -> tuple[int, ...]:
         """The planned seeds of an arm; all of the plan's where its runs are not known yet."""
         return tuple(seed for seed in self.seeds if seed in arm.runs) or self.seeds
 
-    def arm(self, name: str) -> Arm:
+    def arm(self, name: str) -> StoredArm:
         """The arm of that name. Raises PlanError listing the names there are."""
         for arm in self.arms:
             if arm.name == name:
@@ -169,11 +169,11 @@ class Plan:
         raise PlanError(f"plan {self.name}: no arm {name!r}; arms: {', '.join(a.name for a in self.arms)}")
 
     @property
-    def base(self) -> Arm:
+    def base(self) -> StoredArm:
         """The arm the others are measured against: the first one without a parent."""
         return next((arm for arm in self.arms if arm.parent is None), self.arms[0])
 
-    def reference_of(self, arm: Arm) -> Arm | None:
+    def reference_of(self, arm: StoredArm) -> StoredArm | None:
         """The arm a difference is taken to: the parent, or the base where no parent is declared.
 
         In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken to.
@@ -185,12 +185,12 @@ class Plan:
         return None if arm.name == self.base.name else self.base
 
 
-def parse_plan(raw: Mapping[str, Any]) -> Plan:
+def parse_plan(raw: Mapping[str, Any]) -> StoredPlan:
     """Read a plan. Raises PlanError naming the missing key, an unknown design, a wrong margin, or a parent that is no arm."""
     score, metrics = _metrics(raw)
     try:
         arms = tuple(_parse_arm(arm) for arm in raw["arms"])
-        plan = Plan(
+        plan = StoredPlan(
             name=str(raw["name"]),
             title=str(raw.get("title") or raw["name"]),
             question=str(raw.get("question") or ""),
@@ -270,9 +270,9 @@ def _margins(raw: Mapping[str, Any], metrics: tuple[Metric, ...]) -> dict[str, f
     return {str(name): float(size) for name, size in given.items()}
 
 
-def _parse_arm(raw: Mapping[str, Any]) -> Arm:
+def _parse_arm(raw: Mapping[str, Any]) -> StoredArm:
     published = raw.get("published")
-    return Arm(
+    return StoredArm(
         name=str(raw["name"]),
         label=str(raw.get("label") or raw["name"]),
         runs={int(seed): str(run_id) for seed, run_id in raw["runs"].items()},

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.figures.style import new_figure
 from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.differences import (
@@ -65,7 +65,7 @@ def differences_figure(results: Results, style: str, *, width: float = 1.6) -> F
     return figure
 
 
-def _reference(plan: Plan) -> str:
+def _reference(plan: StoredPlan) -> str:
     """What the rows are compared with: by name where it is one arm of a list of arms."""
     references = {arm.parent for arm in plan.arms if arm.parent}
     if plan.design == "arms" and len(references) == 1:
@@ -73,7 +73,7 @@ def _reference(plan: Plan) -> str:
     return f"the {REFERENCE[plan.design]}"
 
 
-def _row_label(plan: Plan, arm: Arm) -> str:
+def _row_label(plan: StoredPlan, arm: StoredArm) -> str:
     """The arm, and its reference where the arms do not share one."""
     reference = plan.reference_of(arm)
     references = {arm.parent for arm in plan.arms if arm.parent}

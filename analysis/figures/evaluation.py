@@ -16,10 +16,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
 from analysis.evidence.grid import grid_axes, grid_value, near_best
-from analysis.evidence.load import Experiment
+from analysis.evidence.load import StoredExperiment
 from analysis.evidence.metric_values import evaluated, tokens_at
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Plan
+from analysis.evidence.stored_plan import StoredPlan
 from analysis.figures.series import Series, combine, draw_band, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, few_arms, panel_series
@@ -29,7 +29,7 @@ from analysis.tables.differences import differences_to_reference
 
 
 def accuracy_series(
-    experiment: Experiment, arm: str, axis: str, metric: str = "avg", *, scale: float | None = None
+    experiment: StoredExperiment, arm: str, axis: str, metric: str = "avg", *, scale: float | None = None
 ) -> Series:
     """Evaluation score as shown (accuracy in %) of one arm at the primary cap against ``step``, ``updates`` or ``tokens``.
 
@@ -59,12 +59,12 @@ def _positions(steps: pd.DataFrame, evaluated: list[int], axis: str) -> np.ndarr
     return np.array(evaluated, dtype=np.float64)
 
 
-def score_label(plan: Plan) -> str:
+def score_label(plan: StoredPlan) -> str:
     """The score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
     return f"{_score_name(plan)}{plan.cap_text.removesuffix(' tokens')}"
 
 
-def _score_name(plan: Plan) -> str:
+def _score_name(plan: StoredPlan) -> str:
     score = plan.score
     name = "accuracy" if score.name == "avg" else score.name
     return f"{name}{',' if score.percent else ''}{score.percent}"
@@ -76,7 +76,7 @@ def _metric_label(results: Results) -> str:
     return _score_name(plan) if results.metric == plan.score else results.metric.header
 
 
-def accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
+def accuracy_figure(experiment: StoredExperiment, style: str) -> Figure | None:
     """Evaluation accuracy against rollout steps and against generated tokens, side by side.
 
     Of many arms the means only; `accuracy_multiples` has their intervals.
@@ -116,7 +116,7 @@ def metric_figure(results: Results, style: str) -> Figure | None:
     return figure
 
 
-def entropy_accuracy_figure(experiment: Experiment, style: str) -> Figure | None:
+def entropy_accuracy_figure(experiment: StoredExperiment, style: str) -> Figure | None:
     """Training entropy at matched training accuracy: faster learners have lower entropy at any step."""
     entropy, accuracy = Panel("entropy_nats", ""), Panel("accuracy_mean", "", scale=100.0)
     if "entropy_nats" not in experiment.steps or not experiment.steps["entropy_nats"].notna().any():

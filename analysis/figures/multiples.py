@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.evidence.load import Experiment
+from analysis.evidence.load import StoredExperiment
 from analysis.figures.evaluation import accuracy_series
 from analysis.figures.series import draw_band
 from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, legend_below, looks, new_figure
@@ -16,7 +16,7 @@ from analysis.figures.training import few_arms
 _WIDE = 9  # arms, above which panels stand five in a row
 
 
-def accuracy_multiples(experiment: Experiment, style: str) -> Figure | None:
+def accuracy_multiples(experiment: StoredExperiment, style: str) -> Figure | None:
     """Evaluation accuracy of every arm against rollout steps; None where the arms fit into one panel or nothing was evaluated.
 
     Thick line: mean over seeds; band: its 95 % t interval; thin lines: the seeds; grey: the other arms' means. The number is the mean at

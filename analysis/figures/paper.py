@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.figures.evaluation import accuracy_series, k_figure, score_label
 from analysis.figures.series import AXES, Series
 from analysis.figures.style import legend_below, looks, new_figure, save, styled
@@ -45,14 +45,14 @@ class PaperFigure:
     paper: str
     shows: str
     panels: tuple[Drawn, ...]
-    arms: Callable[[Results], list[Arm]]
+    arms: Callable[[Results], list[StoredArm]]
     axis: str = "updates"
 
 
-def with_and_without(patch: str) -> Callable[[Results], list[Arm]]:
+def with_and_without(patch: str) -> Callable[[Results], list[StoredArm]]:
     """The arm that adds the patch (by the beginning of its name) to its parent, and that parent; parent first."""
 
-    def found(results: Results) -> list[Arm]:
+    def found(results: Results) -> list[StoredArm]:
         plan = results.experiment.plan
         for arm in plan.arms:
             if arm.parent is not None and (arm.patch or "").startswith(patch):
@@ -68,18 +68,18 @@ def with_and_without(patch: str) -> Callable[[Results], list[Arm]]:
     return found
 
 
-def without(patch: str) -> Callable[[Results], list[Arm]]:
+def without(patch: str) -> Callable[[Results], list[StoredArm]]:
     """The arm that the patch is added to."""
     return lambda results: with_and_without(patch)(results)[:1]
 
 
-def whole_recipe(results: Results) -> list[Arm]:
+def whole_recipe(results: Results) -> list[StoredArm]:
     """The last rung of a ladder."""
     plan = results.experiment.plan
     return [plan.arms[-1]] if plan.design == "cumulative" else []
 
 
-def every_arm(results: Results) -> list[Arm]:
+def every_arm(results: Results) -> list[StoredArm]:
     """All arms."""
     return list(results.experiment.plan.arms)
 
@@ -135,7 +135,7 @@ def write_paper_figures(results: Results, directory: Path, style: str, formats: 
     return [*paths, path]
 
 
-def caption(results: Results, entry: PaperFigure, arms: Sequence[Arm]) -> str:
+def caption(results: Results, entry: PaperFigure, arms: Sequence[StoredArm]) -> str:
     """What the figure corresponds to, which arms stand in it, and what is different here."""
     plan = results.experiment.plan
     labels = ", ".join(arm.label for arm in arms)
@@ -200,7 +200,7 @@ def paper_figure(results: Results, entry: PaperFigure, style: str) -> Figure | N
     return figure
 
 
-def _draw_k_metrics(results: Results, axes: Any, arm: Arm, axis: str) -> tuple[list[Any], list[str]]:
+def _draw_k_metrics(results: Results, axes: Any, arm: StoredArm, axis: str) -> tuple[list[Any], list[str]]:
     """Pass@n and Maj@n beside avg@n in one panel; the same arm, so the lines differ in colour."""
     known = [
         str(name) for kind in ("pass", "maj") for name in results.experiment.cells.columns
@@ -227,7 +227,7 @@ def _draw_k_metrics(results: Results, axes: Any, arm: Arm, axis: str) -> tuple[l
     return handles, [titles[name] for name in found]
 
 
-def _series(results: Results, panel: Drawn, arm: Arm, axis: str) -> Series:
+def _series(results: Results, panel: Drawn, arm: StoredArm, axis: str) -> Series:
     if isinstance(panel, str):
         return accuracy_series(results.experiment, arm.name, axis)
     if panel == PROBABILITY:

@@ -52,7 +52,7 @@ def training_series(
     a common grid over the range that a seed has.
 
     Args:
-        runs: ``Experiment.curves`` of the arm.
+        runs: ``StoredExperiment.curves`` of the arm.
         column: metric to draw.
         axis: key of ``AXES``.
         per: metric to divide by.

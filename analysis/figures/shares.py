@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from analysis.evidence.gradient_share import Floats, NotCovered, Responses, run_shares
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.figures.series import Series, mean_band
 from analysis.figures.style import looks, new_figure
 from analysis.figures.training import arm_legend, draw_series, few_arms
@@ -54,7 +54,7 @@ def share_figure(results: Results, store: ResultStore, style: str) -> Figure | N
     return figure
 
 
-def arm_shares(results: Results, store: ResultStore, arm: Arm, when: int) -> list[Responses]:
+def arm_shares(results: Results, store: ResultStore, arm: StoredArm, when: int) -> list[Responses]:
     """One entry per finished seed at its first (0) or last (-1) evaluation; none where it cannot be computed."""
     plan, found = results.experiment.plan, []
     for seed in results.experiment.finished_seeds(arm):

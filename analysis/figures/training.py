@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
 
-from analysis.evidence.load import Experiment
+from analysis.evidence.load import StoredExperiment
 from analysis.figures.series import AXES, Series, training_series
 from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, Look, legend_below, looks, new_figure
 
@@ -56,7 +56,7 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 }
 
 
-def training_figure(experiment: Experiment, name: str, axis: str, style: str) -> Figure | None:
+def training_figure(experiment: StoredExperiment, name: str, axis: str, style: str) -> Figure | None:
     """One figure of ``FIGURES`` against one of ``series.AXES``; None where no run has logged it."""
     panels = [panel for panel in FIGURES[name] if logged(experiment, panel)]
     if not panels:
@@ -69,7 +69,7 @@ def training_figure(experiment: Experiment, name: str, axis: str, style: str) ->
     return figure
 
 
-def overview_figure(experiment: Experiment, axis: str, style: str) -> Figure | None:
+def overview_figure(experiment: StoredExperiment, axis: str, style: str) -> Figure | None:
     """All panels of ``FIGURES`` in one figure against one axis; None where nothing is logged."""
     panels = [panel for group in FIGURES.values() for panel in group if logged(experiment, panel)]
     if not panels:
@@ -90,7 +90,7 @@ def overview_figure(experiment: Experiment, axis: str, style: str) -> Figure | N
     return figure
 
 
-def draw_panel(axes: Any, experiment: Experiment, panel: Panel, axis: str) -> None:
+def draw_panel(axes: Any, experiment: StoredExperiment, panel: Panel, axis: str) -> None:
     """Mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them.
 
     Of more than `FEW` arms means only: bands and seeds would hide each other.
@@ -120,7 +120,7 @@ def _limit_to_seeds(axes: Any, values: Any) -> None:
     axes.set_ylim(low - pad, high + pad)
 
 
-def panel_series(experiment: Experiment, arm: str, panel: Panel, axis: str) -> Series:
+def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str) -> Series:
     """The scaled data behind one line of a panel, averaged over about 4 % of the run."""
     runs = experiment.curves[arm]
     longest = max((len(run["step"]) for run in runs), default=0)
@@ -144,7 +144,7 @@ def draw_series(axes: Any, series: Series, look: Look, *, marked: bool = False, 
 
 def arm_legend(
     figure: Figure,
-    experiment: Experiment,
+    experiment: StoredExperiment,
     names: Sequence[str] | None = None,
     *,
     marked: bool = False,
@@ -174,12 +174,12 @@ def arm_legend(
     legend_below(figure, handles, labels)
 
 
-def few_arms(experiment: Experiment) -> bool:
+def few_arms(experiment: StoredExperiment) -> bool:
     """Whether bands and seeds of all arms can be told apart in one set of axes."""
     return len(experiment.plan.arms) <= FEW
 
 
-def logged(experiment: Experiment, panel: Panel) -> bool:
+def logged(experiment: StoredExperiment, panel: Panel) -> bool:
     """Whether any run has a value in the column of this panel."""
     return panel.column in experiment.steps and bool(experiment.steps[panel.column].notna().any())
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from harness.evaluation.problem_texts import ProblemText, problem_texts
 from harness.store import ResultStore, StoreError
 
@@ -81,7 +81,7 @@ def _seed(results: Results, so_far: bool) -> int:
     return max(plan.seeds, key=rank)  # the first of several that are equal
 
 
-def _step(results: Results, arm: Arm, seed: int, so_far: bool) -> int | None:
+def _step(results: Results, arm: StoredArm, seed: int, so_far: bool) -> int | None:
     """The step to show of a run: of a finished one its checkpoint, else with ``so_far`` its newest evaluation."""
     plan, frame = results.experiment.plan, results.per_seed
     rows = frame[(frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)]
@@ -119,7 +119,7 @@ def _rates(results: Results, seed: int, steps: Mapping[str, int | None]) -> dict
 
 
 def _samples(
-    results: Results, arm: Arm, seed: int, step: int | None, store_root: Path | str
+    results: Results, arm: StoredArm, seed: int, step: int | None, store_root: Path | str
 ) -> dict[str, list[dict[str, Any]]]:
     plan = results.experiment.plan
     if step is None or (arm.runs[seed], step, plan.primary_cap) not in results.experiment.problem_avg:

@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.evidence.looks import followed
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.statistics.estimate import Estimate
 from analysis.tables.table import Column
 from harness.evaluation.metrics.names import Metric
@@ -47,7 +47,7 @@ def differences_to_base(results: Results) -> dict[str, Estimate]:
     return _column(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
 
 
-def _column(results: Results, references: Mapping[str, Arm | None]) -> dict[str, Estimate]:
+def _column(results: Results, references: Mapping[str, StoredArm | None]) -> dict[str, Estimate]:
     plan = results.experiment.plan
     return results.differences(
         {name: (plan.arm(name), arm) for name, arm in references.items() if arm is not None}
@@ -93,7 +93,7 @@ def level_text(sizes: Iterable[int]) -> str:
     return " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
 
 
-def base_notes(plan: Plan) -> list[str]:
+def base_notes(plan: StoredPlan) -> list[str]:
     """Says where intervals are over base policies, not over seeds."""
     return [
         f"Seeds share {plan.base_policies} base policies: intervals are over the means of the seeds of each, since two runs from one base "
@@ -101,7 +101,7 @@ def base_notes(plan: Plan) -> list[str]:
     ] * plan.shares_bases
 
 
-def look_notes(plan: Plan) -> list[str]:
+def look_notes(plan: StoredPlan) -> list[str]:
     """What the intervals of a sequential design are."""
     looks = ", ".join(str(seeds) for seeds in plan.looks)
     test = "paired t" if plan.paired else "Welch t"
@@ -154,7 +154,7 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     return [f"{note}; half of it needs {enough} {what}." if enough else f"{note}."]
 
 
-def _units(estimate: Estimate, plan: Plan) -> int:
+def _units(estimate: Estimate, plan: StoredPlan) -> int:
     """How many replicates are behind a difference: its seeds, or the base policies that they share."""
     if plan.paired:
         return round(estimate.degrees) + 1

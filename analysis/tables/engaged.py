@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from analysis.evidence.engagement import NOTE, engaged_cell, engagements, known
-from analysis.evidence.load import Experiment
+from analysis.evidence.load import StoredExperiment
 from analysis.tables.table import Column, Table
 
 
-def with_engaged(table: Table, experiment: Experiment) -> Table:
+def with_engaged(table: Table, experiment: StoredExperiment) -> Table:
     """A main table (its last rows are the plan's arms, in order) with what each difference touched behind its ``delta``.
 
     Unchanged where no run says anything.

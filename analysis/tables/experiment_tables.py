@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from analysis.evidence.cells import table_ks
 from analysis.evidence.logged import TRAINING
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.statistics.bootstrap import seed_bootstrap
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import (
@@ -276,18 +276,18 @@ def cost_table(results: Results) -> Table:
     return Table("cost", f"{plan.title} (cost)", columns, tuple(rows), (note,))
 
 
-def arm_label(arm: Arm | None) -> str | None:
+def arm_label(arm: StoredArm | None) -> str | None:
     """The label of an arm that may not be there."""
     return None if arm is None else arm.label
 
 
-def _shared_source(plan: Plan) -> tuple[str, str] | None:
+def _shared_source(plan: StoredPlan) -> tuple[str, str] | None:
     """Unit and source of the published numbers where all of them share one: it then stands in the header."""
     found = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published}
     return found.pop() if len(found) == 1 else None
 
 
-def _published(arm: Arm, shared: tuple[str, str] | None) -> dict[str, Cell]:
+def _published(arm: StoredArm, shared: tuple[str, str] | None) -> dict[str, Cell]:
     if arm.published is None:
         return {}
     value = f"{arm.published.value:g}"
@@ -334,7 +334,7 @@ def _main_notes(
     return tuple(notes)
 
 
-def _foreign_notes(plan: Plan) -> list[str]:
+def _foreign_notes(plan: StoredPlan) -> list[str]:
     """Says which numbers were not made here, and what that means for the columns."""
     by_format: dict[str, list[str]] = {}
     for arm in plan.arms:
@@ -364,7 +364,7 @@ def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell]
     return cells
 
 
-def _seeds(results: Results, arm: Arm) -> str:
+def _seeds(results: Results, arm: StoredArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from analysis.evidence.load import Experiment
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.load import StoredExperiment
+from analysis.evidence.stored_plan import StoredArm
 
 MARK = " †"
 
 
-def odd_arms(experiment: Experiment) -> Mapping[str, list[int]]:
+def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
     """Arm name → seeds of finished runs that were not made by what made most runs of the experiment; empty: all alike.
 
     Runs whose manifest does not say (foreign ones, for example) are left out of the comparison.
@@ -38,12 +38,12 @@ def odd_arms(experiment: Experiment) -> Mapping[str, list[int]]:
     return odd
 
 
-def marked(arm: Arm, odd: Mapping[str, list[int]]) -> str:
+def marked(arm: StoredArm, odd: Mapping[str, list[int]]) -> str:
     """The arm's label, with a dagger where some of its runs are odd."""
     return arm.label + (MARK if arm.name in odd else "")
 
 
-def maker_notes(experiment: Experiment) -> list[str]:
+def maker_notes(experiment: StoredExperiment) -> list[str]:
     """One sentence that explains the daggers, or nothing."""
     odd = odd_arms(experiment)
     if not odd:

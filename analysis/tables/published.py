@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import Arm, Plan
+from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.tables.of_metric import score_name
 from analysis.tables.table import Cell, Column, Table
 
@@ -64,7 +64,7 @@ def published_table(results: Results, repository: Path = REPOSITORY) -> Table | 
     )
 
 
-def read_reference(plan: Plan, repository: Path = REPOSITORY) -> list[dict[str, str]]:
+def read_reference(plan: StoredPlan, repository: Path = REPOSITORY) -> list[dict[str, str]]:
     """The rows of ``reference.csv``; none where the plan names no file or the file is not in this checkout."""
     path = repository / plan.reference if plan.reference else None
     if path is None or not path.is_file():
@@ -73,7 +73,7 @@ def read_reference(plan: Plan, repository: Path = REPOSITORY) -> list[dict[str, 
         return list(csv.DictReader(file))
 
 
-def matching_arm(plan: Plan, published: str) -> Arm | None:
+def matching_arm(plan: StoredPlan, published: str) -> StoredArm | None:
     """Our arm of a published one, by label (``+ clip-higher`` for ``clip_higher``) or by the end of its name."""
     for arm in plan.arms:
         label = re.sub(r"[^a-z0-9.]+", "_", arm.label.lower()).strip("_")

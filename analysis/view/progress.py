@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.evidence.stored_plan import Arm, Plan, PlanError, parse_plan
+from analysis.evidence.stored_plan import PlanError, StoredArm, StoredPlan, parse_plan
 from harness.store import ResultStore, RunDir, StoreError, layout
 
 
@@ -31,7 +31,7 @@ def progress_of(store: ResultStore, name: str) -> dict[str, Any]:
     return {"title": plan.title, "counts": counts, "fraction": fraction, "runs": runs, "error": None}
 
 
-def plan_of(store: ResultStore, name: str) -> Plan:
+def plan_of(store: ResultStore, name: str) -> StoredPlan:
     """The plan of an experiment, from whoever wrote it. Raises StoreError, or PlanError for whatever is no plan."""
     raw = store.plan(name)
     try:
@@ -48,7 +48,7 @@ def counts_text(progress: Mapping[str, Any]) -> str:
     return str(progress["error"] or counts or "no runs")
 
 
-def _run(store: ResultStore, arm: Arm, seed: int, run_id: str) -> dict[str, Any]:
+def _run(store: ResultStore, arm: StoredArm, seed: int, run_id: str) -> dict[str, Any]:
     found: dict[str, Any] = {"label": arm.label, "seed": seed, "run_id": run_id, "status": "waiting"}
     found |= {"step": None, "total": None, "phase": "", "reward": None, "seconds_left": None, "problem": ""}
     try:

@@ -17,7 +17,7 @@ import yaml
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.statistics.variance_components import Components, sampling_variance, variance_components
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load
@@ -37,7 +37,7 @@ def base_of(store: ResultStore, run_id: str) -> str:
     return f"{bases.set}/{bases.index(config.seed):02d}"
 
 
-def cells(results: Results, arm: Arm) -> pd.DataFrame:
+def cells(results: Results, arm: StoredArm) -> pd.DataFrame:
     """Per finished seed of an arm: `score` (avg@n at the checkpoint, fraction) and `noise` (its variance from sampling)."""
     plan, frame = results.experiment.plan, results.per_seed
     own = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]

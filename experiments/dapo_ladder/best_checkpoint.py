@@ -16,7 +16,7 @@ import numpy as np
 from ladder_runs import command, ladder
 
 from analysis import Results
-from analysis.evidence.stored_plan import Plan
+from analysis.evidence.stored_plan import StoredPlan
 from analysis.statistics.estimate import Estimate
 from analysis.statistics.intervals import mean_interval
 from analysis.statistics.verdicts import Paired, judge
@@ -116,7 +116,7 @@ def report(root: str) -> None:
         )
 
 
-def _differences(plan: Plan, scores: Mapping[str, Mapping[int, float]]) -> dict[str, Estimate]:
+def _differences(plan: StoredPlan, scores: Mapping[str, Mapping[int, float]]) -> dict[str, Estimate]:
     """Of each arm to the one before it; the five hold together."""
     pairs = list(scores.items())
     column = {}

@@ -14,7 +14,7 @@ from ladder_runs import command, ladder
 
 from analysis import Results
 from analysis.evidence.run_curves import AGAINST, Against, run_curve
-from analysis.evidence.stored_plan import Arm
+from analysis.evidence.stored_plan import StoredArm
 from analysis.statistics.verdicts import Paired, judge
 
 Curve = tuple[np.ndarray, np.ndarray]
@@ -26,7 +26,7 @@ def at_equal(ours: Curve, theirs: Curve) -> float:
     return float(np.interp(budget, *ours) - np.interp(budget, *theirs))
 
 
-def paired(results: Results, arm: Arm, below: Arm, against: Against) -> Paired:
+def paired(results: Results, arm: StoredArm, below: StoredArm, against: Against) -> Paired:
     """Differences in points at an equal budget, by base policy."""
     values = {}
     for seed in results.scores(arm, "avg"):
@@ -64,7 +64,7 @@ def report(root: str) -> None:
         print(f"| {label} | " + " | ".join([*cost, *text]) + " |")
 
 
-def _cost(results: Results, arm: Arm, against: Against) -> float:
+def _cost(results: Results, arm: StoredArm, against: Against) -> float:
     """Mean spent at the end of the first eight seeds, which every arm has."""
     ends = [run_curve(results, arm.name, arm.runs[seed], against, "evaluation")[0][-1] for seed in range(8)]
     return float(np.mean(ends))
