@@ -72,10 +72,6 @@ def _needs_one_place(config: RunConfig) -> list[str]:
         refused.append(
             f"runtime.nodes={runtime.nodes} needs a Slurm job over that many nodes; use launcher=slurm, or set runtime.nodes=1"
         )
-    if config.sampling.streaming and config.engine.kind == "transformers":
-        refused.append(
-            "sampling.streaming=true needs an engine that can be asked group by group; use engine=native or engine=vllm"
-        )
     return refused
 
 

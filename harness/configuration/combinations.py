@@ -67,20 +67,6 @@ def _overlong_shape(config: Sections) -> None:
         )
 
 
-def _streaming(config: Sections) -> None:
-    if not config.sampling.streaming:
-        return
-    algorithm = config.algorithm
-    if algorithm.dead_groups.surplus == "carry":
-        raise ConfigError(
-            "sampling.streaming=true leaves no surplus groups to carry; set algorithm.dead_groups.surplus=discard"
-        )
-    if algorithm.source.kind != "policy":
-        raise ConfigError(
-            f"sampling.streaming=true samples from the policy; algorithm.source={algorithm.source.kind} does not: set it to false"
-        )
-
-
 def _lag(config: Sections) -> None:
     if config.sampling.lag_steps and config.algorithm.source.kind != "policy":
         raise ConfigError(
@@ -196,7 +182,6 @@ def _caps(config: Sections) -> None:
 
 _CHECKS: tuple[Callable[[Sections], None], ...] = (
     _dead_groups,
-    _streaming,
     _lag,
     _dead_by_reward,
     _overlong_shape,

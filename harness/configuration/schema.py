@@ -77,6 +77,11 @@ def load(values: dict[str, Any]) -> RunConfig:
     Raises:
         ConfigError: an unknown key (with the nearest valid one), a wrong type, an unknown member, an impossible combination.
     """
+    sampling = values.get("sampling")
+    if isinstance(sampling, dict) and sampling.get("streaming") is False:
+        # Runs with the same id were stored while this key still existed.
+        rest = {key: value for key, value in sampling.items() if key != "streaming"}
+        values = {**values, "sampling": rest}
     return load_dataclass(RunConfig, values, "")
 
 

@@ -51,8 +51,6 @@ class SamplingConfig:
         top_p: nucleus mass; 1 is off.
         top_k: most likely tokens kept; 0 is off.
         stop_strings: text that ends a response, beside the tokenizer's end tokens.
-        streaming: grade groups as they finish and request replacements of dead ones at once, instead of round by round. The same
-            groups are trained on; dynamic sampling generates fewer that are thrown away.
         lag_steps: rollout steps by which the sampling policy is behind: a step trains on responses of the policy of so many steps before.
     """
 
@@ -61,7 +59,6 @@ class SamplingConfig:
     top_p: float = 1.0
     top_k: int = 0
     stop_strings: list[str] = field(default_factory=list, metadata={"neutral": True})
-    streaming: bool = neutral(False)
     lag_steps: int = neutral(0)
 
     def __post_init__(self) -> None:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import torch
 
-from harness.configuration.error import ConfigError
 from harness.model.policy import Policy
 from harness.rollout.errors import EngineDied
-from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams, Session
+from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
 
 
 class RestartingEngine(Engine):
@@ -46,18 +45,6 @@ class RestartingEngine(Engine):
             reason = str(death)
         self._restart(reason)
         return self.engine.generate(prompts, seeds_PG, params)
-
-    def session(self, params: SamplingParams, longest_prompt: int) -> Session:
-        """See `StreamingEngine`; groups that were out when the engine died are asked for again, once.
-
-        Raises:
-            ConfigError: the engine cannot be asked group by group.
-        """
-        if not hasattr(self.engine, "session"):
-            raise ConfigError(
-                "sampling.streaming=true needs an engine that can be asked group by group: engine=native or engine=vllm"
-            )
-        return _RestartingSession(self, params, longest_prompt)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `RolloutEngine`. `weights` must be the policy's: after a death they are read from it again."""
@@ -133,77 +120,9 @@ class _Gone(Engine):
         """Raises EngineDied."""
         raise EngineDied(self.dead)
 
-    def session(self, params: SamplingParams, longest_prompt: int) -> Session:
-        """Raises EngineDied."""
-        raise EngineDied(self.dead)
-
 
 def _free_memory() -> None:
     """Collect what nothing names any more, and give its device memory back: a new engine measures what is free."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
-
-
-class _RestartingSession:
-    """A session that outlives one death of its engine."""
-
-    def __init__(self, owner: RestartingEngine, params: SamplingParams, longest_prompt: int) -> None:
-        self._owner, self._params, self._longest = owner, params, longest_prompt
-        self._inner: Session | None = None
-        self._out: dict[int, tuple[Sequence[int], np.ndarray]] = {}
-        self._tickets: dict[int, int] = {}  # the inner session's, to ours
-        self._count, self._died = 0, False
-        try:
-            self._inner = owner.engine.session(params, longest_prompt)  # type: ignore[attr-defined]
-            return
-        except EngineDied as death:
-            reason = str(death)
-        self._again(reason)
-
-    def submit(self, prompt: Sequence[int], seeds_G: np.ndarray) -> int:
-        """See `Session`. Raises EngineDied at the second death."""
-        ticket, self._count = self._count, self._count + 1
-        self._out[ticket] = (prompt, seeds_G)
-        try:
-            self._tickets[self._alive().submit(prompt, seeds_G)] = ticket
-            return ticket
-        except EngineDied as death:
-            if self._died:
-                raise
-            reason = str(death)
-        self._again(reason)
-        return ticket
-
-    def poll(self) -> list[tuple[int, Completions]]:
-        """See `Session`. Raises EngineDied at the second death."""
-        try:
-            done = self._alive().poll()
-        except EngineDied as death:
-            if self._died:
-                raise
-            reason = str(death)
-        else:
-            return self._take(done)
-        self._again(reason)
-        return []
-
-    def _again(self, reason: str) -> None:
-        """Build the engine again and ask for all that is out. Called outside of the handler, as `RestartingEngine._restart`."""
-        self._died, self._inner = True, None  # a session holds its engine
-        self._owner._restart(reason)
-        inner: Session = self._owner.engine.session(self._params, self._longest)  # type: ignore[attr-defined]
-        self._inner = inner
-        self._tickets = {inner.submit(*request): ours for ours, request in self._out.items()}
-
-    def _alive(self) -> Session:
-        if self._inner is None:
-            raise EngineDied("this session's engine died and could not be built again")
-        return self._inner
-
-    def _take(self, done: list[tuple[int, Completions]]) -> list[tuple[int, Completions]]:
-        """The inner session's answers under our tickets."""
-        answered = [(self._tickets.pop(ticket), completions) for ticket, completions in done]
-        for ticket, _ in answered:
-            del self._out[ticket]
-        return answered

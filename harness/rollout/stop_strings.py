@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from harness.rollout.passing import PassingEngine
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams, Session, position_in_response
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, position_in_response
 
 
 class StopStringEngine(PassingEngine):
@@ -27,34 +27,13 @@ class StopStringEngine(PassingEngine):
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
         """See `RolloutEngine`."""
-        return self._cut(self.engine.generate(prompts, seeds_PG, params), params)
-
-    def around(self, inner: Session, params: SamplingParams) -> Session:
-        """See `PassingEngine`."""
-        return _CuttingSession(inner, lambda completions: self._cut(completions, params))
-
-    def _cut(self, completions: Completions, params: SamplingParams) -> Completions:
+        completions = self.engine.generate(prompts, seeds_PG, params)
         if not params.stop_strings:
             return completions
         return cut(completions, params.stop_strings, self._decode)
 
     def _decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
         return list(self.tokenizer.batch_decode(rows, skip_special_tokens=False))
-
-
-class _CuttingSession:
-    """Passes a session on, and cuts its groups."""
-
-    def __init__(self, inner: Session, cut: Callable[[Completions], Completions]) -> None:
-        self._inner, self._cut = inner, cut
-
-    def submit(self, prompt: Sequence[int], seeds_G: np.ndarray) -> int:
-        """See `Session`."""
-        return self._inner.submit(prompt, seeds_G)
-
-    def poll(self) -> list[tuple[int, Completions]]:
-        """See `Session`."""
-        return [(ticket, self._cut(completions)) for ticket, completions in self._inner.poll()]
 
 
 def cut(

@@ -140,26 +140,6 @@ class RolloutEngine(Protocol):
         ...
 
 
-class Session(Protocol):
-    """Requests that are made and answered while others are still being worked on (continuous batching)."""
-
-    def submit(self, prompt: Sequence[int], seeds_G: np.ndarray) -> int:
-        """Ask for one response a seed; returns the ticket of this group."""
-        ...
-
-    def poll(self) -> list[tuple[int, Completions]]:
-        """Work for a moment; the groups that are complete now (possibly none), each once, with their tickets."""
-        ...
-
-
-class StreamingEngine(RolloutEngine, Protocol):
-    """An engine that can be asked group by group."""
-
-    def session(self, params: SamplingParams, longest_prompt: int) -> Session:
-        """Start answering; the engine serves nothing else until every group of the session came back."""
-        ...
-
-
 class Engine:
     """Defaults of the contract for engines that have nothing to free.
 

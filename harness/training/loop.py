@@ -31,14 +31,12 @@ from harness.rollout.types import RolloutEngine, SamplingParams
 from harness.sampling.collector import Collected, collect
 from harness.sampling.groups import Groups
 from harness.sampling.source import SourceContext
-from harness.sampling.streaming import collect_streaming
 from harness.store import RunDir, layout
 from harness.training.checkpoints import Checkpoints, save_fault
 from harness.training.fault import NumericalFault
 from harness.training.open_policy import open_policy
 from harness.training.roll_out import RollOut
 from harness.training.step_metrics import engagement_row, rollout_row, update_row
-from harness.training.streaming import TrainingStream
 from harness.training.update import Updater, UpdateStats
 
 LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 against float32 gives about a tenth of it
@@ -297,10 +295,6 @@ class Trainer:
 
     def _collect(self, step: int) -> Collected:
         algorithm = self.config.algorithm
-        if self.config.sampling.streaming:
-            prompts = algorithm.prompts_per_step
-            with TrainingStream(self.roll_out, self.engine, step, prompts) as stream:
-                return collect_streaming(stream, algorithm.dead_groups, prompts)
         return collect(
             lambda round_, count: self.roll_out.round(step, round_, count),
             algorithm.dead_groups,

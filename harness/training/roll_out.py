@@ -1,4 +1,4 @@
-"""Generating and grading a step's groups: round by round, or streaming; each rank generates and grades its share."""
+"""Generating and grading a step's groups; each rank generates and grades its share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: tensors and plain values. Reading it builds nothing else, so a folder from elsewhere runs no code."""
+"""Checkpoints hold tensors and plain values. Reading one builds nothing else, so a folder from elsewhere runs no code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from types import NoneType
 from typing import Any
 
 import torch
+from torch.serialization import get_unsafe_globals_in_checkpoint
 
-from harness.training.old_state import read_old
+from harness.store import UnreadableCheckpoint
 
 _VALUES = (str, int, float, bool, NoneType, torch.Tensor, torch.nn.Parameter)
 
@@ -27,20 +28,28 @@ def save_state(state: dict[str, Any], path: Path) -> None:
 
 
 def load_state(path: Path) -> dict[str, Any]:
-    """Read what `save_state` wrote, or a checkpoint from before it, onto the CPU.
+    """Read what `save_state` wrote onto the CPU.
 
     Raises:
         UnreadableCheckpoint: the file holds something else; nothing of it was run.
     """
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
-        return read_old(path)
+    except pickle.UnpicklingError as error:
+        raise UnreadableCheckpoint.at(path, _what_it_holds(path)) from error
     return state
 
 
+def _what_it_holds(path: Path) -> str:
+    try:
+        foreign = get_unsafe_globals_in_checkpoint(path)
+    except (pickle.UnpicklingError, ValueError, TypeError, AttributeError):
+        foreign = []
+    return f"holds {', '.join(sorted(foreign))}" if foreign else "is not a checkpoint"
+
+
 def as_data(value: Any) -> Any:
-    """The same with dataclasses as dicts of their fields and without gradients."""
+    """Return the same value with dataclasses as dicts of their fields and without gradients."""
     if dataclasses.is_dataclass(value):
         return {field.name: as_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):

@@ -233,7 +233,6 @@ def test_the_list_of_keys_that_are_not_verls_is_no_longer_than_needed() -> None:
         (["algorithm.overlong.policy=soft", "algorithm.overlong.buffer_fraction=0.26"], "8.32 tokens of 32"),
         (["training.generated_tokens=1000000"], "verl ends after a number of steps only"),
         (["sampling.stop_strings=[User]"], "verl's responses end at end tokens only"),
-        (["sampling.streaming=true"], "verl always grades and refills as groups finish"),
         (["evaluation.stop_strings=['Question:']"], "evaluation.stop_strings: verl's rollouts end at"),
         (["model.precision=float32"], "in bfloat16 (model.precision)"),
         (["model.lora.rank=8"], "verl exports the adapters apart"),

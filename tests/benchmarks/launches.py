@@ -2,7 +2,7 @@
 
     python tests/benchmarks/launches.py
 
-Counts every operator that computes (views are free) of one decode step of the slots, which a GPU replays as one graph, and of one
+Counts every operator that computes (views are free) of one decode step of 256 rows, and of one
 update of 16 responses, which is launched operator by operator. Beside them stand the floating-point operations, so that a reader with a
 GPU's launch time and speed in hand sees which of the two a run would wait for.
 """
@@ -18,7 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.model.policy import NativePolicy
-from harness.rollout.engine.native.slots import SlotSession
+from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.types import SamplingParams
 from harness.testbed.shipped import base_set
 
@@ -50,14 +50,16 @@ def main() -> None:
     parameters = list(policy.parameters())
     weights = sum(parameter.numel() for parameter in parameters) - policy.decoder.embed.numel()
 
-    params = SamplingParams(max_response_tokens=32, temperature=1.0, stop_token_ids=(2,))
-    session = SlotSession(policy.decoder, params, 32, 256)
-    for _ in range(32):
-        session.submit([5, 6, 7, 8], np.arange(8, dtype=np.uint64))
-    session.poll()
-    with torch.no_grad(), Count() as decode:
-        session._step(256, 64)
-    print(f"decode step of 256 rows: {decode.operators} operators, {2e-9 * weights * 256:.3f} GFLOP")
+    engine = NativeEngine(policy.decoder)
+    seeds = np.arange(256, dtype=np.uint64).reshape(32, 8)
+    counts = []
+    for tokens in (32, 33):
+        params = SamplingParams(max_response_tokens=tokens)
+        engine.generate([[5, 6, 7, 8]] * 32, seeds, params)
+        with Count() as request:
+            engine.generate([[5, 6, 7, 8]] * 32, seeds, params)
+        counts.append(request.operators)
+    print(f"decode step of 256 rows: {counts[1] - counts[0]} operators, {2e-9 * weights * 256:.3f} GFLOP")
 
     optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
     tokens, lengths = torch.randint(3, 15, (16 * 20,)), torch.full((16,), 20)

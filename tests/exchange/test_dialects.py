@@ -223,7 +223,7 @@ def test_what_a_target_cannot_express_is_named(dialect: str, name: str, named: s
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) -> None:
     given = [
-        "training.generated_tokens=1000000", "training.seconds=60", "sampling.stop_strings=[stop]", "sampling.streaming=true",
+        "training.generated_tokens=1000000", "training.seconds=60", "sampling.stop_strings=[stop]",
         "algorithm.reward.wrong=0", "algorithm.reward.format_credit=0.1",
     ]  # fmt: skip
     out = member("harness.exchange.dialects", dialect).export(compose_run(["algorithm=grpo", *given]))
@@ -232,7 +232,6 @@ def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) 
         "training.generated_tokens",
         "training.seconds",
         "sampling.stop_strings",
-        "sampling.streaming",
     } <= set(said)
     rewards = "give 1 for a right answer and 0 for a wrong one, 0.1 more where an answer can be extracted"
     assert any(rewards in note for note in out.notes)

@@ -321,7 +321,6 @@ REFUSED = {
     ],
     "trains on one rank only": ["algorithm=rft", "runtime.ranks=2"],
     "needs a Slurm job": ["runtime.nodes=2"],
-    "sampling.streaming=true": ["sampling.streaming=true", "engine=transformers"],
 }
 
 

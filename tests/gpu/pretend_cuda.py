@@ -1,14 +1,12 @@
 """A pretend CUDA device for machines that have none: tensors that say `cuda`, compute on the CPU, and refuse what a GPU would refuse.
 
 Inside `pretend_cuda()` every tensor that is made on or moved to `cuda` is a `Pretend`. An operator that is given a pretend tensor together
-with a plain one raises `DeviceMix`. Inside `torch.cuda.graph` whatever would wait for the device, or copy from it or to it, raises
-`NotCapturable`; what was computed there is undone (a capture executes nothing) and done by `replay`, on the tensors that were captured.
+with a plain one raises `DeviceMix`.
 What cannot be seen here: numbers of GPU kernels, their memory, streams, and FSDP's and NCCL's own work.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,24 +16,12 @@ import torch
 from torch.autograd.graph import _engine_run_backward
 from torch.overrides import TorchFunctionMode
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._pytree import tree_flatten, tree_iter, tree_map
+from torch.utils._pytree import tree_iter, tree_map
 
 from harness.training import stored_state
 
 CUDA = torch.device("cuda", 0)
 aten = torch.ops.aten
-# Operators that look at values, and so wait for the device.
-_WAITS = {
-    aten._local_scalar_dense.default,
-    aten.nonzero.default,
-    aten.masked_select.default,
-    aten.equal.default,
-    aten.is_nonzero.default,
-    aten._unique2.default,
-    aten.unique_dim.default,
-    aten.unique_consecutive.default,
-    aten.bincount.default,
-}
 _TAKES_CPU_INDICES = {
     aten.index.Tensor,
     aten.index_put.default,
@@ -53,15 +39,10 @@ _CHANGES_BITS = {
     aten.scatter_reduce_.two,
 }
 _READS = (torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__)
-_capturing: list[PretendGraph] = []
 
 
 class DeviceMix(RuntimeError):
     """An operator was given tensors of the GPU and of the CPU."""
-
-
-class NotCapturable(RuntimeError):
-    """Something that a CUDA graph cannot hold."""
 
 
 class Pretend(torch.Tensor):
@@ -78,7 +59,6 @@ class Pretend(torch.Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in _READS:
-            _refuse_in_capture(func.__name__)
             if func is not torch.Tensor.tolist:
                 raise TypeError("can't convert cuda:0 device type tensor to numpy")
             return _other(args[0]).tolist()
@@ -103,11 +83,8 @@ class Pretend(torch.Tensor):
             and tensors[0].is_floating_point()
         ):
             raise RuntimeError(f"{func} does not have a deterministic implementation")
-        if _capturing:
-            _refuse_in_capture(str(func), func in _WAITS or bool(plain) or _counts_values(func, args, kwargs))
         with no_dispatch():
-            call = functools.partial(func, *_raw(args), **_raw(kwargs))
-            result = _capturing[-1].record(func, call) if _capturing else call()
+            result = func(*_raw(args), **_raw(kwargs))
         return _wrapped(func, args, result)
 
 
@@ -118,13 +95,6 @@ def _wrapped(func: Any, args: Any, result: Any) -> Any:
             x for x in tree_iter(args) if isinstance(x, torch.Tensor) and x.data_ptr() == result.data_ptr()
         )
     return tree_map(lambda x: as_pretend(x) if isinstance(x, torch.Tensor) else x, result)
-
-
-def _counts_values(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether the size of the result depends on values: a mask as index, repeats without their sum."""
-    if func in (aten.index.Tensor, aten.index_put.default, aten.index_put_.default):
-        return any(index is not None and index.dtype == torch.bool for index in args[1])
-    return func is aten.repeat_interleave.Tensor and kwargs.get("output_size") is None
 
 
 def _raw(values: Any) -> Any:
@@ -169,7 +139,6 @@ def _moved(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     if device is not None and device.type != tensor.device.type and tensor.device.type != "meta":
         if device.type == "meta":
             return torch.empty_like(tensor, device="meta")
-        _refuse_in_capture("a copy between devices")
         tensor = _Move.apply(tensor)  # type: ignore[no-untyped-call]
     changes = {"dtype": dtype, "memory_format": layout}
     with torch._C.DisableTorchFunctionSubclass():
@@ -183,10 +152,7 @@ def _made(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     device = torch.device(kwargs["device"])
     if device.type != "cuda":
         return func(*(args if device.type == "meta" else _raw(args)), **kwargs)
-    call = functools.partial(func, *_raw(args), **kwargs | {"device": torch.device("cpu")})
-    if func in (torch.tensor, torch.as_tensor):
-        _refuse_in_capture("a copy from the host")
-    return as_pretend(_capturing[-1].record(None, call) if _capturing else call())
+    return as_pretend(func(*_raw(args), **kwargs | {"device": torch.device("cpu")}))
 
 
 class _Factories(TorchFunctionMode):
@@ -208,73 +174,6 @@ class _Factories(TorchFunctionMode):
                     accumulate_grad=True,
                 )
         return func(*args, **kwargs) if kwargs.get("device") is None else _made(func, args, kwargs)
-
-
-def _refuse_in_capture(what: str, refused: bool = True) -> None:
-    if _capturing and refused:
-        raise NotCapturable(
-            f"{what} inside a CUDA graph: it waits for the device, or its size depends on values"
-        )
-
-
-class PretendGraph:
-    """Stands for `torch.cuda.CUDAGraph`."""
-
-    def __init__(self) -> None:
-        self._steps: list[tuple[Callable[[], Any], list[torch.Tensor]]] = []
-        self._before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = {}
-        self._own: list[torch.UntypedStorage] = []  # allocated in here; kept, as a graph's pool keeps them
-
-    def record(self, func: Any, call: Callable[[], Any]) -> Any:
-        """Compute once, for the shapes; whatever it writes to is put back by `undo`."""
-        if func is not None and func._schema.is_mutable:
-            for argument, value in zip(func._schema.arguments, call.args, strict=False):  # type: ignore[attr-defined]
-                if argument.alias_info is not None and argument.alias_info.is_write:
-                    self._keep(tree_flatten(value)[0])
-        result = call()
-        made = [x for x in tree_iter(result) if isinstance(x, torch.Tensor)]
-        given = {_address(x) for x in tree_iter(call.args) if isinstance(x, torch.Tensor)}  # type: ignore[attr-defined]
-        self._own += [
-            x.untyped_storage() for x in made if _address(x) not in given
-        ]  # a view is of older memory
-        self._steps.append((call, made))
-        return result
-
-    def _keep(self, tensors: list[torch.Tensor]) -> None:
-        own = {storage.data_ptr() for storage in self._own}
-        for storage in (tensor.untyped_storage() for tensor in tensors):
-            if storage.data_ptr() not in own:
-                self._before.setdefault(storage.data_ptr(), (storage, storage.clone()))
-
-    def undo(self) -> None:
-        """The memory is as it was before the capture."""
-        for storage, copy in self._before.values():
-            storage.copy_(copy)
-
-    @torch.no_grad()
-    def replay(self) -> None:
-        """The captured operators, on the memory that they were captured with."""
-        with no_dispatch():
-            for call, made in self._steps:
-                again = [x for x in tree_iter(call()) if isinstance(x, torch.Tensor)]
-                for old, new in zip(made, again, strict=True):
-                    if old.data_ptr() != new.data_ptr():
-                        old.copy_(new)
-
-
-def _address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-@contextmanager
-def _graph(graph: PretendGraph, *args: Any, **kwargs: Any) -> Iterator[None]:
-    _capturing.append(graph)
-    try:
-        yield
-    finally:
-        _capturing.pop()
-    with no_dispatch():
-        graph.undo()
 
 
 def _apply(
@@ -300,10 +199,7 @@ def pretend_cuda() -> Iterator[None]:
     with (
         mock.patch.multiple(
             torch.cuda,
-            CUDAGraph=PretendGraph,
-            graph=_graph,
-            graph_pool_handle=lambda: None,
-            synchronize=lambda *_: _refuse_in_capture("torch.cuda.synchronize"),
+            synchronize=lambda *_: None,
             empty_cache=lambda: None,
             get_device_capability=lambda *_: (9, 0),
             get_device_name=lambda *_: "pretend",

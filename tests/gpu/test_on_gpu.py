@@ -47,7 +47,7 @@ def test_greedy_responses_are_those_of_the_cpu(base_policy: Path) -> None:
         torch.testing.assert_close(got.log_probs_N, expected.log_probs_N, atol=1e-3, rtol=0)
 
 
-def test_graphs_are_replayed_with_new_weights_and_requests(base_policy: Path) -> None:
+def test_new_weights_are_sampled_from_at_once(base_policy: Path) -> None:
     decoder, reference = load_decoder(base_policy).cuda(), load_decoder(base_policy)
     engine, expected = NativeEngine(decoder, rows=32), NativeEngine(reference)
     for scale in (1.0, 1.05, 0.9):
@@ -61,8 +61,8 @@ def test_graphs_are_replayed_with_new_weights_and_requests(base_policy: Path) ->
         assert sum(same) >= 0.95 * len(same)
 
 
-def test_bfloat16_graphs_sample_what_the_trainer_scores(base_policy: Path) -> None:
-    """Below float32 the decode step's attention is torch's own, captured like the rest; unequal prompts give it a mask."""
+def test_bfloat16_samples_what_the_trainer_scores(base_policy: Path) -> None:
+    """Below float32 the decode step's attention is torch's own; unequal prompts give it a mask."""
     policy = TransformersPolicy.load(
         base_policy, Pretrained(precision="bfloat16"), RuntimeConfig(device="cuda")
     )
@@ -77,7 +77,7 @@ def test_bfloat16_graphs_sample_what_the_trainer_scores(base_policy: Path) -> No
 
 
 def test_long_responses_over_few_key_heads_are_scored_as_they_were_sampled(tmp_path: Path) -> None:
-    """Seven query heads a key head, several buckets of the cache and their graphs; attention far from uniform. On these shapes torch may
+    """Seven query heads a key head, a long cache, attention far from uniform. On these shapes torch may
     take cuDNN's attention (`TORCH_CUDNN_SDPA_DEPRIORITIZED=1` says no), which short responses of the testbed never meet."""
     folder = sharp_checkpoint(tmp_path)
     policy = TransformersPolicy.load(folder, Pretrained(precision="bfloat16"), RuntimeConfig(device="cuda"))

@@ -56,19 +56,6 @@ def test_deterministic_runs_repeat_their_bits(make_config: Callable[..., RunConf
         assert torch.equal(a[1], b[1]), a[0]
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_the_testbed_streams(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, streaming: bool
-) -> None:
-    config = make_config(
-        runtime__device="cuda", sampling__streaming=streaming, algorithm__dead_groups__policy="refill"
-    )
-    config.algorithm.dead_groups.max_rounds = 10
-    steps = trained(config, base_policy, ResultStore(tmp_path).run("a" * 16)).run.steps()
-    assert np.isfinite(steps["loss"]).all()
-    assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-2
-
-
 @pytest.mark.parametrize("where", ["forward", "backward", "layer"])
 def test_memory_that_runs_out_once_costs_half_the_micro_batch(
     make_config: Callable[..., RunConfig], tmp_path: Path, where: str

@@ -14,7 +14,6 @@ from harness.model.checkpoint import load_decoder
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.native.attention import attend
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.engine.native.slots import SlotSession, answer
 from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.types import Completions, SamplingParams
 
@@ -70,8 +69,6 @@ def test_bfloat16_samples_score_with_the_trainer_as_with_fused_attention(biased:
     plain = gap(TransformersEngine.load(biased, 64, "cpu", torch.bfloat16).generate(PROMPTS, seeds, PARAMS))
     assert plain < 0.05
     assert gap(NativeEngine(decoder).generate(PROMPTS, seeds, PARAMS)) < 1.5 * plain
-    slots = SlotSession(decoder, PARAMS, max(map(len, PROMPTS)), 2 * SAMPLES)
-    assert gap(answer(slots, PROMPTS, seeds)) < 1.5 * plain
 
 
 def test_attention_of_grouped_heads_by_hand() -> None:

@@ -24,7 +24,7 @@ from engine_support import (
 from harness.model.policy import NativePolicy
 from harness.rollout.choice import filtered
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+from harness.rollout.types import RolloutEngine, SamplingParams
 
 EOS = 1
 CAP = 24
@@ -125,31 +125,6 @@ def test_samples_of_a_prompt_lie_together_and_belong_to_their_seeds(
     seeds[1] = seeds[1, [2, 1, 0]]
     second = engine.generate(prompts[:3], seeds, PARAMS).token_lists()
     assert second == [*first[:3], first[5], first[4], first[3], *first[6:]]
-
-
-def test_groups_of_a_session_are_the_same_responses(engine: RolloutEngine, prompts: list[list[int]]) -> None:
-    """Asked for in two lots, taken as they come; only engines that can be asked group by group."""
-    if not hasattr(engine, "session"):
-        pytest.skip("this engine answers whole requests only")
-    prompts = unequal(prompts)
-    seeds = seeds_for(prompts, 4)
-    together = engine.generate(prompts, seeds, PARAMS)
-    session = engine.session(PARAMS, max(map(len, prompts)))
-    tickets = [session.submit(prompts[i], seeds[i]) for i in range(8)]
-    done = dict(session.poll())
-    tickets += [session.submit(prompts[i], seeds[i]) for i in range(8, 12)]
-    for _ in range(1000):
-        if len(done) == 12:
-            break
-        for ticket, completions in session.poll():
-            assert ticket not in done
-            done[ticket] = completions
-    made = Completions.concatenate([done[ticket] for ticket in tickets])
-    assert made.token_lists() == together.token_lists()
-    assert torch.equal(made.finished_R, together.finished_R)
-    torch.testing.assert_close(made.log_probs_N, together.log_probs_N, rtol=0, atol=1e-5)
-    assert session.poll() == []
-    assert engine.generate(prompts, seeds, PARAMS).token_lists() == together.token_lists()
 
 
 def test_distinct_seeds_give_distinct_samples(

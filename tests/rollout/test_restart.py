@@ -14,7 +14,6 @@ from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import native
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.engine.native.slots import SlotSession
 from harness.rollout.errors import EngineDied
 from harness.rollout.restart import RestartingEngine
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
@@ -111,18 +110,11 @@ def load(engine: RestartingEngine) -> None:
     engine.load_weights(engine._policy.named_weights())
 
 
-def stream(engine: RestartingEngine) -> None:
-    session = engine.session(PARAMS, 3)
-    session.submit(PROMPTS[0], seeds_for(PROMPTS, 2)[0])
-    while not session.poll():
-        pass
-
-
-@pytest.mark.parametrize("request_", [ask, wake, load, stream])
+@pytest.mark.parametrize("request_", [ask, wake, load])
 def test_the_dead_engine_is_collected_before_the_new_one_is_built(
     base_policy: Path, request_: Callable[[RestartingEngine], None]
 ) -> None:
-    """On a GPU there is no room for two: no traceback, frame or session may hold the first one's weights."""
+    """On a GPU there is no room for two: no traceback or frame may hold the first one's weights."""
     first: list[weakref.ref[torch.nn.Module]] = []
 
     class Dies(NativeEngine):
@@ -134,11 +126,6 @@ def test_the_dead_engine_is_collected_before_the_new_one_is_built(
                 raise EngineDied(str(error)) from error
 
         generate = wake = load_weights = die  # type: ignore[assignment]
-
-        def session(self, params: SamplingParams, longest_prompt: int) -> SlotSession:
-            session = super().session(params, longest_prompt)
-            session.poll = self.die  # type: ignore[assignment, method-assign]
-            return session
 
     def build() -> RolloutEngine:
         decoder = load_decoder(base_policy)
@@ -162,12 +149,10 @@ def test_an_engine_that_cannot_be_built_again_says_both_reasons(base_policy: Pat
         return mortal.build()
 
     engine = RestartingEngine(build, policy)
-    session = engine.session(PARAMS, 3)
     message = r"died \(killed\), and building it again failed: AssertionError: memory changed"
     with pytest.raises(EngineDied, match=message):
         engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
-    for ask_again in (ask, load, stream):
+    for ask_again in (ask, load):
         with pytest.raises(EngineDied, match="died"):
             ask_again(engine)
     engine.close()
-    del session

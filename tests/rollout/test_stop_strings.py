@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from engine_support import cases, open_engine, seeds_for
@@ -74,21 +73,6 @@ def test_every_engine_ends_at_the_same_place(name: str, base_policy: Path, tmp_p
         torch.testing.assert_close(made.log_probs_N, wanted.log_probs_N, rtol=0, atol=1e-5)
     finally:
         engine.close()
-
-
-def test_groups_of_a_session_are_cut_too(base_policy: Path, tmp_path: Path) -> None:
-    policy, tokenizer = NativePolicy.load(base_policy, "torch"), load_tokenizer(base_policy)
-    engine = StopStringEngine(open_engine("shared", base_policy, policy, tmp_path), tokenizer)
-    params = SamplingParams(16, stop_strings=("=",))
-    prompts = [[5, 13, 6, 2]]
-    seeds = np.arange(4, dtype=np.uint64)[None]
-    session = engine.session(params, 4)
-    ticket = session.submit(prompts[0], seeds[0])
-    answered: list[tuple[int, Completions]] = []
-    for _ in range(10):
-        answered += session.poll()
-    assert [one for one, _ in answered] == [ticket]
-    assert answered[0][1].token_lists() == engine.generate(prompts, seeds, params).token_lists()
 
 
 def test_an_empty_string_is_refused_and_none_changes_no_identity() -> None:

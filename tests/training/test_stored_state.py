@@ -84,21 +84,14 @@ def test_other_pickle_protocols_are_refused(tmp_path: Path, mark: Path, protocol
 
 @dataclass
 class Elsewhere:
-    """A class of another project, or one that an old checkpoint never held."""
+    """A class of another project."""
 
     value: int
 
 
-def test_a_class_that_old_checkpoints_never_held_is_named(tmp_path: Path) -> None:
+def test_a_class_is_named_and_refused(tmp_path: Path) -> None:
     torch.save({"curriculum": Elsewhere(1), "left": np.arange(3)}, tmp_path / STATE)
-    with pytest.raises(UnreadableCheckpoint, match=rf"holds {Elsewhere.__module__}\.Elsewhere;"):
-        load_state(tmp_path / STATE)
-
-
-@pytest.mark.parametrize("array", [np.array(["a"]), np.array([{}], dtype=object), np.array([1 + 2j])])
-def test_only_arrays_that_old_checkpoints_held_are_built(tmp_path: Path, array: np.ndarray) -> None:
-    torch.save({"left": array}, tmp_path / STATE)
-    with pytest.raises(UnreadableCheckpoint, match="are in no checkpoint"):
+    with pytest.raises(UnreadableCheckpoint, match=rf"holds .*{Elsewhere.__module__}\.Elsewhere"):
         load_state(tmp_path / STATE)
 
 
@@ -114,31 +107,6 @@ def groups() -> Groups:
     )
     right = torch.tensor([[True, False], [False, True]])
     return Groups(torch.tensor([4, 9]), completions, right, ~right, right.float())
-
-
-def test_a_state_from_before_states_were_data_reads_as_data(tmp_path: Path) -> None:
-    window = np.array([[0.25, np.nan], [1.0, 0.0]])
-    old = {
-        "carried": groups(),
-        "curriculum": {
-            "window": window,
-            "window by columns": np.asfortranarray(window),
-            "left": np.arange(3),
-            "none": np.zeros(0, dtype=np.int64),
-            "flags": np.array([True, False]),
-        },
-        "optimizer": {"param_groups": [{"betas": (0.9, 0.99)}]},
-        "step": 4,
-    }
-    torch.save(old, tmp_path / STATE)
-    read = load_state(tmp_path / STATE)
-    assert (read["step"], read["optimizer"]) == (4, old["optimizer"])
-    curriculum = read["curriculum"]
-    assert {name: type(values) for name, values in curriculum.items()} == dict.fromkeys(curriculum, list)
-    np.testing.assert_array_equal(curriculum["window"], window)
-    np.testing.assert_array_equal(curriculum["window by columns"], window)
-    assert (curriculum["left"], curriculum["none"], curriculum["flags"]) == ([0, 1, 2], [], [True, False])
-    assert_same_groups(Groups.of_state(read["carried"]), groups())
 
 
 def assert_same_groups(a: Groups, b: Groups) -> None:

@@ -281,15 +281,12 @@ def test_avg_at_32_is_the_native_engines_within_sampling_error(good_policy: Nati
 # ---- training -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("old_log_probs", "streaming"), [("sampler", False), ("recomputed", False), ("sampler", True)]
-)
+@pytest.mark.parametrize("old_log_probs", ["sampler", "recomputed"])
 def test_a_run_trains_with_it(
-    old_log_probs: str, streaming: bool, tmp_path: Path, make_config: Callable[..., RunConfig]
+    old_log_probs: str, tmp_path: Path, make_config: Callable[..., RunConfig]
 ) -> None:
     config = make_config(
         engine=member.Config(),
-        sampling__streaming=streaming,
         algorithm__dead_groups__policy="refill",
         algorithm__engine_correction__old_log_probs=old_log_probs,
         runtime__results=str(tmp_path),

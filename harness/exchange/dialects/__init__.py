@@ -48,10 +48,10 @@ def refuse_studies(config: RunConfig, out: Translation) -> None:
         )
 
 
-def say_run(config: RunConfig, out: Translation, trainer: str, *, ends: str, streams: str) -> None:
-    """What is a setting here and none in a trainer: budgets beside steps, text that ends a response, streaming, values of the reward.
+def say_run(config: RunConfig, out: Translation, trainer: str, *, ends: str) -> None:
+    """What is a setting here and none in a trainer: budgets beside steps, text that ends a response, values of the reward.
 
-    `ends`: why `trainer` does not end responses at a text. `streams`: why it has no choice between streaming and rounds.
+    `ends`: why `trainer` does not end responses at a text.
     """
     for key in ("generated_tokens", "seconds"):
         if getattr(config.training, key) is not None:
@@ -59,8 +59,6 @@ def say_run(config: RunConfig, out: Translation, trainer: str, *, ends: str, str
             out.cannot(f"training.{key}", getattr(config.training, key), reason)
     if config.sampling.stop_strings:
         out.cannot("sampling.stop_strings", config.sampling.stop_strings, ends)
-    if config.sampling.streaming:
-        out.cannot("sampling.streaming", True, streams)
     reward = config.algorithm.reward
     credit = (
         f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""

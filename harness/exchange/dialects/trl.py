@@ -28,7 +28,6 @@ def export(config: RunConfig) -> Translation:
         out,
         "TRL",
         ends="GRPOTrainer has no setting of its own for them; its generation_kwargs go to the engine as they are",
-        streams="GRPOTrainer generates a whole step at once; leave it false",
     )
     return out
 

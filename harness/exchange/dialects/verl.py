@@ -54,8 +54,7 @@ def export(config: RunConfig) -> Translation:
     )
     for part in parts:
         part(config, out)
-    streams = "verl always grades and refills as groups finish; leave it false"
-    say_run(config, out, "verl", ends="verl's responses end at end tokens only", streams=streams)
+    say_run(config, out, "verl", ends="verl's responses end at end tokens only")
     return out
 
 

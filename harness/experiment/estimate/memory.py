@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # Logits that `harness.model.token_scores` computes at once (the same numbers there, where torch is).
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
-_PROMPT_ROOM = 128  # the native engine makes room for prompts in such steps (`BUCKET` there)
 _NO_WEIGHTS = ("openai", "replay")  # engines that hold none on the trainer's GPUs
 
 
@@ -126,8 +125,7 @@ def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, floa
 def awake_engine(config: RunConfig, shape: Shape, plant: Plant) -> float:
     """Bytes that an engine beside the built-in trainer keeps during updates.
 
-    vLLM keeps none unless it is told never to sleep. The engines of our own keep their copy of the weights, the native one also its room
-    for keys and values of `runtime.rollout_rows` responses, whose addresses its graphs know.
+    vLLM keeps none unless it is told never to sleep. The engines of our own keep their copy of the weights.
     """
     if config.backend.kind == "verl" or config.engine.kind in _NO_WEIGHTS:
         return 0.0
@@ -136,11 +134,7 @@ def awake_engine(config: RunConfig, shape: Shape, plant: Plant) -> float:
             0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
         )
     width = 4 if config.model.precision == "float32" else 2
-    if config.engine.kind != "native":
-        return float(width * shape.parameters)
-    prompt = -(-config.runtime.assumed.prompt_tokens // _PROMPT_ROOM) * _PROMPT_ROOM
-    row = shape.cache_bytes(prompt + config.sampling.max_response_tokens) * width / 2
-    return float(width * shape.parameters + config.runtime.rollout_rows * row)
+    return float(width * shape.parameters)
 
 
 def activation_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> float:

@@ -12,7 +12,7 @@ def attend(
     """Softmax attention whose scores and weights are never rounded to the inputs' precision.
 
     The trainer computes so: a score of 100 rounded to bfloat16 is off by up to 0.25. The g query heads of a key/value head go in as g
-    queries of one head, so nothing is expanded and every kernel of torch takes it. No synchronisation: it can be captured in a CUDA graph.
+    queries of one head, so nothing is expanded and every kernel of torch takes it.
 
     Args:
         query: [R, K, g, D], not yet scaled.

@@ -18,13 +18,11 @@ import torch.nn.functional as functional
 from harness.model.decoder import Decoder, Layer
 from harness.rollout.choice import choose
 from harness.rollout.engine.native.attention import attend
-from harness.rollout.engine.native.slots import BUCKET, SlotSession, answer
 from harness.rollout.noise import uniforms
 from harness.rollout.request import check_request
 from harness.rollout.types import Completions, Engine, SamplingParams
 
 MIN_ROWS = 8
-_SESSIONS_KEPT = 3  # training, evaluation, and the check of a weight update
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward
 _KEPT_BYTES = 2**28  # of key/value cache between requests
 _FEW_PRODUCTS = 400  # below so many multiplications torch's batched product is a plain loop
@@ -39,7 +37,6 @@ class NativeEngine(Engine):
     def __init__(self, decoder: Decoder, rows: int = 512, shares_weights: bool = True) -> None:
         self.decoder, self.shares_weights = decoder, shares_weights
         self.rows = max(rows, MIN_ROWS)
-        self._sessions: dict[SamplingParams, SlotSession] = {}
         self._memory = _Memory(decoder)
 
     @property
@@ -59,9 +56,6 @@ class NativeEngine(Engine):
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         self.require_alive()
         check_request(prompts, seeds_PG, params, self.positions)
-        if self.decoder.embed.is_cuda:
-            # On a GPU steps of one shape are replayed as graphs; dropping ended rows would give every step a shape of its own.
-            return answer(self.session(params, max(map(len, prompts))), prompts, seeds_PG)
         samples = seeds_PG.shape[1]
         parts = []
         # Whole prompts a pass while they fit; a prompt with more samples than `rows` is split over passes.
@@ -73,30 +67,6 @@ class NativeEngine(Engine):
                 parts.append(part.run())
         self._memory.shrink()
         return Completions.concatenate(parts)
-
-    def sleep(self) -> None:
-        """Frees the caches of all requests but the last one's: the next step's comes again."""
-        while len(self._sessions) > 1:
-            del self._sessions[next(iter(self._sessions))]
-
-    def session(self, params: SamplingParams, longest_prompt: int) -> SlotSession:
-        """See `StreamingEngine`. Sessions are kept for requests of the same kind: a captured graph reads the weights where they lie.
-
-        Room for prompts comes in steps of `BUCKET`, so that one that is a little longer than those before costs no new cache and graphs.
-        """
-        self.require_alive()
-        longest = [[0] * longest_prompt]
-        check_request(longest, np.zeros((1, 1), np.uint64), params, self.positions)
-        room = self.decoder.shape.max_positions - params.max_response_tokens
-        longest_prompt = min(-(-longest_prompt // BUCKET) * BUCKET, room)
-        kept = self._sessions.pop(params, None)
-        if kept is None or kept.longest < longest_prompt or not kept.idle:
-            kept = None  # its cache is freed before a larger one is made
-            kept = SlotSession(self.decoder, params, longest_prompt, self.rows)
-        self._sessions[params] = kept
-        if len(self._sessions) > _SESSIONS_KEPT:
-            del self._sessions[next(iter(self._sessions))]
-        return kept
 
 
 class _Memory:

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from harness.configuration.error import ConfigError
 from harness.rollout.passing import PassingEngine
 from harness.rollout.request import check_request
 from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams, Session
+from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
 
 MATCHES = ("seed", "order")
 _BLOCK = 1 << 16  # bytes read at once, from the end, in search of the last whole line
@@ -44,24 +44,10 @@ class RecordingEngine(PassingEngine):
     ) -> Completions:
         """See `RolloutEngine`. The lines are on their way to the disk before the responses are used."""
         completions = self.engine.generate(prompts, seeds_PG, params)
-        self._write(prompts, seeds_PG, params, completions)
-        return completions
-
-    def around(self, inner: Session, params: SamplingParams) -> Session:
-        """See `PassingEngine`."""
-        return _RecordingSession(inner, params, self._write)
-
-    def _write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        seeds_PG: np.ndarray,
-        params: SamplingParams,
-        completions: Completions,
-    ) -> None:
-        self._file.writelines(
-            json.dumps(line) + "\n" for line in _lines(prompts, seeds_PG, params, completions)
-        )
+        lines = _lines(prompts, seeds_PG, params, completions)
+        self._file.writelines(json.dumps(line) + "\n" for line in lines)
         self._file.flush()
+        return completions
 
     @property
     def recorded_bytes(self) -> int:
@@ -77,28 +63,6 @@ class RecordingEngine(PassingEngine):
         """See `RolloutEngine`."""
         self._file.close()
         super().close()
-
-
-class _RecordingSession:
-    """Passes a session on, and writes its groups as they come back."""
-
-    def __init__(self, inner: Session, params: SamplingParams, write: Callable[..., None]) -> None:
-        self._inner, self._params, self._write = inner, params, write
-        self._requests: dict[int, tuple[Sequence[int], np.ndarray]] = {}
-
-    def submit(self, prompt: Sequence[int], seeds_G: np.ndarray) -> int:
-        """See `Session`."""
-        ticket = self._inner.submit(prompt, seeds_G)
-        self._requests[ticket] = prompt, seeds_G
-        return ticket
-
-    def poll(self) -> list[tuple[int, Completions]]:
-        """See `Session`."""
-        done = self._inner.poll()
-        for ticket, completions in done:
-            prompt, seeds_G = self._requests.pop(ticket)
-            self._write([prompt], seeds_G[None], self._params, completions)
-        return done
 
 
 def _drop_torn_line(path: Path) -> None:

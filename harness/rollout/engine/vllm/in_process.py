@@ -37,7 +37,6 @@ _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's mem
 _TIED_HEAD = "lm_head.weight"
 _WEIGHTS, _CACHE = "weights", "kv_cache"  # vLLM's names of what sleeps
 _LEAST_TEMPERATURE = 0.01  # vLLM 0.32 takes this for anything smaller
-_STEPS_A_POLL = 16  # tokens of every response between two looks at other work
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -134,18 +133,13 @@ class VllmEngine(Engine):
         """
         self.check(prompts, seeds_PG, params)
         if self.llm.llm_engine.has_unfinished_requests():
-            self.dead = "a session was left before all its groups came back"
+            self.dead = "requests of a call that broke off are unfinished"
             self.require_alive()
         requests = [prompt for prompt in prompts for _ in range(seeds_PG.shape[1])]
         self.enqueue(requests, seeds_PG.reshape(-1), params)
         with self.working():
             outputs = self.llm.wait_for_completion(use_tqdm=False)
         return lay_out([response_of(output.outputs[0]) for output in outputs], params)
-
-    def session(self, params: SamplingParams, longest_prompt: int) -> VllmSession:
-        """See `StreamingEngine`. Raises EngineDied if the engine is dead."""
-        self.require_alive()
-        return VllmSession(self, params)
 
     def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
         """Raise unless the engine can answer this request."""
@@ -162,10 +156,8 @@ class VllmEngine(Engine):
         """See `RolloutEngine`."""
         return int(self.llm.llm_engine.model_config.max_model_len)
 
-    def enqueue(
-        self, prompts: Sequence[Sequence[int]], seeds_R: np.ndarray, params: SamplingParams
-    ) -> list[str]:
-        """Hand vLLM one request a response; returns the ids under which `llm.llm_engine.step()` gives them back."""
+    def enqueue(self, prompts: Sequence[Sequence[int]], seeds_R: np.ndarray, params: SamplingParams) -> None:
+        """Hand vLLM one request a response."""
         import vllm
 
         settings = {
@@ -185,10 +177,7 @@ class VllmEngine(Engine):
         # Seeds are signed 64-bit integers there. What vLLM refuses (a temperature above 2) is a ValueError here.
         each = [vllm.SamplingParams(seed=seed >> 1, **settings) for seed in seeds_R.tolist()]
         with self.working():
-            names = self.llm.enqueue(
-                [{"prompt_token_ids": list(prompt)} for prompt in prompts], each, use_tqdm=False
-            )
-        return [name.partition("-")[0] for name in names]  # what follows is vLLM's own
+            self.llm.enqueue([{"prompt_token_ids": list(prompt)} for prompt in prompts], each, use_tqdm=False)
 
     @contextmanager
     def working(self, at: str = "sampling") -> Iterator[None]:
@@ -336,41 +325,3 @@ def response_of(output: Any) -> Response:
     if list(output.logprobs.token_ids) != tokens:
         raise EngineDied("vLLM's log-probabilities are not those of the sampled tokens")
     return Response(tokens, list(output.logprobs.logprobs), finished=output.finish_reason == "stop")
-
-
-class VllmSession:
-    """See `harness.rollout.types.Session`: vLLM's own continuous batching, stepped from here."""
-
-    def __init__(self, engine: VllmEngine, params: SamplingParams) -> None:
-        self._engine, self._params = engine, params
-        self._places: dict[str, tuple[int, int]] = {}  # vLLM's id: ticket and sample
-        self._groups: dict[int, dict[int, Response]] = {}
-        self._sizes: list[int] = []
-
-    def submit(self, prompt: Sequence[int], seeds_G: np.ndarray) -> int:
-        """See `Session`. Raises ValueError for a request that the engine cannot answer."""
-        self._engine.check([prompt], seeds_G[None], self._params)
-        ticket = len(self._sizes)
-        names = self._engine.enqueue([prompt] * len(seeds_G), seeds_G, self._params)
-        self._places |= {name: (ticket, sample) for sample, name in enumerate(names)}
-        self._groups[ticket] = {}
-        self._sizes.append(len(seeds_G))
-        return ticket
-
-    def poll(self) -> list[tuple[int, Completions]]:
-        """See `Session`: steps until a group is complete, or a few tokens for each response. Raises EngineDied."""
-        done: list[tuple[int, Completions]] = []
-        for _ in range(_STEPS_A_POLL):
-            if done or not self._groups:
-                break
-            with self._engine.working():
-                outputs = self._engine.llm.llm_engine.step()
-            for output in outputs:
-                ticket, sample = self._places.pop(output.request_id)
-                group = self._groups[ticket]
-                group[sample] = response_of(output.outputs[0])
-                if len(group) == self._sizes[ticket]:
-                    ordered = [group[place] for place in range(len(group))]
-                    done.append((ticket, lay_out(ordered, self._params)))
-                    del self._groups[ticket]
-        return done
