@@ -30,8 +30,7 @@ class VerifierConfig:
             process. Only the second try can end as `timeout` or `killed`.
         backstop_wall_seconds: elapsed time after which a case ends whose process uses (nearly) no processor time: it is
             blocked or stopped. Set it far above what a loaded machine takes to give a process its turn.
-        patience_cpu_seconds: processor time after which a case gives its place to others; after twice that it goes on at low
-            priority.
+        patience_cpu_seconds: processor time after which a case gives its place to others and goes on beside them.
         memory_limit_mib: address space of one process.
         recycle_after: cases after which a process is replaced (the caches of sympy grow).
         cache_size: verdicts remembered, least recently used first out.

@@ -1,12 +1,10 @@
 """A pool of killable processes whose clock the parent holds.
 
 One thread watches all of them: it hands a case to an idle process, counts its processor time from that moment, and kills it
-when that runs out or makes no progress (`CaseClock`). A case that outlasts the patience gives up its place: its process goes
-on, at low priority after twice the patience, and another takes over the ordinary work, so stuck inputs delay nobody else by
-more than the patience. When even the overflow places are taken, the case is started over once one is free.
+when that runs out or makes no progress (`CaseClock`). A case that outlasts the patience gives up its place: its process goes on and
+another takes over the ordinary work, so stuck inputs delay nobody else by more than the patience while overflow places last.
 
-A case submitted `alone` gets a fresh process, the whole of its processor time and the ordinary priority; one such case runs
-at a time.
+A case submitted `alone` gets a fresh process and the whole of its processor time; one such case runs at a time.
 """
 
 from __future__ import annotations
@@ -31,10 +29,9 @@ from harness.verify.service.worker import ENVIRONMENT
 Case = tuple[str, str, str, int]
 Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
+_IDLE_SECONDS = 5.0
 _START_WALL_SECONDS = 600.0
 _FIRST_TRY_SHARE = 0.5
-_LOW_PRIORITY_AFTER = 2
-_ORDINARY, _SLOW, _ALONE = "ordinary", "slow", "alone"
 
 
 @dataclass(eq=False)
@@ -47,14 +44,13 @@ class _Job:
 @dataclass(eq=False)
 class _Process:
     connection: socket.socket
-    place: str
+    alone: bool
     born: float
     pid: int = 0
     job: _Job | None = None
     clock: CaseClock | None = None
     done: int = 0
     demoted: bool = False
-    lowered: bool = False
     buffer: bytes = b""
 
 
@@ -68,7 +64,6 @@ class PoolCounts:
         timeouts: tries that ran out of time.
         deaths: processes that died.
         recycled: processes replaced after their work.
-        restarts: cases started over at low priority.
         alone: cases graded alone.
     """
 
@@ -77,7 +72,6 @@ class PoolCounts:
     timeouts: int = 0
     deaths: int = 0
     recycled: int = 0
-    restarts: int = 0
     alone: int = 0
 
 
@@ -98,7 +92,6 @@ class VerifierPool:
     def _reset(self) -> None:
         self._incoming: collections.deque[_Job] = collections.deque()
         self._ordinary: collections.deque[_Job] = collections.deque()
-        self._slow: collections.deque[_Job] = collections.deque()
         self._alone: collections.deque[_Job] = collections.deque()
         self._processes: list[_Process] = []
         self._template: subprocess.Popen[bytes] | None = None
@@ -154,9 +147,7 @@ class VerifierPool:
         try:
             while not self._closing:
                 busy = bool(self._processes) and any(p.job or not p.pid for p in self._processes)
-                for key, _ in self._selector.select(
-                    _TICK_SECONDS if busy or self._slow or self._alone else 5.0
-                ):
+                for key, _ in self._selector.select(_TICK_SECONDS if busy or self._alone else _IDLE_SECONDS):
                     if key.data is None:
                         self._drain()
                     elif key.data == "template":
@@ -179,29 +170,21 @@ class VerifierPool:
             (self._alone if job.alone else self._ordinary).append(job)
 
     def _assign(self) -> None:
-        """Gives waiting cases to idle processes and starts the processes that are missing."""
-        active = [p for p in self._processes if p.place == _ORDINARY and not p.demoted]
+        """Give waiting cases to idle processes and start the processes that are missing."""
+        active = [p for p in self._processes if not p.alone and not p.demoted]
         spare = [p for p in self._processes if p.demoted and p.job is None]
         waiting = len(self._ordinary) - sum(p.job is None for p in active)
         for _ in range(min(waiting, self._config.workers - len(active))):
             if spare:
                 spare.pop().demoted = False
             else:
-                self._fork(_ORDINARY)
-        queues = {_ORDINARY: self._ordinary, _SLOW: self._slow, _ALONE: self._alone}
+                self._fork(alone=False)
         for process in self._processes:
-            if process.pid and process.job is None and not process.demoted and queues[process.place]:
-                self._give(process, queues[process.place].popleft())
-        room = self._config.overflow_workers - self._overflowing()
-        starting = sum(p.place == _SLOW and not p.pid for p in self._processes)
-        for _ in range(min(len(self._slow) - starting, room)):
-            self._fork(_SLOW)
-        if self._alone and not any(p.place == _ALONE for p in self._processes):
-            self._fork(_ALONE)
-
-    def _overflowing(self) -> int:
-        """Places beside the ordinary ones that are taken."""
-        return sum((p.demoted and p.job is not None) or p.place == _SLOW for p in self._processes)
+            queue = self._alone if process.alone else self._ordinary
+            if process.pid and process.job is None and not process.demoted and queue:
+                self._give(process, queue.popleft())
+        if self._alone and not any(p.alone for p in self._processes):
+            self._fork(alone=True)
 
     def _give(self, process: _Process, job: _Job) -> None:
         limit = self._config.timeout_cpu_seconds * (1.0 if job.alone else _FIRST_TRY_SHARE)
@@ -226,22 +209,9 @@ class VerifierPool:
                 self._finish(process, "timeout", "pool")
                 self._kill(process)
                 continue
-            if used >= patience and process.place == _ORDINARY and not process.demoted:
-                self._make_way(process)
-            if process.demoted and not process.lowered and used >= _LOW_PRIORITY_AFTER * patience:
-                process.lowered = True
-                self._tell({"do": "nice", "pid": process.pid})
-
-    def _make_way(self, process: _Process) -> None:
-        """Frees the place of a case that outlasted the patience."""
-        if self._overflowing() < self._config.overflow_workers:
-            process.demoted = True
-        elif self._ordinary and self._config.overflow_workers > 0:
-            job, process.job = process.job, None
-            if job is not None:
-                self._slow.append(job)
-                self.counts.restarts += 1
-            self._kill(process)
+            stuck = sum(p.demoted and p.job is not None for p in self._processes)
+            if used >= patience and not process.alone and stuck < self._config.overflow_workers:
+                process.demoted = True  # another process takes its place
 
     def _receive(self, process: _Process) -> None:
         try:
@@ -261,9 +231,8 @@ class VerifierPool:
             # Under load the watch may come late: what took too long is too long all the same.
             late = message["cpu_seconds"] > self._config.timeout_cpu_seconds
             self._finish(process, *(("timeout", "pool") if late else (message["verdict"], message["method"])))
-            # A demoted process with its priority stays as a spare: its parser has learned, a fresh one has not.
-            once = process.lowered or process.place == _ALONE
-            if message["fatal"] or once or process.done >= self._config.recycle_after:
+            # A demoted process stays as a spare: its parser has learned, a fresh one has not.
+            if message["fatal"] or process.alone or process.done >= self._config.recycle_after:
                 self.counts.recycled += 1
                 self._kill(process)
 
@@ -282,12 +251,12 @@ class VerifierPool:
 
     # ------------------------------------------------------------------ the template and its forks
 
-    def _fork(self, place: str) -> None:
+    def _fork(self, alone: bool) -> None:
         if self._template is None:
             self._start_template()
         ours, theirs = socket.socketpair()
-        process = _Process(ours, place, time.monotonic())
-        request = {"do": "fork", "memory_mib": self._config.memory_limit_mib, "nice": place == _SLOW}
+        process = _Process(ours, alone, time.monotonic())
+        request = {"do": "fork", "memory_mib": self._config.memory_limit_mib}
         with theirs:
             try:
                 socket.send_fds(self._control, [json.dumps(request).encode() + b"\n"], [theirs.fileno()])
@@ -332,12 +301,9 @@ class VerifierPool:
         if said:
             self._fail_all(f"verifier processes cannot start: {json.loads(said.splitlines()[0])['error']}")
 
-    def _tell(self, request: dict[str, object]) -> None:
-        with contextlib.suppress(OSError):
-            self._control.sendall(json.dumps(request).encode() + b"\n")
-
     def _kill(self, process: _Process) -> None:
-        self._tell({"do": "kill", "pid": process.pid})
+        with contextlib.suppress(OSError):
+            self._control.sendall(json.dumps({"do": "kill", "pid": process.pid}).encode() + b"\n")
         self._forget(process)
 
     def _forget(self, process: _Process) -> None:
@@ -346,13 +312,9 @@ class VerifierPool:
         self._processes.remove(process)
 
     def _fail_all(self, reason: str) -> None:
-        jobs = [p.job for p in self._processes if p.job] + [
-            *self._ordinary,
-            *self._slow,
-            *self._alone,
-            *self._incoming,
-        ]
-        for queue in (self._ordinary, self._slow, self._alone):
+        queues = (self._ordinary, self._alone, self._incoming)
+        jobs = [p.job for p in self._processes if p.job] + [job for queue in queues for job in queue]
+        for queue in queues:
             queue.clear()
         for job in jobs:
             if not job.future.done():

@@ -22,7 +22,6 @@ from typing import Any
 from harness.process import loading
 
 _PR_SET_PDEATHSIG = 1
-_LOW_PRIORITY = 10
 _WARM_UP = (
     ("\\frac{1}{2}+\\sqrt{x}", "\\sqrt{x}+0.5"),
     ("x^2-1", "(x-1)(x+1)"),
@@ -39,7 +38,7 @@ ENVIRONMENT = {
 
 
 def run_template(control_fd: int) -> None:
-    """Serves fork, kill and nice requests until the control socket closes."""
+    """Serve fork and kill requests until the control socket closes."""
     control = socket.socket(fileno=control_fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -66,7 +65,7 @@ def run_template(control_fd: int) -> None:
             if request["do"] == "fork":
                 _fork(control, descriptors.pop(0), request, children)
             elif request["pid"] in children:
-                _signal(request)
+                os.kill(request["pid"], signal.SIGKILL)
     for pid in children:
         os.kill(pid, signal.SIGKILL)
 
@@ -84,13 +83,6 @@ def _reap(children: set[int]) -> None:
         if pid == 0:
             break
         children.discard(pid)
-
-
-def _signal(request: dict[str, Any]) -> None:
-    if request["do"] == "kill":
-        os.kill(request["pid"], signal.SIGKILL)
-    else:
-        os.setpriority(os.PRIO_PROCESS, request["pid"], _LOW_PRIORITY)
 
 
 def _fork(control: socket.socket, descriptor: int, request: dict[str, Any], children: set[int]) -> None:
@@ -125,8 +117,6 @@ def _serve(connection: socket.socket, limits: dict[str, Any]) -> None:
     memory = limits["memory_mib"] << 20
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if limits["nice"]:
-        os.setpriority(os.PRIO_PROCESS, 0, _LOW_PRIORITY)
     connection.sendall(json.dumps({"pid": os.getpid()}).encode() + b"\n")
     stream = connection.makefile("rb")
     for line in stream:
