@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from harness.verify.extract.delimited import JOINT, formulas
-from harness.verify.read.units import canonical_unit
+from harness.verify.read.units import is_unit
 
 NUMBER = re.compile(
     r"(?<![A-Za-z0-9_.,/\\^])[-−+]?(?:[$€£¥₹]\s?)?(?:\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.,]\d+)?|\.\d+)"
@@ -146,7 +146,7 @@ def _prose(text: str) -> list[re.Match[str]]:
 
 
 def _of_an_answer(word: str) -> bool:
-    return word in _OF_ANSWERS or (word not in _SHORT_PROSE and canonical_unit(word, None) is not None)
+    return word in _OF_ANSWERS or (word not in _SHORT_PROSE and is_unit(word))
 
 
 def _surely_prose(word: str) -> bool:

@@ -21,16 +21,8 @@ _MASS = {"mg": "1/1000", "g": "1", "gram": "1", "kg": "1000", "kilogram": "1000"
          "lb": "45359237/100000", "pound": "45359237/100000", "oz": "45359237/1600000", "ounce": "45359237/1600000"}  # fmt: skip
 _TIME = {"ms": "1/1000", "s": "1", "sec": "1", "second": "1", "min": "60", "minute": "60", "h": "3600", "hr": "3600",
          "hour": "3600", "day": "86400", "week": "604800", "month": "M1", "year": "M12", "yr": "M12"}  # fmt: skip
-_VOLUME = {
-    "ml": "1/1000",
-    "milliliter": "1/1000",
-    "millilitre": "1/1000",
-    "l": "1",
-    "liter": "1",
-    "litre": "1",
-    "gal": "G",
-    "gallon": "G",
-}
+_VOLUME = {"ml": "1/1000", "milliliter": "1/1000", "millilitre": "1/1000", "l": "1", "liter": "1", "litre": "1", "gal": "G",
+           "gallon": "G"}  # fmt: skip
 _MONEY = {
     "dollar": "D1",
     "usd": "D1",
@@ -44,23 +36,13 @@ _MONEY = {
 _SPEED = {"m/s": "1", "km/h": "5/18", "kmh": "5/18", "kmph": "5/18", "mph": "1397/3125", "ft/s": "381/1250"}
 _CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
-_WORDS = {
-    "unit", "point", "people", "person", "student", "way", "book", "apple", "egg", "page", "hectare", "acre", "ohm",
-    "newton", "joule", "watt", "volt", "hz", "time", "coin", "card", "ball", "bag", "box", "boxe", "car", "men", "women", "child",
-    "children", "boy", "girl", "game", "mark", "piece", "item", "slice", "cup", "bottle", "ticket", "sticker", "flower", "tree",
-    "cookie", "paper", "tile", "square", "triangle", "solution", "number", "digit", "edge", "side", "term", "value", "vote", "member",
-    "integer", "pair", "path", "subset", "sequence", "block", "step", "second", "round", "player", "team", "bill", "day", "animal",
-}  # fmt: skip
+_NO_COUNTED_THING = frozenset(
+    ("and", "for", "mod", "base", "choose", "where", "with", "the", "pi", "infinity")
+)
 _DIMENSIONS = {
-    "length": _LENGTH,
-    "mass": _MASS,
-    "time": _TIME,
-    "volume": _VOLUME,
-    "money": _MONEY,
-    "angle": _ANGLE,
-    "length/time": _SPEED,
+    "length": _LENGTH, "mass": _MASS, "time": _TIME, "volume": _VOLUME, "money": _MONEY, "angle": _ANGLE, "length/time": _SPEED,
     "clock": _CLOCK,
-}
+}  # fmt: skip
 _TABLE: dict[str, tuple[str, Fraction]] = {}
 for _name, _units in _DIMENSIONS.items():
     for _unit, _scale in _units.items():
@@ -72,15 +54,9 @@ _CURRENCY = re.compile(
 )
 _CURRENCY_AFTER = re.compile(r"\s*(\\?\$|€|£|¥|₹|¢)$")
 _CURRENCY_UNIT = {
-    "$": "dollar",
-    "¢": "cent",
-    "US$": "dollar",
-    "USD": "dollar",
-    "€": "euro",
-    "\\euro": "euro",
-    "£": "pound_money",
+    "$": "dollar", "¢": "cent", "US$": "dollar", "USD": "dollar", "€": "euro", "\\euro": "euro", "£": "pound_money",
     "\\pounds": "pound_money",
-}
+}  # fmt: skip
 CURRENCIES = frozenset((*_CURRENCY_UNIT.values(), *_MONEY, "£", "¥", "₹"))
 _PERCENT = re.compile(
     r"\s*(?:\\?%|\\text\s*\{\s*\\?%?\s*(?:percent|pct|percentage|per cent)?\s*\}|(?:\b|(?<=\d))(?:per ?cent|pct|percentage)(?: points?)?)$",
@@ -170,7 +146,7 @@ def compound(text: str) -> tuple[Fraction, str] | None:
 
 
 def canonical_unit(words: str, power: str | None) -> str | None:
-    """`square cm` and `cm` with power 2 are `cm^2`; None for a word that is no unit and no counted thing."""
+    """`square cm` and `cm` with power 2 are `cm^2`; the word itself for a counted thing, None for no word."""
     name = words.strip().lower().rstrip(".").replace("\\", "")
     exponent = int(power) if power else 1
     if name in ("a.m", "p.m"):
@@ -185,9 +161,15 @@ def canonical_unit(words: str, power: str | None) -> str | None:
         above, below = (canonical_unit(part, None) for part in name.split("/"))
         return f"{above}/{below}" if above in _TABLE and below in _TABLE else None
     for candidate in (name, name.removesuffix("s"), name.removesuffix("es")):
-        if candidate in _TABLE or candidate in _WORDS:
+        if candidate in _TABLE:
             return candidate if exponent == 1 else f"{candidate}^{exponent}"
-    return None
+    counted = len(name) > 2 and name.isalpha() and name not in _NO_COUNTED_THING
+    return name.removesuffix("s") if counted else None
+
+
+def is_unit(word: str) -> bool:
+    """Return whether a word, in the singular or plural, is a unit of measure."""
+    return word in _TABLE or word.removesuffix("s") in _TABLE
 
 
 def unit_scale(unit: str) -> tuple[str, Fraction] | None:
