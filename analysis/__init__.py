@@ -1,6 +1,6 @@
 """Answers from the result store: statistics, tables, figures, report, and the Python front (docs/python.md).
 
-May import: evaluation, store, verify. Imports no torch.
+May import: evaluation, statistics, store, verify. Imports no torch.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
         tables_of,
     )
     from analysis.report import write_answer
-    from analysis.statistics.estimate import Estimate, Verdict
     from analysis.tables.table import to_frame, to_latex, to_markdown
     from harness.evaluation.metrics.names import UnknownMetric
+    from harness.statistics.estimate import Estimate, Verdict
     from harness.store import StoreError
 
 _PLACES = {
-    "Estimate": "analysis.statistics.estimate",
+    "Estimate": "harness.statistics.estimate",
     "PlanError": "analysis.evidence.stored_plan",
     "Results": "analysis.evidence.results",
     "StoreError": "harness.store",
     "UnknownMetric": "harness.evaluation.metrics.names",
-    "Verdict": "analysis.statistics.estimate",
+    "Verdict": "harness.statistics.estimate",
     "on_benchmark": "analysis.evidence.further_benchmarks",
     "to_frame": "analysis.tables.table",
     "to_latex": "analysis.tables.table",

@@ -8,11 +8,11 @@ from collections import Counter
 from analysis.evidence.engagement import engagements, sentence_end
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.numbers import bounds_text, number_text
 from analysis.tables.of_metric import metric_name
 from harness.evaluation.metrics.names import Metric
+from harness.statistics.estimate import Estimate, Verdict
 
 
 def answer_sentences(results: Results) -> list[str]:

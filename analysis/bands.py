@@ -20,12 +20,13 @@ from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
 from analysis.statistics.difficulty_bands import band_means, crossed_bands
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import mean_interval
-from analysis.statistics.verdicts import Paired, judge
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.exact import pass_at_k, require_samples
 from harness.evaluation.metrics.summary import default_ks
+from harness.statistics.estimate import Estimate
+from harness.statistics.families import Paired, judge
+from harness.statistics.intervals import mean_interval
+from harness.statistics.spread import replicate_of
 from harness.store.samples import read_parts
 
 Floats = NDArray[np.float64]
@@ -179,7 +180,9 @@ def _units(results: Results, pairs: Mapping[int, tuple[Counts, Counts]]) -> dict
     """
     first: dict[bytes, int] = {}
     return {
-        seed: first.setdefault(other.right_P.tobytes(), results.experiment.plan.replicate_of(seed))
+        seed: first.setdefault(
+            other.right_P.tobytes(), replicate_of(seed, results.experiment.plan.base_policies)
+        )
         for seed, (_, other) in pairs.items()
     }
 

@@ -13,11 +13,11 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.figures.style import FORMATS, save, styled
 from analysis.report import figure_makers
-from analysis.statistics.estimate import Estimate
 from analysis.tables.experiment_tables import all_tables
 from analysis.tables.of_metric import metric_header, why_absent
 from analysis.tables.table import Table
 from harness.evaluation.metrics.names import PLAIN, Metric, metric
+from harness.statistics.estimate import Estimate
 from harness.store import ResultStore
 
 

@@ -19,9 +19,9 @@ from analysis.evidence.results import Results
 from analysis.evidence.run_curves import AGAINST, SOURCES, Against, Source, entropy_points, run_curve
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.statistics.curve_fits import EntropyFit, SigmoidFit, fit_entropy_law, fit_sigmoid
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import mean_interval
 from analysis.tables.table import Cell, Column, Table
+from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import mean_interval
 
 Fit = SigmoidFit | EntropyFit
 

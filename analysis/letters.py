@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from analysis.statistics.intervals import mean_interval
 from analysis.statistics.letters import (
     BlockFit,
     compact_letters,
@@ -28,6 +27,8 @@ from analysis.statistics.letters import (
 from analysis.tables.of_metric import metric_header
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import LOWER
+from harness.statistics.intervals import mean_interval
+from harness.statistics.spread import replicate_count
 from harness.store import ResultStore
 
 _TOKENS = "train_generated_tokens_total"
@@ -76,8 +77,7 @@ def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
         if never:
             raise ValueError(f"{plan.name}: {arm.name}, {never}; leave it out (--leave-out {arm.name})")
     seeds = tuple(seed for seed in plan.seeds if all(seed in own for own in values.values()))
-    planned = plan.by_base(dict.fromkeys(plan.seeds, 0.0))
-    rows = [list(plan.by_base({seed: values[arm.name][seed] for seed in seeds}).values()) for arm in arms]
+    rows = [plan.replicates({seed: values[arm.name][seed] for seed in seeds}) for arm in arms]
     if len(rows) < 2 or len(rows[0]) < 2:
         lacking = [f"{arm.name} {len(values[arm.name])}" for arm in arms]
         raise ValueError(
@@ -85,7 +85,9 @@ def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:
             f"{', '.join(lacking)}. Run the missing ones, or leave arms out (--leave-out)"
         )
     unused = tuple(seed for seed in plan.seeds if seed not in seeds)
-    return Blocks(arms, seeds, np.array(rows), unused, len(planned), left_out)
+    return Blocks(
+        arms, seeds, np.array(rows), unused, replicate_count(plan.seeds, plan.base_policies), left_out
+    )
 
 
 def letters_table(results: Results, blocks: Blocks, rates: Mapping[str, float]) -> Table:

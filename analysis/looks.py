@@ -14,21 +14,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from analysis.answer import describe
 from analysis.evidence.load import load_plan
 from analysis.evidence.looks import AT_BUDGET, NO_COMPARISON, Comparison, comparisons, followed, wanted_seeds
 from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import PlanError, StoredPlan, parse_plan
-from analysis.statistics.sequential import LooksError
-from analysis.statistics.sequential_course import expected_runs
+from harness.statistics.course import expected_runs
+from harness.statistics.spread import pooled_spread
 from harness.store import ResultStore, StoreError
 
 EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference
@@ -51,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
             said = spreads(plan, ResultStore(options.root))
         else:
             said = decisions(plan, ResultStore(options.root))
-    except (StoreError, PlanError, LooksError) as error:
+    except (StoreError, PlanError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write(json.dumps(said) + "\n")
@@ -103,12 +100,9 @@ def spreads(plan: StoredPlan, store: ResultStore) -> dict[str, dict[str, float]]
             groups = [plan.replicates({seed: a[seed] - b[seed] for seed in a if seed in b}) for a, b in pairs]
         else:
             groups = [plan.replicates(view.values(arm)) for arm in plan.arms]
-        finite = [np.array(group) for group in groups if len(group) > 1 and np.isfinite(group).all()]
-        degrees = sum(len(group) - 1 for group in finite)
-        if degrees:
-            squares = sum(float(((group - group.mean()) ** 2).sum()) for group in finite)
-            sd = view.metric.scale * math.sqrt(squares / degrees)
-            found[view.metric.name] = {"sd": sd, "comparisons": len(finite)}
+        sd, comparisons_with_spread = pooled_spread(groups)
+        if comparisons_with_spread:
+            found[view.metric.name] = {"sd": view.metric.scale * sd, "comparisons": comparisons_with_spread}
     return found
 
 

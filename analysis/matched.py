@@ -17,10 +17,10 @@ from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.run_curves import own_rows, run_curve
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import mean_interval
-from analysis.statistics.verdicts import Paired, judge
 from analysis.tables.table import Cell, Column, Table
+from harness.statistics.estimate import Estimate
+from harness.statistics.families import Paired, judge
+from harness.statistics.intervals import mean_interval
 
 Floats = NDArray[np.float64]
 

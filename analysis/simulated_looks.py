@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from analysis.statistics.sequential_course import EQUIVALENT, HIGHER, LOWER, Course, run_course
-from analysis.statistics.verdicts import comparison_level
+from harness.statistics.course import EQUIVALENT, HIGHER, LOWER, Course, run_course
+from harness.statistics.families import comparison_level
 
 COMPARISONS = 5
 LADDER = [(arm + 1, arm) for arm in range(COMPARISONS)]

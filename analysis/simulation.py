@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analysis import simulated_ladders, simulated_looks
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import paired_difference, welch_difference
+from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import paired_difference, welch_difference
 
 Floats = NDArray[np.float64]
 

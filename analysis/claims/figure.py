@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.claims.judged import Judged
 from analysis.figures.style import legend_below, new_figure
-from analysis.statistics.finding import Finding
+from harness.statistics.finding import Finding
 
 COLOURS = {
     Finding.HOLDS: "#009E73",

@@ -17,9 +17,9 @@ from analysis.evidence.engagement import engagements
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.evidence.stored_plan import PlanError
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.finding import Finding, finding
 from analysis.tables.differences import differences_to_reference
+from harness.statistics.estimate import Estimate
+from harness.statistics.finding import Finding, finding
 from harness.store import ResultStore, StoreError, layout
 
 

@@ -11,8 +11,8 @@ from analysis.claims.judged import Judged
 from analysis.claims.table import claims_table, effect_text
 from analysis.figures.style import save, styled
 from analysis.one_table import write_table
-from analysis.statistics.finding import Finding
 from analysis.tables.table import to_terminal
+from harness.statistics.finding import Finding
 from harness.store.atomic import write_file
 
 _EXPECTS = {

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
-from analysis.statistics.estimate import MISSING, Estimate, Verdict
-from analysis.statistics.finding import Finding, finding
-from analysis.statistics.sequential import design_levels
-from analysis.statistics.verdicts import Difference, Independent, Paired, judge_one
 from harness.evaluation.metrics.names import Metric
+from harness.statistics.estimate import MISSING, Estimate, Verdict
+from harness.statistics.families import Difference, Independent, Paired, judge_one
+from harness.statistics.finding import Finding, finding
+from harness.statistics.sequential import design_levels
 
 AT_BUDGET, NO_COMPARISON = "open at the budget", "no comparison"
 _METHOD = "repeated t interval"

@@ -15,10 +15,11 @@ from analysis.evidence.checkpoint_rule import chosen_steps, rule_scores
 from analysis.evidence.load import Floats, StoredExperiment, groups, records
 from analysis.evidence.metric_values import column_of, computed, first_reach, tokens_at, value_of
 from analysis.evidence.stored_plan import StoredArm
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import mean_interval, two_way_difference
-from analysis.statistics.verdicts import Difference, Independent, Paired, judge
 from harness.evaluation.metrics.names import Metric
+from harness.statistics.estimate import Estimate
+from harness.statistics.families import Difference, Independent, Paired, judge
+from harness.statistics.intervals import mean_interval, two_way_difference
+from harness.statistics.spread import replicate_means
 
 _KEYS = ("run_id", "arm")
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
@@ -145,19 +146,9 @@ class Results:
             a, b = {s: a[s] for s in shared}, {s: b[s] for s in shared}
         if not a or not b:
             return mean_interval([])
-        a, b = self._by_base(a), self._by_base(b)
+        a, b = (replicate_means(scores, self.experiment.plan.base_policies) for scores in (a, b))
         found = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
         return replace(found, margin=self.margin)
-
-    def _by_base(self, scores: Mapping[int, Floats]) -> dict[int, Floats]:
-        """Scores by problem, averaged over the seeds of a base policy where seeds share one."""
-        bases = self.experiment.plan.base_policies
-        if bases is None:
-            return dict(scores)
-        groups: dict[int, list[Floats]] = {}
-        for seed, values in scores.items():
-            groups.setdefault(seed % bases, []).append(values)
-        return {base: np.mean(group, axis=0) for base, group in groups.items()}
 
     def problem_scores(self, arm: StoredArm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
@@ -175,15 +166,6 @@ class Results:
             for row in records(rows)
             if (row["run_id"], row["steps"][-1], plan.primary_cap) in self.experiment.problem_avg
         }
-
-    def spread(self, metric: str = "avg") -> float:
-        """Pooled standard deviation over seeds of the arms with at least two; NaN without any."""
-        values = [list(self.scores(arm, metric).values()) for arm in self.experiment.plan.arms]
-        groups = [np.array(v) for v in values if len(v) > 1]
-        degrees = sum(len(g) - 1 for g in groups)
-        return (
-            float(np.sqrt(sum(((g - g.mean()) ** 2).sum() for g in groups) / degrees)) if degrees else np.nan
-        )
 
 
 # Run, arm and cap to the evaluated steps that its result is made of.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
+from harness.statistics.spread import replicates
 from harness.store.measures import Measure
 
-DESIGNS = ("cumulative", "leave_one_out", "one_factor", "factorial", "shapley", "arms")
 SCORE_UNITS = ("fraction", "reward")
 
 
@@ -63,7 +63,7 @@ class StoredPlan:
     the order in which they come. ``base_policies``: seed s starts from base policy s mod that, None where each stands alone.
     ``declared_on``: the benchmark that the experiment is about, where this plan is seen on another one (see `on`);
     ``stopped_elsewhere``: that one decided how many seeds ran.
-    ``expects`` is what a claim predicts of the only comparison (see `analysis.statistics.finding`), None without a claim.
+    ``expects`` is what a claim predicts of the only comparison (see `harness.statistics.finding`), None without a claim.
     """
 
     name: str
@@ -93,24 +93,8 @@ class StoredPlan:
     stopped_elsewhere: bool = False
 
     def replicates(self, values: Mapping[int, float]) -> list[float]:
-        """What intervals are taken over, of a value a seed: the values, or their means by base policy where seeds share one.
-
-        Two runs from one base policy tell the same about other base policies as one does (docs/statistics.md).
-        """
-        return list(self.by_base(values).values())
-
-    def by_base(self, values: Mapping[int, float]) -> dict[int, float]:
-        """The values by seed, or their means by base policy where seeds share one."""
-        if self.base_policies is None:
-            return dict(values)
-        groups: dict[int, list[float]] = {}
-        for seed, value in values.items():
-            groups.setdefault(self.replicate_of(seed), []).append(value)
-        return {base: sum(group) / len(group) for base, group in groups.items()}
-
-    def replicate_of(self, seed: int) -> int:
-        """The base policy whose seeds count as one, or the seed itself where every seed is a replicate."""
-        return seed if self.base_policies is None else seed % self.base_policies
+        """The numbers that intervals are taken over: one a seed, or their means by base policy where seeds share one."""
+        return replicates(values, self.base_policies)
 
     @property
     def shares_bases(self) -> bool:
@@ -186,7 +170,7 @@ class StoredPlan:
 
 
 def parse_plan(raw: Mapping[str, Any]) -> StoredPlan:
-    """Read a plan. Raises PlanError naming the missing key, an unknown design, a wrong margin, or a parent that is no arm."""
+    """Read a plan. Raises PlanError naming the missing key, a wrong margin, or a parent that is no arm."""
     score, metrics = _metrics(raw)
     try:
         arms = tuple(_parse_arm(arm) for arm in raw["arms"])
@@ -217,8 +201,6 @@ def parse_plan(raw: Mapping[str, Any]) -> StoredPlan:
         )
     except KeyError as error:
         raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error
-    if plan.design not in DESIGNS:
-        raise PlanError(f"plan {plan.name}: unknown design {plan.design!r}; known: {', '.join(DESIGNS)}")
     if not arms:
         raise PlanError(f"plan {plan.name} has no arms")
     for arm in arms:

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.figures.style import new_figure
-from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.differences import (
     REFERENCE,
     difference_column,
@@ -20,6 +19,7 @@ from analysis.tables.differences import (
 )
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import cell_text
+from harness.statistics.estimate import Estimate, Verdict
 
 # Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
 MARKS: dict[Verdict, dict[str, Any]] = {

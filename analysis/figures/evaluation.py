@@ -23,9 +23,9 @@ from analysis.evidence.stored_plan import StoredPlan
 from analysis.figures.series import Series, combine, draw_band, mean_band
 from analysis.figures.style import BAND_ALPHA, Look, legend_below, looks, new_figure
 from analysis.figures.training import COUNTS, Panel, arm_legend, draw_series, few_arms, panel_series
-from analysis.statistics.estimate import Estimate, Verdict
-from analysis.statistics.intervals import mean_interval, performance_profile
 from analysis.tables.differences import differences_to_reference
+from harness.statistics.estimate import Estimate, Verdict
+from harness.statistics.intervals import mean_interval, performance_profile
 
 
 def accuracy_series(

@@ -16,9 +16,9 @@ from analysis.evidence.results import Results
 from analysis.html.charts import chart_data
 from analysis.html.images import pictures
 from analysis.html.samples import browser_data
-from analysis.statistics.estimate import Estimate, Verdict
 from analysis.tables.experiment_tables import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
+from harness.statistics.estimate import Estimate, Verdict
 from harness.store import ResultStore, StoreError
 
 PAGE_LIMIT_BYTES = 10_000_000

@@ -1,1 +1,1 @@
-"""Intervals, tests and attribution over training seeds, the unit of replication."""
+"""Analyses of single experiments."""

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from analysis.evidence.further_benchmarks import all_benchmarks, mean_over
 from analysis.evidence.metric_values import evaluated
 from analysis.evidence.results import Results
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.verdicts import judge
 from analysis.tables.differences import (
     REFERENCE,
     base_notes,
@@ -20,6 +18,8 @@ from analysis.tables.differences import (
 )
 from analysis.tables.of_metric import metric_name, metric_suffix, samples
 from analysis.tables.table import Cell, Column, Table
+from harness.statistics.estimate import Estimate
+from harness.statistics.families import judge
 
 _MEAN = "mean of all"
 

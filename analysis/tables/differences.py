@@ -10,10 +10,11 @@ import numpy as np
 from analysis.evidence.looks import followed
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
-from analysis.statistics.estimate import Estimate
 from analysis.tables.table import Column
 from harness.evaluation.metrics.names import Metric
-from harness.evaluation.power import minimum_detectable_difference, seeds_needed
+from harness.statistics.estimate import Estimate
+from harness.statistics.power import minimum_detectable_difference, seeds_needed
+from harness.statistics.spread import replicate_count
 
 REFERENCE = {
     "cumulative": "rung below",
@@ -158,4 +159,4 @@ def _units(estimate: Estimate, plan: StoredPlan) -> int:
     """How many replicates are behind a difference: its seeds, or the base policies that they share."""
     if plan.paired:
         return round(estimate.degrees) + 1
-    return min(estimate.seeds, len({plan.replicate_of(seed) for seed in plan.seeds}))
+    return min(estimate.seeds, replicate_count(plan.seeds, plan.base_policies))

@@ -9,14 +9,6 @@ from analysis.evidence.cells import table_ks
 from analysis.evidence.logged import TRAINING
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
-from analysis.statistics.bootstrap import seed_bootstrap
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import (
-    interquartile_mean,
-    mean_interval,
-    performance_profile,
-    probability_of_improvement,
-)
 from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.differences import (
     REFERENCE,
@@ -41,6 +33,14 @@ from analysis.tables.of_metric import (
 from analysis.tables.published import published_table
 from analysis.tables.table import Cell, Column, Table, cell_text
 from harness.evaluation.metrics.names import Metric
+from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import (
+    interquartile_mean,
+    mean_interval,
+    performance_profile,
+    probability_of_improvement,
+    seed_bootstrap,
+)
 
 
 def all_tables(results: Results) -> list[Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from analysis.statistics.estimate import Estimate
+from harness.statistics.estimate import Estimate
 
 _MORE_DIGITS = 4
 

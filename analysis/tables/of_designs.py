@@ -11,7 +11,10 @@ import numpy as np
 
 from analysis.evidence.grid import grid_axes, grid_value, near_best
 from analysis.evidence.results import Results
-from analysis.statistics.attribution import (
+from analysis.tables.differences import difference_column, word_notes
+from analysis.tables.of_metric import metric_header, of_metric
+from analysis.tables.table import Cell, Column, Table
+from harness.statistics.attribution import (
     Attribution,
     IncompleteDesign,
     Judging,
@@ -20,11 +23,8 @@ from analysis.statistics.attribution import (
     main_effects,
     shapley,
 )
-from analysis.statistics.estimate import Verdict
-from analysis.statistics.intervals import welch_difference
-from analysis.tables.differences import difference_column, word_notes
-from analysis.tables.of_metric import metric_header, of_metric
-from analysis.tables.table import Cell, Column, Table
+from harness.statistics.estimate import Verdict
+from harness.statistics.intervals import welch_difference
 
 _FACTORIAL = (
     ("main-effects", "main effect"),

@@ -11,8 +11,8 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from analysis.statistics.estimate import Estimate
 from analysis.tables.numbers import bounds_text, number_text
+from harness.statistics.estimate import Estimate
 
 Cell = Estimate | float | int | str | None
 ABSENT = "–"

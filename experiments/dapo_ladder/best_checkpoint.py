@@ -17,9 +17,9 @@ from ladder_runs import command, ladder
 
 from analysis import Results
 from analysis.evidence.stored_plan import StoredPlan
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import mean_interval
-from analysis.statistics.verdicts import Paired, judge
+from harness.statistics.estimate import Estimate
+from harness.statistics.families import Paired, judge
+from harness.statistics.intervals import mean_interval
 
 SIZE, SUBSETS = 30, 400
 

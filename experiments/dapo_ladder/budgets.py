@@ -15,7 +15,7 @@ from ladder_runs import command, ladder
 from analysis import Results
 from analysis.evidence.run_curves import AGAINST, Against, run_curve
 from analysis.evidence.stored_plan import StoredArm
-from analysis.statistics.verdicts import Paired, judge
+from harness.statistics.families import Paired, judge
 
 Curve = tuple[np.ndarray, np.ndarray]
 

@@ -15,9 +15,9 @@ import yaml
 from ladder_runs import bases_of, command, ladder
 
 from analysis import Results, load
-from analysis.statistics.verdicts import Paired, judge
 from harness.configuration.schema import dump
 from harness.configuration.schema import load as load_config
+from harness.statistics.families import Paired, judge
 from harness.store import ResultStore
 
 STEPS = (60, 60)

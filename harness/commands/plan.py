@@ -19,11 +19,9 @@ from rich.text import Text
 
 from harness.configuration.identity import arm_id, difference
 from harness.configuration.schema import as_yaml
-from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
 from harness.execution.answer import answered_runs, left_out
 from harness.execution.looks import expected_runs, stored_spreads
 from harness.experiment.asked import asked_metrics
-from harness.experiment.base_policies import replicate_count
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
@@ -39,6 +37,9 @@ from harness.experiment.seed_spread import (
     plan_power,
     planned_comparisons,
 )
+from harness.statistics.families import comparison_level
+from harness.statistics.power import minimum_detectable_difference
+from harness.statistics.spread import replicate_count
 from harness.store import ResultStore
 
 
@@ -264,7 +265,7 @@ def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[
             lines.append(f"power for {one.title}: unknown until two {plural} of a comparison have finished")
             continue
         found = minimum_detectable_difference(
-            known["sd"], planned, paired=paired, alpha=comparison_alpha(family)
+            known["sd"], planned, paired=paired, alpha=1 - comparison_level(family)
         )
         lines.append(
             f"power for {one.title}: {plural} differ by {known['sd']:.{one.digits}f} {one.unit} (standard deviation, "

@@ -1,4 +1,4 @@
 """Evaluation: exact metrics, sampling and grading.
 
-May import: configuration, model, problems, reward, rollout, store, verify.
+May import: configuration, model, problems, reward, rollout, statistics, store, verify.
 """

@@ -11,7 +11,6 @@ import pandas as pd
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.exact import UnevenSamples
-from harness.evaluation.metrics.intervals import METHOD, problems_interval
 from harness.evaluation.metrics.summary import (
     Samples,
     default_ks,
@@ -20,8 +19,13 @@ from harness.evaluation.metrics.summary import (
     summarise,
 )
 from harness.evaluation.metrics.votes import group_answers
+from harness.statistics.intervals import problems_interval
 
 SCHEMA_VERSION = 1
+INTERVAL_METHOD = (
+    "95 %, over problems: Student's t on per-problem scores, cut to [0, 1]; where every problem scores the same 0 or 1, "
+    "Clopper-Pearson on the number of problems"
+)
 _INTEGER = re.compile(r"-?[0-9]{1,1000}")
 TROUBLE = ("timeout", "killed", "error", "over_limit", "gold_unparsable")
 
@@ -111,7 +115,7 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
         "pass_at": {str(k): summary["scores"][f"pass@{k}"] for k in wanted},
         "maj_at": {str(k): summary["scores"][f"maj@{k}"] for k in wanted},
         "intervals": {
-            "method": METHOD,
+            "method": INTERVAL_METHOD,
             "avg": _interval(per_problem[average]),
             "pass_at": {str(k): _interval(per_problem[f"pass@{k}"]) for k in wanted},
             "maj_at": {str(k): _interval(per_problem[f"maj@{k}"]) for k in wanted},

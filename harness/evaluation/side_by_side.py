@@ -21,13 +21,13 @@ from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
-from harness.evaluation.metrics.intervals import paired_difference
 from harness.evaluation.named_models import Model
 from harness.evaluation.result import arrays, result_of
 from harness.evaluation.sampler import Sampler, sampler_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader
 from harness.rollout.prompts import prompt_tokens
+from harness.statistics.intervals import mean_interval
 from harness.store import ResultStore, lease
 from harness.store.atomic import write_file
 from harness.store.layout import part_paths
@@ -253,11 +253,10 @@ def _add_differences(
             frames[model, *place].groupby("place")["correct"].mean().to_numpy()
             for model in (reference, cell["model"])
         )
-        value, low, high = paired_difference(a, b)
-        finite = bool(np.isfinite([low, high]).all())
+        found = mean_interval(b - a)
         cell["difference"] = {
             "to": reference,
-            "avg": value,
-            "interval": [low, high] if finite else None,
+            "avg": found.value,
+            "interval": [found.low, found.high] if len(a) > 1 else None,
             "method": "95 %, Student's t over problems, paired; one checkpoint each: it says nothing about retraining",
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from harness.configuration.schema import RunConfig
 
@@ -17,16 +17,3 @@ def shared_base_policies(configs: Sequence[RunConfig]) -> int | None:
     counts = {None if one is None or one.set is None else one.count for one in bases}
     (count, *others) = counts
     return None if others or count == 1 else count
-
-
-def replicates(values: Mapping[int, float], bases: int | None) -> list[float]:
-    """What spreads and intervals are taken over, of a value a seed: the values, or their means by base policy where seeds share one."""
-    groups: dict[int, list[float]] = {}
-    for seed, value in values.items():
-        groups.setdefault(seed if bases is None else seed % bases, []).append(value)
-    return [sum(group) / len(group) for group in groups.values()]
-
-
-def replicate_count(seeds: Iterable[int], bases: int | None) -> int:
-    """How many replicates the seeds are."""
-    return len({seed if bases is None else seed % bases for seed in seeds})

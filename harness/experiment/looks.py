@@ -1,6 +1,6 @@
 """Seeds until it is decided: the declaration of a design that looks at its comparisons while seeds come in.
 
-How wide intervals have to be then is the analysis's business (`analysis/statistics/sequential.py`); here it is only numbers of seeds.
+How wide intervals have to be then is the analysis's business (`harness/statistics/sequential.py`); here it is only numbers of seeds.
 """
 
 from __future__ import annotations

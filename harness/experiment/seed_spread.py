@@ -6,13 +6,14 @@ Several seeds of one base policy are one replicate, as in the answer (docs/stati
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.evaluation.power import comparison_alpha, minimum_detectable_difference, seeds_needed
-from harness.experiment.base_policies import replicate_count, replicates, shared_base_policies
+from harness.experiment.base_policies import shared_base_policies
 from harness.experiment.planning import Plan, PlannedArm
+from harness.statistics.families import comparison_level
+from harness.statistics.power import minimum_detectable_difference, seeds_needed
+from harness.statistics.spread import pooled_spread, replicate_count, replicates
 from harness.store import ResultStore
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
@@ -23,7 +24,7 @@ _OTHER_RUNS = 100  # read at most from other experiments
 class Spread:
     """Standard deviation of one replicate's difference between two arms, as a fraction of 1, and where it was seen.
 
-    Where arms do not share seeds it is that of one arm's scores instead, as `harness.evaluation.power` wants it. A replicate is a seed,
+    Where arms do not share seeds it is that of one arm's scores instead, as `harness.statistics.power` wants it. A replicate is a seed,
     or the mean over the finished seeds of one base policy.
     """
 
@@ -61,7 +62,7 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
     bases, paired = base_policies(plan), plan.experiment.paired
     planned = replicate_count(plan.experiment.seeds, bases)
     comparisons = planned_comparisons(plan)
-    alpha = comparison_alpha(comparisons)
+    alpha = 1 - comparison_level(comparisons)
     return Power(
         spread,
         len(plan.experiment.seeds),
@@ -100,26 +101,29 @@ def evaluation_noise(plan: Plan) -> float:
 
 def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
     """Pooled spread: of paired differences in this experiment, else of its arms' scores, else of other arms on this benchmark."""
+    bases, paired = base_policies(plan), plan.experiment.paired
+    both = math.sqrt(2) if paired else 1.0  # a difference of two arms' scores, or one arm's scores
+
+    def pooled(groups: Iterable[Mapping[int, float]]) -> tuple[float, int]:
+        return pooled_spread(replicates(values, bases) for values in groups)
+
     scores = {planned.arm.name: _arm_scores(plan, store, planned) for planned in plan.arms}
-    bases = base_policies(plan)
     differences = []
     for planned in plan.arms:
         ours, theirs = scores[planned.arm.name], scores.get(planned.arm.parent or "", {})
         shared = sorted(ours.keys() & theirs.keys())
-        differences.append(replicates({seed: ours[seed] - theirs[seed] for seed in shared}, bases))
-    paired = plan.experiment.paired
-    both = math.sqrt(2) if paired else 1.0  # a difference of two arms' scores, or one arm's scores
-    sd, count = _pooled(differences) if paired else (math.nan, 0)
-    if count:
+        differences.append({seed: ours[seed] - theirs[seed] for seed in shared})
+    sd, count = pooled(differences)
+    if paired and count:
         return Spread(
             sd, f"paired differences of {count} comparison{'s' if count > 1 else ''} of this experiment"
         )
-    sd, count = _pooled(replicates(values, bases) for values in scores.values())
+    sd, count = pooled(scores.values())
     if count:
         return Spread(
             both * sd, f"{count} arm{'s' if count > 1 else ''} of this experiment, taken as unpaired"
         )
-    sd, count = _pooled(replicates(values, bases) for values in _other_arms(plan, store))
+    sd, count = pooled(_other_arms(plan, store))
     if count:
         return Spread(
             both * sd,
@@ -156,12 +160,3 @@ def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
         if value is not None:
             arms.setdefault(row["arm_id"], {})[row["seed"]] = value
     return list(arms.values())
-
-
-def _pooled(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
-    """Root of the pooled variance within groups of two or more values, and the number of such groups."""
-    filled = [group for group in groups if len(group) >= 2]
-    if not filled:
-        return math.nan, 0
-    squares = sum((len(group) - 1) * statistics.variance(group) for group in filled)
-    return math.sqrt(squares / sum(len(group) - 1 for group in filled)), len(filled)

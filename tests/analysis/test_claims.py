@@ -16,8 +16,8 @@ from analysis.claims.pages import page
 from analysis.claims.table import effect_text
 from analysis.evidence.looks import _settled
 from analysis.evidence.stored_plan import parse_plan
-from analysis.statistics.estimate import Estimate, Verdict
-from analysis.statistics.finding import Finding, finding
+from harness.statistics.estimate import Estimate, Verdict
+from harness.statistics.finding import Finding, finding
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
 CLAIM = {

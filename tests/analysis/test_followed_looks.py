@@ -14,9 +14,9 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.looks import followed, wanted_seeds
 from analysis.evidence.results import results_of
 from analysis.looks import main
-from analysis.statistics.sequential import design_levels
 from analysis.tables.differences import differences_to_base, differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
+from harness.statistics.sequential import design_levels
 
 LOOKS = (3, 5, 8)
 # Neighbours differ by 0, by 40 points, and by 0: the middle comparison is closed at the first look that can.
@@ -127,15 +127,3 @@ def test_the_process_answers_by_the_plan_on_its_input(whole, tmp_path, monkeypat
     runs = json.loads(capsys.readouterr().out)
     assert list(runs) == ["3", "2", "1", "0"]
     assert 4 * 3 <= runs["3"] < runs["0"] <= 4 * 8
-
-
-def test_looks_that_cannot_be_are_one_line(whole, tmp_path, monkeypatch, capsys):
-    store_plan = {**json.loads(_plan_of(tmp_path)), "looks": [5, 3]}
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(store_plan)))
-    assert main([str(tmp_path)]) == 2
-    assert "must increase" in capsys.readouterr().err
-
-
-def _plan_of(root):
-    build_store(root, rungs=RUNGS, seeds=(0,), problems=2, n=2, steps=1, evaluate=(0, 1), caps=(32,))
-    return (root / "experiments" / "ladder" / "plan.json").read_text()

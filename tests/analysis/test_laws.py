@@ -11,7 +11,7 @@ from analysis.evidence.results import results_of
 from analysis.evidence.run_curves import run_curve
 from analysis.laws import entropy_fits, main, over_seeds, sigmoid_fits
 from analysis.statistics.curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
-from analysis.statistics.intervals import mean_interval
+from harness.statistics.intervals import mean_interval
 
 STEPS = np.arange(0.0, 100.0)
 

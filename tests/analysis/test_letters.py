@@ -12,8 +12,8 @@ from synthetic_store import build_store
 
 from analysis.letters import blocks_of, letters_table, main
 from analysis.one_table import read
-from analysis.statistics.intervals import paired_difference
 from analysis.statistics.letters import compact_letters, fit_blocks, honest_difference, odd_spreads
+from harness.statistics.intervals import paired_difference
 
 # Means 3, 5, 8; block means 3, 5, 8; residual squares 2/3, 8/3, 2/3, so 4 on (3 - 1)(3 - 1) degrees of freedom.
 BY_HAND = np.array([[1.0, 3, 5], [2, 4, 9], [6, 8, 10]])

@@ -23,11 +23,11 @@ from analysis.figures.evaluation import grid_figure, metric_figure, waterfall_fi
 from analysis.figures.style import styled
 from analysis.looks import main as looks_main
 from analysis.report import write_answer
-from analysis.statistics.sequential import design_levels
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
 from analysis.tables.table import to_markdown
 from harness.evaluation.metrics.names import PLAIN, UnknownMetric, metric
+from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
 SEEDS = (0, 1, 2, 3)

@@ -11,13 +11,12 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.looks import followed
 from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import parse_plan
-from analysis.statistics.bootstrap import seed_bootstrap
-from analysis.statistics.intervals import interquartile_mean
-from analysis.statistics.sequential import design_levels
-from analysis.statistics.verdicts import Paired, judge_one
 from analysis.tables.experiment_tables import main_table, second_reading_table
-from harness.evaluation.power import minimum_detectable_difference
 from harness.experiment.planning import plan_experiment
+from harness.statistics.families import Paired, judge_one
+from harness.statistics.intervals import interquartile_mean, seed_bootstrap
+from harness.statistics.power import minimum_detectable_difference
+from harness.statistics.sequential import design_levels
 
 BASES, SEEDS, LOOKS = 4, 8, (4, 8)
 

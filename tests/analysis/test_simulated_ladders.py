@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from analysis.simulated_ladders import LADDERS, Ladder, bounds, draw, false_within, false_words, found
-from analysis.statistics.verdicts import Independent, Paired, comparison_level, judge
+from harness.statistics.families import Independent, Paired, comparison_level, judge
 
 
 @pytest.mark.parametrize("name", LADDERS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.simulation import Model, rates, simulate
-from analysis.statistics.intervals import two_way_difference
+from harness.statistics.intervals import two_way_difference
 
 
 @pytest.mark.parametrize(("seeds", "paired"), [(3, True), (5, True), (10, True), (5, False), (10, False)])

@@ -18,7 +18,6 @@ from analysis.evidence.grid import near_best
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of, tokens_to_target
 from analysis.evidence.stored_plan import PlanError, parse_plan
-from analysis.statistics.estimate import Estimate
 from analysis.tables.experiment_tables import (
     all_tables,
     behaviour_table,
@@ -38,6 +37,7 @@ from analysis.tables.table import (
     to_markdown,
     to_terminal,
 )
+from harness.statistics.estimate import Estimate
 from harness.store import ResultStore
 from harness.verify import MathVerifier
 

@@ -15,10 +15,10 @@ from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.figures.differences import MARKS, differences_figure
 from analysis.figures.style import styled
 from analysis.html.page import render_page
-from analysis.statistics.estimate import Verdict
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
 from analysis.tables.table import to_frame, to_latex, to_markdown, to_terminal
+from harness.statistics.estimate import Verdict
 
 RUNGS = [
     ("w_0_base", "base", 0.50, 1.0),

@@ -1,9 +1,8 @@
-"""Speed of metrics, bootstrap and the whole answer on one core.
+"""Speed of metrics and the whole answer on one core.
 
 Run: ``OMP_NUM_THREADS=1 taskset -c 0 python tests/benchmarks/analysis_speed.py``. CPU seconds of the process
 are printed beside wall seconds: on an idle core they agree. Targets: one million samples through every metric
-in 5 s, 10,000 bootstrap draws over 20 arms x 10 seeds x 500 problems in 5 s, a report of six arms x five
-seeds in 20 s.
+in 5 s, a report of six arms x five seeds in 20 s.
 """
 
 from __future__ import annotations
@@ -21,12 +20,9 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("analysis", "evaluation"))]
 
-from peer_metrics import verl_best_at_n  # noqa: E402
 from synthetic_store import build_store  # noqa: E402
 
 from analysis.report import write_answer  # noqa: E402
-from analysis.statistics.bootstrap import hierarchical_bootstrap  # noqa: E402
-from harness.evaluation.metrics.exact import best_at_k, worst_at_k  # noqa: E402
 from harness.evaluation.metrics.summary import samples_from_columns, summarise  # noqa: E402
 
 
@@ -60,29 +56,10 @@ def metrics() -> None:
     """One million samples through every metric."""
     columns = million_samples()
     ks = [1, 2, 4, 8, 16, 32, 64, 100]
-    scores = np.random.default_rng(1).normal(size=(10_000, 100))
-
-    def every_metric() -> None:
-        summarise(samples_from_columns(**columns), ks)
-        for k in ks:
-            best_at_k(scores, k)
-            worst_at_k(scores, k)
-
-    timed("every metric, 10,000 problems x 100 samples, 8 values of k", 5, every_metric)
     timed(
-        "the peer's bootstrap best@32 on 300 of those problems", 5, lambda: verl_best_at_n(scores[:300], 32)
-    )
-
-
-def bootstrap() -> None:
-    """The hierarchical bootstrap at the size of a large sweep (32 samples are in the cell values)."""
-    rng = np.random.default_rng(0)
-    right = rng.binomial(32, rng.beta(0.2, 0.4, (20, 1, 500)), (20, 10, 500))
-    values = right / 32
-    timed(
-        "10,000 draws, 20 arms x 10 seeds x 500 problems x 32 samples",
+        "every metric, 10,000 problems x 100 samples, 8 values of k",
         5,
-        lambda: hierarchical_bootstrap(values, draws=10_000),
+        lambda: summarise(samples_from_columns(**columns), ks),
     )
 
 
@@ -110,13 +87,13 @@ def report(arms: int, seeds: int) -> None:
 def main() -> None:
     """All of it, or the parts named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["metrics", "bootstrap", "report"])
+    parser.add_argument("parts", nargs="*", choices=["metrics", "report"], default=["metrics", "report"])
     for part in parser.parse_args().parts:
         if part == "report":
             for arms, seeds in ((2, 3), (6, 3), (6, 5)):
                 report(arms, seeds)
         else:
-            {"metrics": metrics, "bootstrap": bootstrap}[part]()
+            metrics()
 
 
 if __name__ == "__main__":

@@ -12,10 +12,11 @@ from commands_support import EXPERIMENT, finish, overrides, plan
 from harness.cli import main
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
-from harness.evaluation.power import comparison_alpha, minimum_detectable_difference
 from harness.execution.answer import answer_stands
 from harness.experiment.planning import plan_multirun
 from harness.experiment.seed_spread import plan_power
+from harness.statistics.families import comparison_level
+from harness.statistics.power import minimum_detectable_difference
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_power_of_independent_seeds_is_welchs(store):
     assert found is not None
     sd = math.sqrt((2 * 0.01**2 + 2 * 0.02**2) / 2)
     assert found.spread.sd == pytest.approx(sd)
-    alpha = comparison_alpha(found.comparisons)
+    alpha = 1 - comparison_level(found.comparisons)
     assert found.resolvable == pytest.approx(minimum_detectable_difference(sd, 2, paired=False, alpha=alpha))
 
 

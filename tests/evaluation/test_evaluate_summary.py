@@ -1,37 +1,10 @@
-"""Intervals over problems, and who votes with whom."""
+"""Who votes with whom."""
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pandas as pd
-import pytest
-from scipy import stats
 
-from harness.evaluation.metrics.intervals import paired_difference, problems_interval
 from harness.evaluation.result import voting_answers
-
-
-def test_the_interval_is_students_t_over_problems() -> None:
-    # mean 0.5, standard deviation √(0.02/3), t(0.975, 3 degrees) = 3.1824
-    low, high = problems_interval([0.4, 0.4, 0.6, 0.6]) or (math.nan, math.nan)
-    half = 3.182446 * math.sqrt(0.04 / 3) / 2
-    assert (low, high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
-
-
-def test_a_perfect_score_is_not_certain() -> None:
-    assert problems_interval(np.ones(10)) == pytest.approx((stats.beta.ppf(0.025, 10, 1), 1.0))
-    assert problems_interval(np.zeros(10)) == pytest.approx((0.0, stats.beta.ppf(0.975, 1, 10)))
-    assert problems_interval([1.0]) is None
-
-
-def test_a_difference_is_paired_by_problem() -> None:
-    a, b = [0.1, 0.5, 0.9], [0.2, 0.6, 1.0]
-    value, low, high = paired_difference(a, b)
-    assert value == pytest.approx(0.1)
-    assert (low, high) == pytest.approx((0.1, 0.1))
-    assert paired_difference([0.0], [1.0])[1:] == (-math.inf, math.inf)
 
 
 def frame(*rows: tuple[str, str | None, str]) -> pd.DataFrame:

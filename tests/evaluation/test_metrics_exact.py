@@ -63,21 +63,6 @@ def test_count_metrics_equal_enumeration(n):
                 assert metrics.mg_pass_at_k([c], n, k)[0] == pytest.approx(expected, abs=1e-14)
 
 
-def test_best_and_worst_of_real_scores_equal_enumeration():
-    scores = np.array([[0.3, -1.0, 2.5, 2.5, 0.0, 7.0], [1, 2, 3, 4, 5, 6]])
-    for k in range(1, 7):
-        for row, best, worst in zip(
-            scores, metrics.best_at_k(scores, k), metrics.worst_at_k(scores, k), strict=True
-        ):
-            assert best == pytest.approx(np.mean([max(s) for s in subsets(row, k)]))
-            assert worst == pytest.approx(np.mean([min(s) for s in subsets(row, k)]))
-
-
-def test_best_at_k_of_binary_scores_is_pass_at_k():
-    rows = np.array([[1, 0, 0, 0, 0], [1, 1, 1, 0, 0]])
-    assert np.allclose(metrics.best_at_k(rows, 3), metrics.pass_at_k(rows.sum(axis=1), 5, 3))
-
-
 def test_threshold_of_g_pass_is_the_decimal_that_was_meant():
     # 0.1 * 30 rounds up to 3.0000000000000004 in floats; three right of 30 must count
     assert metrics.g_pass_at_k([3], 30, 30, 0.1)[0] == 1.0
@@ -159,7 +144,6 @@ def test_equivalent_answers_share_a_class_only_when_both_directions_agree():
 
 def test_peers_are_biased_in_the_documented_direction():
     one_of_32 = np.eye(1, 32)
-    assert metrics.best_at_k(one_of_32, 32)[0] == 1.0
     assert 0.58 < verl_best_at_n(one_of_32, 32)[0] < 0.68
     assert plugin_pass_at_k([1], 32, 8)[0] < metrics.pass_at_k([1], 32, 8)[0] == 0.25
     scattered = [["7", "1", "2", "3"]]

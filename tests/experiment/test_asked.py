@@ -8,9 +8,10 @@ from harness.commands import plan as plan_verb
 from harness.commands.plan import metric_lines, power_lines, power_of_metrics
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.evaluation.power import comparison_alpha, power
 from harness.experiment.planning import declared_experiment, make_plan, plan_experiment
 from harness.experiment.seed_spread import planned_comparisons
+from harness.statistics.families import comparison_level
+from harness.statistics.power import power
 from harness.store import METRICS, ResultStore
 
 DECLARED = ["experiment=dr_grpo_readings", "experiment.margin=null"]
@@ -109,7 +110,7 @@ def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(monkeypatch,
     line, other = power_of_metrics(plan, store, finished=True)
     assert "seeds differ by 0.80 tokens (standard deviation, 3 of its comparisons)" in line
     found = float(line.rpartition("difference of ")[2].removesuffix(" or more"))
-    assert power(found, 0.8, 5, paired=True, alpha=comparison_alpha(6)) == pytest.approx(0.8, abs=0.01)
+    assert power(found, 0.8, 5, paired=True, alpha=1 - comparison_level(6)) == pytest.approx(0.8, abs=0.01)
     assert "entropy per token: unknown" in other
 
 

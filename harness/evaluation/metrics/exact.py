@@ -74,23 +74,6 @@ def mg_pass_at_k(right_P: ArrayLike, n: ArrayLike, k: int) -> Floats:
     return _by_count(right_P, n, k, _mg_pass_at_k)
 
 
-def best_at_k(score_PN: ArrayLike, k: int) -> Floats:
-    """E[max] over uniform k-subsets of real scores [P, n]: sum_i C(i-1, k-1) / C(n, k) x_(i), x sorted."""
-    scores = np.sort(np.asarray(score_PN, dtype=np.float64), axis=1)
-    return scores @ _maximum_weights(scores.shape[1], k)
-
-
-def worst_at_k(score_PN: ArrayLike, k: int) -> Floats:
-    """E[min] over uniform k-subsets of real scores [P, n]."""
-    scores = np.sort(np.asarray(score_PN, dtype=np.float64), axis=1)
-    return scores @ _maximum_weights(scores.shape[1], k)[::-1]
-
-
-def _maximum_weights(n: int, k: int) -> Floats:
-    _require_k(n, k)
-    return np.array([float(Fraction(math.comb(i, k - 1), math.comb(n, k))) for i in range(n)])
-
-
 def _require_k(n: int, k: int) -> None:
     if not 1 <= k <= n:
         raise ValueError(f"k={k} needs 1 <= k <= n, but a problem has n={n} samples; sample more or drop k")

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.statistics.attribution import (
+from harness.statistics.attribution import (
     IncompleteDesign,
     Judging,
     interactions,

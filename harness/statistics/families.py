@@ -13,8 +13,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.intervals import paired_difference, welch_difference
+from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import paired_difference, welch_difference
 
 FAMILY_LEVEL = 0.95
 
@@ -43,13 +43,7 @@ Difference = Paired | Independent
 
 
 def comparison_level(comparisons: int, family_level: float = FAMILY_LEVEL) -> float:
-    """Level of each of ``comparisons`` intervals so that all hold together at ``family_level`` (Šidák 1967, JASA 62, 626).
-
-    Raises:
-        ValueError: fewer than one comparison.
-    """
-    if comparisons < 1:
-        raise ValueError(f"comparisons={comparisons}: a family has at least one")
+    """Level of each of ``comparisons`` intervals so that all hold together at ``family_level`` (Šidák 1967, JASA 62, 626)."""
     return float(family_level ** (1 / comparisons))
 
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics import bootstrap
-from analysis.statistics import intervals as st
-from harness.evaluation import power
+from harness.statistics import intervals as st
 
 RNG = np.random.default_rng(7)
 A = RNG.normal(0.6, 0.02, 5)
@@ -81,48 +79,19 @@ def test_performance_profile_counts_scores_above():
 
 
 def test_seed_bootstrap_of_a_mean_is_students_t():
-    estimate = bootstrap.seed_bootstrap(A, lambda x: x.mean(axis=-1), draws=200_000)
+    estimate = st.seed_bootstrap(A, lambda x: x.mean(axis=-1), draws=200_000)
     exact = st.mean_interval(A)
     assert (estimate.low, estimate.high) == pytest.approx((exact.low, exact.high), rel=2e-3)
 
 
-def test_hierarchical_bootstrap_variance_matches_theory():
-    values = RNG.normal(size=(2, 6, 40))
-    fixed = bootstrap.hierarchical_bootstrap(values, draws=40_000, resample_problems=False)
-    by_seed = values[0].mean(axis=1)
-    assert fixed[:, 0].std() == pytest.approx(by_seed.std() / math.sqrt(6), rel=0.02)
-    both = bootstrap.hierarchical_bootstrap(values, draws=40_000)
-    assert both[:, 0].std() > fixed[:, 0].std()
-    assert both.mean(axis=0) == pytest.approx(values.mean(axis=(1, 2)), abs=0.01)
+def test_the_interval_is_students_t_over_problems() -> None:
+    # mean 0.5, standard deviation √(0.02/3), t(0.975, 3 degrees) = 3.1824
+    low, high = st.problems_interval([0.4, 0.4, 0.6, 0.6]) or (math.nan, math.nan)
+    half = 3.182446 * math.sqrt(0.04 / 3) / 2
+    assert (low, high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
 
 
-def test_bootstrap_pairs_seeds_only_when_asked():
-    values = np.repeat(RNG.normal(size=(1, 8, 30)), 2, axis=0)
-    paired = bootstrap.hierarchical_bootstrap(values, draws=500)
-    assert np.allclose(paired[:, 0], paired[:, 1])
-    apart = bootstrap.hierarchical_bootstrap(values, draws=500, paired=False)
-    assert not np.allclose(apart[:, 0], apart[:, 1])
-    again = bootstrap.hierarchical_bootstrap(values, draws=500, paired=False)
-    assert np.array_equal(apart, again)
-
-
-@pytest.mark.parametrize(("seeds", "expected"), [(2, 12.3), (3, 6.7), (5, 4.4), (10, 2.9)])
-def test_minimum_detectable_difference_reproduces_the_published_table(seeds, expected):
-    sd = math.hypot(2.0, 0.87)  # seed spread and sampling spread of avg@32 on 30 problems, points
-    assert power.minimum_detectable_difference(sd, seeds, paired=False) == pytest.approx(expected, abs=0.06)
-
-
-def test_power_is_alpha_at_zero_and_monotone():
-    assert power.power(0.0, 1.0, 5, paired=True) == pytest.approx(0.05)
-    values = [power.power(d, 1.0, 5, paired=False) for d in (0.5, 1.0, 2.0, 4.0)]
-    assert values == sorted(values)
-    assert math.isnan(power.power(1.0, 1.0, 1, paired=True))
-
-
-def test_seeds_needed_is_the_smallest_sufficient_number():
-    needed = power.seeds_needed(2.0, 1.5, paired=False)
-    assert needed is not None
-    assert power.power(2.0, 1.5, needed, paired=False) >= 0.8
-    assert power.power(2.0, 1.5, needed - 1, paired=False) < 0.8
-    assert power.seeds_needed(1e-6, 1.0, paired=True) is None
-    assert power.seeds_needed(0.1, math.nan, paired=True) is None
+def test_a_perfect_score_is_not_certain() -> None:
+    assert st.problems_interval(np.ones(10)) == pytest.approx((stats.beta.ppf(0.025, 10, 1), 1.0))
+    assert st.problems_interval(np.zeros(10)) == pytest.approx((0.0, stats.beta.ppf(0.975, 1, 10)))
+    assert st.problems_interval([1.0]) is None

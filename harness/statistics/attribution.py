@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.statistics.estimate import Estimate
-from analysis.statistics.verdicts import Paired, judge
+from harness.statistics.estimate import Estimate
+from harness.statistics.families import Paired, judge
 
 Subset = frozenset[str]
 Scores = Mapping[Subset, Mapping[int, float]]

@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import optimize, stats
 
-from harness.evaluation.power import minimum_detectable_difference, power
+from harness.statistics.power import minimum_detectable_difference, power, seeds_needed
 
 
 def by_stats(difference: float, seeds: int) -> float:
@@ -30,3 +30,25 @@ def test_power_is_that_of_the_noncentral_t(seeds: int) -> None:
 def test_power_of_a_huge_difference_is_one() -> None:
     for difference in (4.0, 100.0, 1e6):
         assert power(difference, 1.0, 101, paired=True) == 1.0
+
+
+@pytest.mark.parametrize(("seeds", "expected"), [(2, 12.3), (3, 6.7), (5, 4.4), (10, 2.9)])
+def test_minimum_detectable_difference_reproduces_the_published_table(seeds, expected):
+    sd = math.hypot(2.0, 0.87)  # seed spread and sampling spread of avg@32 on 30 problems, points
+    assert minimum_detectable_difference(sd, seeds, paired=False) == pytest.approx(expected, abs=0.06)
+
+
+def test_power_is_alpha_at_zero_and_monotone():
+    assert power(0.0, 1.0, 5, paired=True) == pytest.approx(0.05)
+    values = [power(d, 1.0, 5, paired=False) for d in (0.5, 1.0, 2.0, 4.0)]
+    assert values == sorted(values)
+    assert math.isnan(power(1.0, 1.0, 1, paired=True))
+
+
+def test_seeds_needed_is_the_smallest_sufficient_number():
+    needed = seeds_needed(2.0, 1.5, paired=False)
+    assert needed is not None
+    assert power(2.0, 1.5, needed, paired=False) >= 0.8
+    assert power(2.0, 1.5, needed - 1, paired=False) < 0.8
+    assert seeds_needed(1e-6, 1.0, paired=True) is None
+    assert seeds_needed(0.1, math.nan, paired=True) is None

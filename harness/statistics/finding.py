@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from analysis.statistics.estimate import Estimate
+from harness.statistics.estimate import Estimate
 
 
 class Finding(StrEnum):

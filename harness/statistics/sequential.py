@@ -19,13 +19,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.verdicts import comparison_level
+from harness.statistics.families import comparison_level
 
 Floats = NDArray[np.float64]
 
@@ -35,49 +34,24 @@ _FINE = np.linspace(0.0, 8.0, 32_001)
 _NODES, _MIDPOINTS = 64, 1000
 
 
-class LooksError(ValueError):
-    """Looks that cannot be: the message says which and why."""
-
-
-def check_looks(looks: Sequence[int]) -> None:
-    """Raises `LooksError` unless the numbers of seeds are at least 2 and increase."""
-    if not looks or looks[0] < 2:
-        raise LooksError(f"looks {list(looks)}: the first needs at least 2 seeds, one has no spread")
-    if any(later <= earlier for earlier, later in pairwise(looks)):
-        raise LooksError(f"looks {list(looks)}: the numbers of seeds must increase")
-
-
-def spending(looks: Sequence[int], alpha: float) -> Floats:
-    """Error spent up to each look, in proportion to the seeds: float64[looks], the last is ``alpha``."""
-    return alpha * np.asarray(looks, dtype=np.float64) / looks[-1]
-
-
 def design_levels(looks: Sequence[int], comparisons: int) -> tuple[float, ...]:
     """Nominal alpha of each look for each of ``comparisons``: all words at all looks are true together with 95 %.
 
     The family is all declared comparisons, open or closed; among them the error is divided by Sidak's rule, as in a
     fixed design.
     """
-    return nominal_levels(looks, 1 - comparison_level(comparisons))
+    return nominal_levels(tuple(looks), 1 - comparison_level(comparisons))
 
 
-def nominal_levels(looks: Sequence[int], alpha: float) -> tuple[float, ...]:
+@lru_cache(maxsize=64)
+def nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
     """Two-sided nominal alpha of each look, so that one comparison is wrong at any of them with probability ``alpha``.
 
     Args:
         looks: seeds at each look, increasing, at least 2.
         alpha: probability that some interval of the comparison misses its true difference.
-
-    Raises:
-        LooksError: see `check_looks`.
     """
-    check_looks(looks)
-    return _nominal_levels(tuple(looks), alpha)
-
-
-@lru_cache(maxsize=64)
-def _nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
-    spent = spending(looks, alpha)
+    spent = alpha * np.asarray(looks, dtype=np.float64) / looks[-1]
     levels: list[float] = []
     inside = np.ones_like(_NORMAL)
     boundary = np.inf
@@ -89,18 +63,6 @@ def _nominal_levels(looks: tuple[int, ...], alpha: float) -> tuple[float, ...]:
         boundary = float(np.interp(-wanted, -outside, _FINE))
         levels.append(float(2 * special.ndtr(-boundary)))
     return tuple(levels)
-
-
-def crossing_probabilities(looks: Sequence[int], levels: Sequence[float]) -> Floats:
-    """Probability, without a true difference, that look k is the first whose t test at ``levels[k]`` rejects: float64[looks]."""
-    check_looks(looks)
-    found, inside, boundary = [], np.ones_like(_NORMAL), np.inf
-    for index, (seeds, level) in enumerate(zip(looks, levels, strict=True)):
-        if index:
-            inside = _carried(looks[index - 1], seeds, inside, boundary)
-        boundary = float(-special.ndtri(level / 2))
-        found.append(float(np.interp(boundary, _FINE, _first_crossing(inside))))
-    return np.array(found)
 
 
 def _first_crossing(inside: Floats) -> Floats:

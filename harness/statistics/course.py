@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.statistics.sequential import design_levels
+from harness.statistics.sequential import design_levels
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
