@@ -106,7 +106,7 @@ def test_inner_rooms_of_pure_functions_import_nothing_else_of_ours(part: str, al
 
 
 def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
-    families = ("objective/advantage", "objective/surrogate", "objective/aggregation", "objective/kl")
+    families = ("objective/advantage", "objective/surrogate", "objective/aggregation")
     families += (
         "sampling/curriculum",
         "rollout/engine",

@@ -1,7 +1,8 @@
 """Families: a package whose modules are its members. A new member is one Python file (and one YAML); no list to edit.
 
 A member module defines `Config`, a dataclass with a field `kind` whose default is the member's name, and the functions that its
-family's `__init__` documents. Configuration files select members by `kind`.
+family's `__init__` documents. Configuration files select members by `kind`. A family of one-line members is a single module instead, with
+the members in its table `MEMBERS`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import difflib
 import functools
 import importlib
 import pkgutil
-from types import ModuleType
 from typing import Any
 
 
@@ -28,14 +28,16 @@ def nearest(name: str, choices: list[str]) -> str:
 
 @functools.cache
 def kinds(family: str) -> dict[str, str]:
-    """Member kind → module name, for a family package such as `harness.objective.advantage` (imports no member)."""
+    """Member kind → module name, for a family such as `harness.objective.advantage` (imports no member of a package)."""
     package = importlib.import_module(family)
+    if not hasattr(package, "__path__"):
+        return dict.fromkeys(package.MEMBERS, family)
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     return {name: f"{family}.{name}" for name in names if not name.startswith("_")}
 
 
-def member(family: str, kind: str) -> ModuleType:
-    """The module of one member.
+def member(family: str, kind: str) -> Any:
+    """Return the module of one member, or its row in the table of a family of one module.
 
     Raises:
         UnknownMemberError: naming the family and the nearest member.
@@ -44,9 +46,10 @@ def member(family: str, kind: str) -> ModuleType:
     if kind not in members:
         label = family.removeprefix("harness.").replace(".", "/")
         raise UnknownMemberError(f"{label} has no member {kind!r}{nearest(str(kind), list(members))}")
-    return importlib.import_module(members[kind])
+    module = importlib.import_module(members[kind])
+    return module.MEMBERS[kind] if members[kind] == family else module
 
 
-def implementation(family: str, config: Any) -> ModuleType:
-    """The module that implements a member's configuration object."""
+def implementation(family: str, config: Any) -> Any:
+    """Return what implements a member's configuration object."""
     return member(family, config.kind)

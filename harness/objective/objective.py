@@ -231,7 +231,7 @@ class Objective:
     ) -> torch.Tensor:
         """The KL estimate, weighted by the ratio where the estimator is defined so, [N]."""
         kl_N: torch.Tensor = self._kl.estimate(log_probs_N, reference_log_probs_N)
-        return kl_N * log_ratio_N.exp() if getattr(self._kl, "RATIO_WEIGHTED", False) else kl_N
+        return kl_N * log_ratio_N.exp() if self._kl.ratio_weighted else kl_N
 
     @torch.enable_grad()
     def _pulls(

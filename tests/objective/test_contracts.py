@@ -10,6 +10,7 @@ from objective_support import SYSTEMS, algorithm, gradient, sample
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
+from harness.objective.kl import KlConfig
 from harness.objective.objective import Objective
 from harness.objective.types import TokenBatch
 
@@ -196,7 +197,7 @@ def test_k3_times_the_ratio_is_unbiased_off_policy_in_value_and_gradient() -> No
     found = {}
     for kind in ("k3", "k3_ratio"):
         config = copy.deepcopy(algorithm("grpo"))
-        config.kl = member(KL, kind).Config(coefficient=1.0)
+        config.kl = KlConfig(kind=kind, coefficient=1.0)
         batch = TokenBatch(
             response_N=torch.arange(3),
             old_log_probs_N=mu.log(),
@@ -214,7 +215,7 @@ def test_k3_times_the_ratio_is_unbiased_off_policy_in_value_and_gradient() -> No
 
 def test_a_ratio_weighted_kl_belongs_in_the_loss() -> None:
     with pytest.raises(ConfigError, match=r"use algorithm\.kl=k3"):
-        member(KL, "k3_ratio").Config(coefficient=0.1, placement="reward")
+        KlConfig(kind="k3_ratio", coefficient=0.1, placement="reward")
 
 
 def test_only_k2_has_the_gradient_of_the_divergence() -> None:

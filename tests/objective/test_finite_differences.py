@@ -8,6 +8,7 @@ import pytest
 import torch
 from objective_support import SYSTEMS, Sample, algorithm, gradient, loss, sample
 
+from harness.objective.kl import KlConfig
 from harness.objective.objective import Objective
 
 
@@ -55,7 +56,7 @@ def test_every_terms_gradient(change: dict[str, object]) -> None:
     config = copy.deepcopy(algorithm("grpo"))
     for key, value in change.items():
         if key == "kl.kind":
-            config.kl = member("harness.objective.kl", str(value)).Config(coefficient=0.7)
+            config.kl = KlConfig(kind=str(value), coefficient=0.7)
         else:
             owner, _, name = key.rpartition(".")
             setattr(getattr(config, owner) if owner else config, name, value)

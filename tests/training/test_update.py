@@ -13,6 +13,7 @@ from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
+from harness.objective.kl import KlConfig
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
@@ -147,7 +148,7 @@ def test_a_kl_term_against_the_start_policy_has_no_first_order_effect_at_the_sta
     """At π = π_ref the gradients of k2 and k3 vanish, and k1's is the score, which is why it is no penalty as a loss."""
     groups, prompts = random_groups(4, 4, seed=4)
     plain, _ = gradient(make_config(), base_policy, groups, prompts)
-    config = make_config(algorithm__kl=member("harness.objective.kl", estimator).Config(coefficient=0.5))
+    config = make_config(algorithm__kl=KlConfig(kind=estimator, coefficient=0.5))
     with_kl, _ = gradient(config, base_policy, groups, prompts)
     same = torch.allclose(plain, with_kl, atol=1e-5)
     assert same == (estimator != "k1")
