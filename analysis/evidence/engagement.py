@@ -1,4 +1,4 @@
-"""Whether the mechanism that distinguishes an arm was engaged at all: read off the step metrics of finished runs."""
+"""What the mechanism that distinguishes an arm touched, read off the step metrics of finished runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.evidence.load import StoredExperiment, groups
-from analysis.evidence.stored_plan import StoredArm
-from harness.store.measures import HARDLY, Measure
+from harness.engagement.measure import HARDLY, Measure
 
 NOTE = (
     "Engaged: how much of the training data the difference touched, mean over steps, then over the seeds of the arm that "
@@ -20,7 +19,7 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Engagement:
-    """What a difference touched. ``values`` are fractions, one a measure; NaN where nothing is known."""
+    """A difference's measures and their values: fractions, NaN where nothing is known."""
 
     measures: tuple[Measure, ...]
     values: tuple[float, ...]
@@ -32,13 +31,13 @@ class Engagement:
 
     @property
     def hardly(self) -> bool:
-        """Whether everything that differs is measured, known, and under its threshold."""
+        """Say if everything that differs is measured, known, and under its threshold."""
         pairs = list(zip(self.measures, self.values, strict=True))
         return bool(pairs) and all(measure.hardly(value) for measure, value in pairs)
 
     @property
     def clause(self) -> str:
-        """What a sentence about the difference adds: ``the mechanism was hardly engaged: 0.02 % of tokens``; empty if unknown."""
+        """Words for the end of a sentence: ``the mechanism was hardly engaged: 0.02 % of tokens``; empty if unknown."""
         if not self.known:
             return ""
         if self.hardly:
@@ -47,7 +46,7 @@ class Engagement:
 
     @property
     def known(self) -> bool:
-        """Whether any run says anything."""
+        """Say if any run tells anything; runs from before these measures do not."""
         return any(not math.isnan(value) for value in self.values)
 
     def _joined(self, mark: bool) -> str:
@@ -61,7 +60,7 @@ def engagement(measures: Sequence[Measure], runs: Mapping[str, Sequence[pd.DataF
 
 
 def engagements(experiment: StoredExperiment) -> dict[str, Engagement]:
-    """Arm name to what its difference to its reference touched, over finished runs."""
+    """Read for each arm (by name) what its difference to its reference touched, over finished runs."""
     runs: dict[str, list[pd.DataFrame]] = {}
     if any(arm.engagement for arm in experiment.plan.arms):
         finished = experiment.states[experiment.states["status"] == "finished"]
@@ -72,18 +71,8 @@ def engagements(experiment: StoredExperiment) -> dict[str, Engagement]:
     return {arm.name: engagement(arm.engagement, runs) for arm in experiment.plan.arms}
 
 
-def engaged_cell(arm: StoredArm, found: Mapping[str, Engagement]) -> str | None:
-    """The cell of an arm in a comparison; None where nothing is known."""
-    return found[arm.name].text or None
-
-
 def sentence_end(found: Engagement, unresolved: bool) -> str:
-    """What follows the words on a difference; only where none was found does a mechanism that hardly did anything explain it."""
+    """Join the clause to the words on a difference; a mechanism that hardly did anything explains only that none was found."""
     if not found.clause:
         return ""
     return f", and {found.clause}" if found.hardly and unresolved else f"; {found.clause}"
-
-
-def known(found: Mapping[str, Engagement]) -> bool:
-    """Whether any run of the experiment says anything: plans and runs of before these measures do not."""
-    return any(one.known for one in found.values())

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.statistics.spread import replicates
-from harness.store.measures import Measure
 
 SCORE_UNITS = ("fraction", "reward")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from analysis.evidence.engagement import NOTE, engaged_cell, engagements, known
+from analysis.evidence.engagement import NOTE, engagements
 from analysis.evidence.load import StoredExperiment
 from analysis.tables.table import Column, Table
 
@@ -15,14 +15,14 @@ def with_engaged(table: Table, experiment: StoredExperiment) -> Table:
     Unchanged where no run says anything.
     """
     found, arms = engagements(experiment), experiment.plan.arms
-    if not known(found):
+    if not any(one.known for one in found.values()):
         return table
     keys = [column.key for column in table.columns]
     behind = keys.index("delta") + 1
     columns = (*table.columns[:behind], Column("engaged", "engaged"), *table.columns[behind:])
     first = len(table.rows) - len(arms)
     rows = [
-        {**row, "engaged": engaged_cell(arm, found)}
+        {**row, "engaged": found[arm.name].text or None}
         for row, arm in zip(table.rows[first:], arms, strict=True)
     ]
     return dataclasses.replace(

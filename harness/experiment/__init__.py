@@ -1,4 +1,4 @@
 """What is asked and what it takes: declaration, designs, plan, checks, refusals, cost, power.
 
-May import: configuration, evaluation, model, statistics, store.
+May import: configuration, engagement, evaluation, model, statistics, store.
 """

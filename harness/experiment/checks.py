@@ -6,11 +6,14 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from harness.configuration.error import ConfigError
+from harness.configuration.families import SURROGATE
 from harness.configuration.identity import difference
+from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.experiment.engagement import against
+from harness.experiment.designs import against
 from harness.experiment.finding import Finding
 from harness.experiment.patches import Changes, patch_changes, patches_of
 from harness.experiment.planning import Plan, PlannedArm
@@ -85,17 +88,29 @@ def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     )
     if algorithm.source.kind == "initial_policy" or stale or not one_update:
         return
-    clip = surrogate.kind == "ppo_clip" and (
-        surrogate.clip_high != surrogate.clip_low or surrogate.dual_clip is not None
-    )
-    ratio_only = ("clipped_is", "soft_gate", "geometric_mean", "divergence_mask", "gamma_weight", "kl_cov")
-    if clip or surrogate.kind in ratio_only or algorithm.importance_ratio == "sequence":
+    if _off_ratio(surrogate) or algorithm.importance_ratio == "sequence":
         yield Finding(
             arm,
             "inert clip",
             "with one update per rollout step the importance ratio is always 1, so no clip, cap or ratio level can matter",
             "raise algorithm.updates_per_step, or drop the arm",
         )
+
+
+def _ratio_keys(surrogate: Any) -> set[str]:
+    """The keys of a surrogate that its member says to matter only where the ratio is not 1."""
+    names = getattr(implementation(SURROGATE, surrogate), "RATIO_KEYS", ())
+    return {f"algorithm.surrogate.{name}" for name in names}
+
+
+def _off_ratio(surrogate: Any) -> bool:
+    """Say if a surrogate is chosen for what it does where the ratio is not 1."""
+    declared = getattr(implementation(SURROGATE, surrogate), "off_ratio", None)
+    if declared is not None:
+        return bool(declared(surrogate))
+    own = {f"algorithm.surrogate.{field.name}" for field in dataclasses.fields(surrogate)}
+    keys = _ratio_keys(surrogate)
+    return bool(keys) and own - keys == {"algorithm.surrogate.kind"}
 
 
 def _reward_refill(arm: str, config: RunConfig) -> Iterator[Finding]:
@@ -236,13 +251,6 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fin
 
 
 _RATE_FROM_SCRATCH = 1e-4  # published recipes for pretrained models stay far below it
-_RATIO_KEYS = {"algorithm.importance_ratio"} | {
-    f"algorithm.surrogate.{name}"
-    for name in (
-        "clip_low", "clip_high", "dual_clip", "cap_min", "cap_max", "cap", "divergence", "threshold_low", "threshold_high",
-        "temperature_positive", "temperature_negative", "power_positive", "power_negative", "decay_positive", "decay_negative",
-    )
-}  # fmt: skip
 
 
 def inert(key: str, config: RunConfig) -> bool:
@@ -271,7 +279,7 @@ def inert(key: str, config: RunConfig) -> bool:
     if key == "algorithm.dead_groups.metric":
         return algorithm.dead_groups.policy == "keep"
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
-    if key in _RATIO_KEYS:
+    if key == "algorithm.importance_ratio" or key in _ratio_keys(algorithm.surrogate):
         lagging = config.sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
         return one_update and algorithm.source.kind != "initial_policy" and not lagging
     bounds = ("algorithm.engine_correction.cap", "algorithm.engine_correction.floor")

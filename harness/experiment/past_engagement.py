@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.engagement.measure import HARDLY, Measure
 from harness.experiment.cost import History
 from harness.experiment.planning import Plan
 from harness.store import ResultStore, StoreError
-from harness.store.measures import HARDLY, Measure
 
 
 def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[str, str]:

@@ -14,19 +14,19 @@ from harness.configuration.identity import arm_id, content_hash, difference, run
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, as_yaml
+from harness.engagement.measure import Measure
+from harness.engagement.rules import measures
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
 from harness.experiment.base_policies import shared_base_policies
 from harness.experiment.claim import declaration
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
-from harness.experiment.designs import Arm
-from harness.experiment.engagement import against, measures
+from harness.experiment.designs import Arm, against
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.looks import replacing, with_looks
 from harness.experiment.rungs import one_rung_down
 from harness.store import ResultStore
-from harness.store.measures import Measure
 
 PLAN_VERSION = 1
 

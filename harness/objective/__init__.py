@@ -1,4 +1,4 @@
 """The algebra of objectives: advantage × importance ratio × surrogate × aggregation × KL × entropy (see `objective.py`).
 
-May import: configuration.
+May import: configuration, engagement.
 """

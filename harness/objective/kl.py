@@ -1,7 +1,7 @@
 """KL estimators to the reference policy, per token: a family whose members are the formulas of one table.
 
-`estimate(log_probs_N, reference_log_probs_N) -> kl_N`: [N] nats, differentiable in the first argument, with x = log π - log π_ref. k1, k2 and
-k3 are Schulman's ("Approximating KL divergence", 2020). As a *loss* only k2's gradient is that of the KL divergence; k3's is not (it is the
+`estimate(log_probs_N, reference_log_probs_N) -> kl_N`: [N] nats, differentiable in the first argument; x = log π - log π_ref. k1, k2 and k3
+are Schulman's ("Approximating KL divergence", 2020). As a *loss* only k2's gradient is that of the KL divergence; k3's is not (it is the
 reverse-direction one), and k1's has zero mean. All are offered, since papers use them. A new formula is a row of `MEMBERS` and one YAML.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.configuration.error import ConfigError, require, require_range
 
@@ -53,12 +53,12 @@ class Estimator:
     Attributes:
         estimate: the formula.
         ratio_weighted: in the loss the objective multiplies the estimate by its importance ratio, with gradient.
-        NAMES: other trainers' names for it in the loss.
+        NAMES: as of a surrogate.
     """
 
     estimate: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     ratio_weighted: bool = False
-    NAMES: Mapping[str, str] = field(default_factory=dict)
+    NAMES: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     Config: ClassVar[type[KlConfig]] = KlConfig
 
 
@@ -84,14 +84,14 @@ def k3_k2(log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor) -> tor
     return half_square + ((-log_ratio).expm1() + log_ratio - half_square).detach()
 
 
-# k3_ratio is ρ · k3, unbiased for the current policy's KL also off-policy (DeepSeek-V3.2, arXiv:2512.02556 §3.1; checked against TRL's code,
-# `use_bias_correction_kl`, its default since 1.16, not against the paper's text). Tokens come from π_old, so k3 averages to the divergence only
-# while π_θ = π_old; ρ = π_θ/π_old repairs that. The gradient flows through ρ, too, and its expectation is that of the divergence itself:
-# Σ π_old ∇[ρ(e^{-x} - 1 + x)] = ∇ KL(π_θ ‖ π_ref). The ratio is the objective's own, at the level of `algorithm.importance_ratio`, as in TRL.
+# k3_ratio is ρ · k3, unbiased for the current policy's KL also off-policy (DeepSeek-V3.2, arXiv:2512.02556 §3.1; checked against TRL's
+# code, `use_bias_correction_kl`, its default since 1.16, not against the paper's text). Tokens come from π_old, so k3 averages to the
+# divergence only while π_θ = π_old; ρ = π_θ/π_old repairs that. The gradient flows through ρ, too, and its expectation is that of the
+# divergence itself: Σ π_old ∇[ρ(e^{-x} - 1 + x)] = ∇ KL(π_θ ‖ π_ref). The ratio is the objective's own, as in TRL.
 MEMBERS: Mapping[str, Estimator] = {
-    "k1": Estimator(k1, NAMES={"verl": "kl"}),
-    "k2": Estimator(k2, NAMES={"verl": "mse"}),
-    "k3": Estimator(k3, NAMES={"verl": "low_var_kl"}),
-    "k3_k2": Estimator(k3_k2, NAMES={"verl": "low_var_kl+"}),
+    "k1": Estimator(k1, NAMES={"verl": {"kl": {}}}),
+    "k2": Estimator(k2, NAMES={"verl": {"mse": {}}}),
+    "k3": Estimator(k3, NAMES={"verl": {"low_var_kl": {}}}),
+    "k3_k2": Estimator(k3_k2, NAMES={"verl": {"low_var_kl+": {}}}),
     "k3_ratio": Estimator(k3, ratio_weighted=True),
 }

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import torch
 
 from harness.configuration.families import AGGREGATION
-from harness.configuration.registry import member
+from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
+from harness.engagement.rules import weighs_as
 from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
@@ -22,7 +23,8 @@ from harness.sampling.collector import Collected
 from harness.sampling.groups import Groups
 from harness.training.step_tokens import StepTokens
 
-COMPARED = ("response_mean", "group_token_mean", "batch_token_mean")  # what weights are held against
+# what weights are held against; the columns of the metrics stand in this order
+COMPARED = tuple(kind for kind in sorted(kinds(AGGREGATION), reverse=True) if weighs_as(kind) == kind)
 MOVED = 1e-3  # an engine weight further from 1 than this has moved
 _NAN = float("nan")
 
@@ -64,20 +66,13 @@ class Touched:
             self.weight_changes[kind] += live * change
 
     def row(self) -> dict[str, float]:
-        """The step's metrics of rewards, weights and corrections."""
-        changes = {
-            f"weight_change_{kind}": total / self.responses if self.responses else _NAN
-            for kind, total in self.weight_changes.items()
-        }
-        return {
-            "masked_fraction": self.masked_fraction,
-            "punished_fraction": self.punished_fraction,
-            "length_penalty_mean": self.length_penalty_mean,
-            "sigma_weight_change": self.sigma_weight_change,
-            "correction_moved_fraction": self.correction_moved_fraction,
-            "correction_change_mean": self.correction_change_mean,
-            **changes,
-        }
+        """Return the step's metrics of rewards, weights and corrections."""
+        found = dataclasses.asdict(self)
+        responses, changes = found.pop("responses"), found.pop("weight_changes")
+        del found["kl_reward_share"]  # part of `kl_share`
+        for kind, total in changes.items():
+            found[f"weight_change_{kind}"] = total / responses if responses else _NAN
+        return found
 
 
 def weight_change(own: torch.Tensor, other: torch.Tensor) -> float:
@@ -96,18 +91,17 @@ def touched_by(
     rollouts: RolloutBatch,
     has_advantage_R: torch.Tensor,
 ) -> Touched:
-    """What masks, punishment, standard deviations, corrections and a KL in the reward touch in a step's kept groups."""
-    overlong = config.algorithm.overlong
+    """Measure what masks, punishment, standard deviations, corrections and a KL in the reward touch in a step's kept groups."""
     masked_R = (data.loss_lengths_R == 0) & (data.lengths_R > 0)
-    excludes = overlong.statistics == "exclude"
+    excludes = config.algorithm.overlong.statistics == "exclude"
+    punished, penalty = _punished(config, groups, masked_R & excludes)
     touched = Touched(
         # An excluded response left the statistics of its group, too, whatever its advantage would have been.
-        masked_fraction=float((masked_R if excludes else masked_R & has_advantage_R).double().mean()),
+        masked_fraction=float((masked_R & (has_advantage_R | excludes)).double().mean()),
+        punished_fraction=punished,
+        length_penalty_mean=penalty,
         sigma_weight_change=sigma_weight_change(rollouts),
         kl_reward_share=_kl_reward_share(objective, rollouts, data.advantages_N),
-    )
-    touched.punished_fraction, touched.length_penalty_mean = _punished(
-        config, groups, masked_R if excludes else torch.zeros_like(masked_R)
     )
     if data.correction_N is not None:
         loss_N = (data.loss_lengths_R > 0).repeat_interleave(data.lengths_R)
@@ -118,7 +112,7 @@ def touched_by(
 
 
 def sigma_weight_change(rollouts: RolloutBatch) -> float:
-    """How unevenly the group's standard deviation divides: change of the groups' shares of Σ|advantage| by dividing each group by its own.
+    """Measure how unevenly the group's standard deviation divides: the change of the groups' shares of Σ|advantage|.
 
     0 where all live groups have one standard deviation (then it is a constant factor); NaN where no group is live.
     """
@@ -147,7 +141,7 @@ def _punished(config: RunConfig, groups: Groups, out_R: torch.Tensor) -> tuple[f
 
 
 def _kl_reward_share(objective: Objective, rollouts: RolloutBatch, advantages_N: torch.Tensor) -> float:
-    """What a KL placed in the reward does to the advantages: Σ|A - A₀| / (Σ|A₀| + Σ|A - A₀|), A₀ without it; NaN elsewhere."""
+    """Σ|A - A₀| / (Σ|A₀| + Σ|A - A₀|), A₀ the advantages without the KL placed in the reward; NaN where there is none."""
     if rollouts.kl_penalty_N is None:
         return _NAN
     plain_N = objective.advantages(dataclasses.replace(rollouts, kl_penalty_N=None))
@@ -157,7 +151,7 @@ def _kl_reward_share(objective: Objective, rollouts: RolloutBatch, advantages_N:
 
 
 def groups_row(collected: Collected, config: RunConfig) -> dict[str, float]:
-    """Dynamic sampling: dead groups taken out of the first round, and groups that replaced them, as shares of the first round."""
+    """Return the dead groups taken out of the first round, and the groups that replaced them, as shares of the first round."""
     dead_groups, planned = config.algorithm.dead_groups, len(collected.first)
     if dead_groups.policy == "keep":
         return {"removed_fraction": 0.0, "refilled_fraction": 0.0}

@@ -16,8 +16,8 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.tables.experiment_tables import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
+from harness.engagement.measure import Measure
 from harness.store import ResultStore
-from harness.store.measures import Measure
 
 CLIP = Measure(
     "released", ("algorithm.surrogate.clip_high",), "of tokens", ("clip_released_fraction",), 0.003, "a"

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.compose import compose_run
+from harness.engagement.measure import Measure
+from harness.engagement.rules import measures
 from harness.experiment.cost import History
-from harness.experiment.engagement import against, measures
+from harness.experiment.designs import against
 from harness.experiment.past_engagement import past_engagement
 from harness.experiment.planning import Plan, RunSpec, plan_experiment
 from harness.store import METRICS, ResultStore
-from harness.store.measures import Measure
 
 LADDER = "experiment=dapo_ladder"
 

@@ -51,7 +51,6 @@ def test_every_systems_gradient(name: str) -> None:
     ids=str,
 )
 def test_every_terms_gradient(change: dict[str, object]) -> None:
-    from harness.configuration.registry import member
 
     config = copy.deepcopy(algorithm("grpo"))
     for key, value in change.items():

@@ -13,10 +13,11 @@ import torch
 
 from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.compose import compose_run
-from harness.configuration.families import AGGREGATION, KL
+from harness.configuration.families import AGGREGATION
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
+from harness.objective.kl import KlConfig
 from harness.objective.objective import Objective
 from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
@@ -227,7 +228,7 @@ def test_engine_weights_that_moved(make_config: Callable[..., RunConfig], base_p
 
 def test_pulls_are_the_slopes_of_the_terms(make_config: Callable[..., RunConfig]) -> None:
     """Policy w ρ|A|, k2 w β|x|, entropy w η|-log π - H|, likelihood μ v; a clipped token does not pull."""
-    config = make_config(algorithm__kl=member(KL, "k2").Config(coefficient=0.5)).algorithm
+    config = make_config(algorithm__kl=KlConfig(kind="k2", coefficient=0.5)).algorithm
     config.entropy_coefficient, config.positive_nll_coefficient = 0.01, 0.1
     log_probs = torch.tensor([-1.0, -2.0, -0.5])
     batch = TokenBatch(
@@ -256,7 +257,7 @@ def test_a_kl_in_the_reward_is_measured_by_what_it_does_to_the_advantages(
     groups = groups_of([[2, 4]], [[1.0, -1.0]])
     exact = exact_log_probs(base_policy, groups)
     groups.completions.log_probs_N = exact + 0.2
-    config = make_config(algorithm__kl=member(KL, "k1").Config(coefficient=0.5, placement="reward"))
+    config = make_config(algorithm__kl=KlConfig(kind="k1", coefficient=0.5, placement="reward"))
     config.algorithm.advantage.scale = "none"
     # returns 1 - 0.2 and -1 - 0.4: advantages ±1.1 instead of ±1
     assert row(config, base_policy, groups)["kl_share"] == pytest.approx(0.1 / 1.1, rel=1e-4)
@@ -294,7 +295,7 @@ def test_micro_batches_change_no_measure(make_config: Callable[..., RunConfig], 
         config = make_config(
             algorithm__overlong__policy="mask_and_soft",
             algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
-            algorithm__kl=member(KL, "k3").Config(coefficient=0.1),
+            algorithm__kl=KlConfig(kind="k3", coefficient=0.1),
             algorithm__entropy_coefficient=0.01,
             algorithm__positive_nll_coefficient=0.1,
             runtime__micro_batch_tokens=tokens,
@@ -348,7 +349,7 @@ def test_measuring_changes_no_bit_of_a_run(
         made = make_config(
             algorithm__overlong__policy="mask_and_soft",
             algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
-            algorithm__kl=member(KL, "k3").Config(coefficient=0.1),
+            algorithm__kl=KlConfig(kind="k3", coefficient=0.1),
             algorithm__entropy_coefficient=0.01,
             algorithm__positive_nll_coefficient=0.1,
             algorithm__dead_groups__policy="refill",

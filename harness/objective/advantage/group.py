@@ -10,10 +10,12 @@ population's (open-instruct). Where a standard deviation is exactly 0, the advan
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import require, require_range
+from harness.engagement.measure import SIGMA, Measure
 
 if TYPE_CHECKING:
     import torch
@@ -73,6 +75,12 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
         if config.scale == "batch_whiten" and without_spread(returns, std):
             centred = centred * 0
     return batch.per_token(centred * counted)
+
+
+def engagement(old: Config, new: Config) -> Iterator[tuple[str, Measure, bool]]:
+    """See the family's contract."""
+    if (old.scale == "group_std") != (new.scale == "group_std"):
+        yield "scale", SIGMA, True
 
 
 def centre(returns_PG: torch.Tensor, counted_PG: torch.Tensor, baseline: str) -> torch.Tensor:

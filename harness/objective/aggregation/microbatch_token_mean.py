@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenCounts
 
+WEIGHS_AS = None  # its micro-batches are no common reference
+
 
 @dataclass
 class Config:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenCounts
 
+WEIGHS_AS = "batch_token_mean"
+
 
 @dataclass
 class Config:

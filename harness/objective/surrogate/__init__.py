@@ -15,4 +15,9 @@ wider than the lower one. `PAIRS = True`: the live responses of a group must be 
 all loss tokens of an optimiser update (so that micro-batches and ranks change nothing) and handed to `token_loss` in
 `TokenBatch.selected_N`. `log_probs_N` are the current policy's, `draws_N` uniform numbers of the tokens. `TRAINS_WITHOUT_ADVANTAGE =
 True`: tokens with zero advantage may have gradient, too.
+
+For the checks and measures of experiments, all optional: `RATIO_KEYS`: the fields that matter only where the ratio is not 1. A member
+without any other field does nothing of its own at ratio 1, or `off_ratio(config) -> bool` says so by settings. `TOKENS`: what becomes of
+tokens whose ratio moved far: `"clipped"` (no gradient), `"stopped"` (none outside a trust region of its own) or `"kept"`.
+`engagement(old, new)`: (field, `Measure`, if the runs of `new` show it) for each measured difference of two of its configurations.
 """

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenBatch
 
+RATIO_KEYS = ("clip_low", "clip_high")
+
 
 @dataclass
 class Config:

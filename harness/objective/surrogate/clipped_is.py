@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenBatch
 
+TOKENS = "kept"
+RATIO_KEYS = ("cap_min", "cap_max")
+
 
 @dataclass
 class Config:

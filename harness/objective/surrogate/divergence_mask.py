@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenBatch
 
 _TINY = 1e-8  # keeps log(1 - p) finite at p = 1, as in verl
+TOKENS = "stopped"
+RATIO_KEYS = ("divergence", "threshold_low", "threshold_high", "cap")
 
 
 @dataclass

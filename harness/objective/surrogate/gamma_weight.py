@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenBatch
 
 _LOG_RANGE = (math.log(1e-8), 20.0)
+RATIO_KEYS = ("power_positive", "decay_positive", "power_negative", "decay_negative")
 
 
 @dataclass
@@ -31,7 +32,7 @@ class Config:
     decay_negative: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("power_positive", "decay_positive", "power_negative", "decay_negative"):
+        for name in RATIO_KEYS:
             require_range(f"algorithm.surrogate.{name}", getattr(self, name), 1e-4)
 
 

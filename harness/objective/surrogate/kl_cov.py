@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenBatch
 
 TRAINS_WITHOUT_ADVANTAGE = True
+RATIO_KEYS = ("fraction", "coefficient")  # at ratio 1 the penalty has neither value nor gradient
 
 
 @dataclass

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenBatch
 
+TOKENS = "kept"
+
 
 @dataclass
 class Config:

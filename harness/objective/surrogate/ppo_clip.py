@@ -6,15 +6,20 @@ Clip-higher is ε_high > ε_low (DAPO, arXiv:2503.14476 Eq. 10). The optional du
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError, require_range
+from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Measure
 
 if TYPE_CHECKING:
     import torch
 
     from harness.objective.types import TokenBatch
+
+TOKENS = "clipped"
+RATIO_KEYS = ("clip_low", "clip_high", "dual_clip")
 
 
 @dataclass
@@ -62,3 +67,19 @@ def released(ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config) 
     """Tokens (A > 0) with 1 + clip_low < ratio ≤ 1 + clip_high: the symmetric bound would remove their gradient, this one keeps it."""
     inside = (ratio_N > 1 + config.clip_low) & (ratio_N <= 1 + config.clip_high)
     return inside & (advantages_N > 0)
+
+
+def off_ratio(config: Config) -> bool:
+    """See the family's contract: a symmetric clip is what all have."""
+    return config.clip_high != config.clip_low or config.dual_clip is not None
+
+
+def engagement(old: Config, new: Config) -> Iterator[tuple[str, Measure, bool]]:
+    """See the family's contract."""
+    if old.clip_high != new.clip_high:
+        narrow, wide = sorted((old, new), key=lambda one: one.clip_high)
+        # A run knows its own bounds only: what a bound releases beyond the symmetric one it counts itself.
+        symmetric = narrow.clip_high == wide.clip_low
+        yield "clip_high", RELEASED if symmetric else CLIPPED_HIGH, (wide if symmetric else narrow) is new
+    if old.clip_low != new.clip_low:
+        yield "clip_low", CLIPPED_LOW, new.clip_low < old.clip_low

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenBatch
 
+RATIO_KEYS = ("temperature_positive", "temperature_negative")
+
 
 @dataclass
 class Config:

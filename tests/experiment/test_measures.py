@@ -8,7 +8,7 @@ import math
 import pandas as pd
 import pytest
 
-from harness.store.measures import Measure, percent
+from harness.engagement.measure import Measure, percent
 
 TOKENS = Measure("released", ("algorithm.surrogate.clip_high",), "of tokens", ("a",), 0.003, "arm")
 

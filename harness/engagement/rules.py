@@ -1,0 +1,142 @@
+"""Which measures tell if what distinguishes an arm from its reference did anything: by the configuration keys that differ.
+
+An experiment declares nothing: every difference between two configurations finds its measures here. What is special to a surrogate, an
+advantage estimator or an aggregation, its module declares (see the families' contracts).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from harness.configuration.families import AGGREGATION, SURROGATE
+from harness.configuration.identity import difference
+from harness.configuration.registry import implementation, member
+from harness.configuration.schema import RunConfig
+from harness.engagement import measure
+from harness.engagement.measure import ALWAYS, Found, Measure
+
+_TOUCHES_ALL = (
+    "optimizer.learning_rate", "optimizer.beta", "optimizer.weight_decay", "optimizer.warmup_steps", "sampling.temperature",
+    "sampling.top_",
+    "task.", "model.", "training.", "algorithm.source.", "algorithm.prompts_per_step", "algorithm.responses_per_prompt",
+    "algorithm.updates_per_step", "algorithm.epochs_per_step", "algorithm.top_entropy_fraction",
+)  # fmt: skip
+_INFINITE = float("inf")
+
+
+def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str = "") -> list[Measure]:
+    """Find the measures of every key in which `new` differs from its reference `old`.
+
+    Args:
+        old: the reference's configuration.
+        new: the arm's configuration.
+        names: of the two arms in the plan, the reference's first.
+        ignore: prefix of keys that are the experiment's doing and no arm's (`training.` under a matched budget).
+    """
+    changed = [
+        key for key in difference(old, new) if key != "seed" and not (ignore and key.startswith(ignore))
+    ]
+    found, taken = [], set[str]()
+    for prefix, kind, own in _rules(old, new, changed):
+        keys = tuple(key for key in changed if key.startswith(prefix))
+        taken.update(keys)
+        found.append(dataclasses.replace(kind, keys=keys, arm=names[own]))
+    rest = [key for key in changed if key not in taken]
+    always = tuple(key for key in rest if key.startswith(_TOUCHES_ALL))
+    unknown = tuple(key for key in rest if key not in always)
+    found += [Measure(ALWAYS, always)] * bool(always) + [Measure("", unknown)] * bool(unknown)
+    return found
+
+
+def _rules(old: RunConfig, new: RunConfig, changed: list[str]) -> Found:
+    a, b = old.algorithm, new.algorithm
+    yield from _surrogate(a.surrogate, b.surrogate)
+    for key in ("algorithm.reward.true_positive", "algorithm.reward.false_positive"):
+        if key in changed:
+            yield key, measure.FLIPPED, not b.reward.exact
+    limits = [_INFINITE if one.off_policy_mask_nats is None else one.off_policy_mask_nats for one in (a, b)]
+    yield from _of_smaller("algorithm.off_policy_mask_nats", measure.OFF_POLICY, *limits)
+    yield from _overlong(a.overlong, b.overlong)
+    yield from _aggregation(a.aggregation.kind, b.aggregation.kind)
+    policies = (a.dead_groups.policy, b.dead_groups.policy)
+    if "refill" in policies and policies != ("refill", "refill"):
+        yield "algorithm.dead_groups.policy", measure.REFILLED, policies[1] == "refill"
+    elif policies[0] != policies[1]:
+        yield "algorithm.dead_groups.policy", measure.REMOVED, policies[1] == "drop"
+    yield from _same_member("advantage", a.advantage, b.advantage)
+    one, other = a.engine_correction, b.engine_correction
+    if one.kind != other.kind:
+        yield "algorithm.engine_correction.", measure.CORRECTION, other.kind != "none"
+    elif one.old_log_probs != other.old_log_probs:
+        own = other.old_log_probs == "recomputed"
+        yield "algorithm.engine_correction.old_log_probs", measure.GAP, own
+    if (a.kl.coefficient or b.kl.coefficient) and any(key.startswith("algorithm.kl.") for key in changed):
+        yield "algorithm.kl.", measure.KL, b.kl.coefficient >= a.kl.coefficient
+    if a.entropy_control != b.entropy_control:
+        yield "algorithm.entropy_", measure.ENTROPY, b.entropy_control.target_nats is not None
+    elif a.entropy_coefficient != b.entropy_coefficient:
+        larger = abs(b.entropy_coefficient) > abs(a.entropy_coefficient)
+        yield "algorithm.entropy_coefficient", measure.ENTROPY, larger
+    weights = (b.positive_nll_coefficient, a.positive_nll_coefficient)
+    yield from _of_smaller("algorithm.positive_nll_coefficient", measure.LIKELIHOOD, *weights)
+    norms = (old.optimizer.max_gradient_norm, new.optimizer.max_gradient_norm)
+    yield from _of_smaller("optimizer.max_gradient_norm", measure.GRADIENT_CLIPPED, *norms)
+    caps = (old.sampling.max_response_tokens, new.sampling.max_response_tokens)
+    yield from _of_smaller("sampling.max_response_tokens", measure.TRUNCATED, *caps)
+
+
+def _of_smaller(key: str, found: Measure, old: float, new: float) -> Found:
+    """A measure that the runs with the smaller value show."""
+    if old != new:
+        yield key, found, new < old
+
+
+def _same_member(section: str, old: Any, new: Any) -> Found:
+    """What a family's member says of two of its own configurations."""
+    package = f"harness.objective.{section}"
+    declared = getattr(implementation(package, new), "engagement", None) if old.kind == new.kind else None
+    for field, found, own in declared(old, new) if declared else ():
+        yield f"algorithm.{section}.{field}", found, own
+
+
+def _surrogate(old: Any, new: Any) -> Found:
+    tokens = [getattr(implementation(SURROGATE, one), "TOKENS", "") for one in (old, new)]
+    weighted = all(getattr(one, "importance_weighted", True) for one in (old, new))
+    if "stopped" in tokens:
+        # A clip and a trust region of its own both take a token's gradient away, and both are counted as clipped.
+        yield "algorithm.surrogate.", measure.STOPPED, tokens[1] in ("stopped", "clipped")
+    elif set(tokens) == {"clipped", "kept"} and weighted:
+        yield "algorithm.surrogate.", measure.CLIPPED, tokens[1] == "clipped"
+    else:
+        yield from _same_member("surrogate", old, new)
+
+
+def _overlong(old: Any, new: Any) -> Found:
+    policy = "algorithm.overlong.policy"
+    if old.masks != new.masks:
+        yield policy, measure.MASKED, new.masks
+    elif new.masks and old.statistics != new.statistics:
+        yield "algorithm.overlong.statistics", measure.MASKED, new.statistics == "exclude"
+    if old.punishes != new.punishes:
+        yield policy, measure.PUNISHED, new.punishes
+    elif new.punishes:
+        for name in ("penalty", "buffer_fraction", "shape"):
+            if getattr(old, name) != getattr(new, name):
+                larger = name == "shape" or getattr(new, name) > getattr(old, name)
+                yield f"algorithm.overlong.{name}", measure.PUNISHED, larger
+
+
+def weighs_as(aggregation: str) -> str | None:
+    """Name the aggregation whose weights within an update, up to a factor, this one has; None where no other can be held against them."""
+    declared: str | None = getattr(member(AGGREGATION, aggregation), "WEIGHS_AS", aggregation)
+    return declared
+
+
+def _aggregation(old: str, new: str) -> Found:
+    if old == new:
+        return
+    if reference := weighs_as(old):
+        yield "algorithm.aggregation.", measure.weights_against(reference), True
+    elif reference := weighs_as(new):
+        yield "algorithm.aggregation.", measure.weights_against(reference), False
