@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sys
 from collections import Counter
+from dataclasses import replace
 
 from analysis.evidence.engagement import engagements, sentence_end
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
+from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
+from analysis.tables.experiment_tables import main_table, summary_table
 from analysis.tables.numbers import bounds_text, number_text
 from analysis.tables.of_metric import metric_name
+from analysis.tables.table import to_terminal
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import Estimate, Verdict
 
 
 def answer_sentences(results: Results) -> list[str]:
-    """For each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect."""
+    """Say for each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect."""
     return [sentence for view in results.each_metric() for sentence in _about_one(view)]
+
+
+def terminal_text(results: Results, *, provisional: bool = False) -> str:
+    """Make the tables and the answer as a terminal shows them; `provisional` marks the tables and leaves headlines alone."""
+    width = shutil.get_terminal_size((160, 40)).columns if sys.stdout.isatty() else 160
+    tables = [*map(main_table, results.each_metric()), *benchmark_tables(results), summary_table(results)]
+    if provisional:
+        mark = results.experiment.provisional
+        tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
+    sentences = headlines(results) if provisional else answer_sentences(results)
+    return "\n".join([*(to_terminal(table, width) for table in tables), *sentences])
 
 
 def headlines(results: Results) -> list[str]:
@@ -78,14 +95,14 @@ def _headline(results: Results, known: dict[str, Estimate]) -> str:
 
 
 def _nothing(results: Results, name: str) -> str:
-    """Why no difference is known: no finished runs, or none with a value of the metric."""
+    """Say why no difference is known: no finished runs, or none with a value of the metric."""
     if name and any(results.scores(arm, "avg") for arm in results.experiment.plan.arms):
         return f"{name}no two arms have finished runs with a value to compare."
     return f"{name}{'no' if name else 'No'} two arms have finished runs to compare yet."
 
 
 def _missing(results: Results, arm: StoredArm, reference: StoredArm) -> str:
-    """Why two arms have no seeds to compare."""
+    """Say why two arms have no seeds to compare."""
     if all(results.scores(one, "avg") for one in (arm, reference)):
         return (
             f"a finished run has no {metric_name(results)}"

@@ -1,11 +1,9 @@
-"""``python -m analysis.evaluations RESULT.json``: draw Pass@k and Maj@k against k of what ``harness evaluate`` wrote."""
+"""Pass@k and Maj@k against k, of what ``harness evaluate`` wrote."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from matplotlib.lines import Line2D
 from analysis.figures.series import draw_band
 from analysis.figures.style import (
     FORMATS,
-    STYLES,
     WHISKER_ALPHA,
     legend_below,
     looks,
@@ -29,7 +26,7 @@ _PANELS = (("pass_at", "Pass@k, %"), ("maj_at", "Maj@k, %"))
 
 
 def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]]]:
-    """Benchmark to its summaries, one per model: of an ``evaluation.json``, or of one summary alone."""
+    """Group summaries by benchmark, one per model: of an ``evaluation.json``, or of one summary alone."""
     cells = result.get("cells", [{"model": name, "benchmark": "samples", **result}])
     grouped: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
@@ -39,7 +36,7 @@ def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]
 
 
 def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
-    """Pass@k and Maj@k (side by side) against k; one line per model.
+    """Draw Pass@k and Maj@k (side by side) against k; one line per model.
 
     Bands are t intervals over problems; where all problems score alike, a whisker has Clopper and Pearson's interval.
     """
@@ -77,7 +74,7 @@ def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
 def _bounds(
     intervals: Mapping[str, Sequence[float] | None], values: Mapping[int, float]
 ) -> tuple[list[float], list[float], dict[int, tuple[float, float]]]:
-    """Ends in % of Student's t interval at every k (NaN where there is none), and by k of the intervals where all problems score alike.
+    """Compute the ends in % of Student's t interval at every k, NaN where there is none; and by k those where all problems score alike.
 
     Where all problems score 0 or all score 1, the interval is Clopper and Pearson's and far wider than Student's t beside it.
     """
@@ -91,26 +88,9 @@ def _bounds(
     return [low for low, _ in pairs], [high for _, high in pairs], alike
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0, or 2 with one line on standard error where the result cannot be read."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.evaluations", description=__doc__)
-    parser.add_argument("result", type=Path, help="summary.json or evaluation.json")
-    parser.add_argument("--out", type=Path, help="folder for figures/")
-    parser.add_argument("--style", choices=STYLES, default="paper")
-    parser.add_argument("--formats", default=",".join(FORMATS), help="comma-separated: pdf,svg,png")
-    options = parser.parse_args(arguments)
-    out = options.out or options.result.parent
-    try:
-        grouped = cells_of(json.loads(options.result.read_bytes()), options.result.parent.name or "samples")
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"cannot read {options.result}: {error}\n")
-        return 2
-    with styled(options.style):
+def draw_evaluation(path: Path) -> None:
+    """Draw the k-curves of an ``evaluation.json`` or ``summary.json`` into ``figures/`` beside it, one file a benchmark."""
+    grouped = cells_of(json.loads(path.read_bytes()), path.parent.name or "samples")
+    with styled("paper"):
         for benchmark, cells in grouped.items():
-            figure = k_curves_figure(cells, options.style)
-            save(figure, out / "figures", f"k_curves_{benchmark}", options.formats.split(","))
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+            save(k_curves_figure(cells, "paper"), path.parent / "figures", f"k_curves_{benchmark}", FORMATS)

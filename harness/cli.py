@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,14 +15,13 @@ from typing import NoReturn
 from harness import __version__
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
-from harness.process import end_process, spare_collector
 from harness.store import StoreError
 
 _FAMILY = "harness.commands"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code. Errors with a known cause are one line on standard error, code 2."""
+    """Run one verb and return the exit code. Errors with a known cause are one line on standard error, code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     verbs = kinds(_FAMILY)
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
@@ -48,18 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def entry() -> NoReturn:
-    """The `harness` program: `main` as the life of this process, ended quietly by a reader that stops reading (`harness status | head`)."""
-    spare_collector()
-    end_process(_main)
-
-
-def _main() -> int:
+    """Run the `harness` program; a reader that stops reading (`harness status | head`) ends it quietly."""
     try:
-        return main()
+        try:
+            sys.exit(main())
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except BrokenPipeError:
-        return 128 + signal.SIGPIPE
-    except KeyboardInterrupt:  # while it loads
-        return 128 + signal.SIGINT
+        # Python flushes once more at its end, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
 
 
 def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
@@ -77,7 +76,7 @@ def _first_line(verb: str) -> str:
 
 
 def _overview(verbs: Iterable[str]) -> argparse.ArgumentParser:
-    """What `harness --help` shows: every verb with its first line, read from the sources: importing all of them takes long."""
+    """Make the parser of `harness --help`: every verb with its first line, read from the sources since importing all of them takes long."""
     parser = argparse.ArgumentParser(prog="harness", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--version", action="version", version=__version__)
     subparsers = parser.add_subparsers(dest="verb", required=True, metavar="verb")

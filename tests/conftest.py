@@ -11,11 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
-from harness.process import spare_collector
-
-spare_collector()  # before what follows loads: a quarter of the processor time of collecting the tests
-
 import torch
 from hypothesis import settings
 

@@ -62,9 +62,12 @@ def room_arrows(arrows: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], li
 
 
 def circles(arrows: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Circles between files, and between packages beside each other in one package."""
+    """Circles between files, and between packages beside each other in one package.
+
+    `analysis` is a room like those in `harness`: it calls the store, and verbs call it. So the two packages are not held to one direction.
+    """
     found = [sorted(part) for part in _strong((a, b) for a, targets in arrows.items() for b in targets)]
-    packages = {""} | {name.rpartition(".")[0] for name in arrows}
+    packages = {name.rpartition(".")[0] for name in arrows} - {""}
     for package in sorted(packages):
         pairs = ((_child(package, a), _child(package, b)) for a, targets in arrows.items() for b in targets)
         found += [sorted(part) for part in _strong((a, b) for a, b in pairs if a and b and a != b)]

@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted([*ROOT.glob("harness/**/*.py"), *ROOT.glob("analysis/**/*.py")])
 HEAVY = {"torch", "transformers", "vllm", "ray", "wandb"}
 ENTRIES = {"harness", "cli", "__main__"}  # they may import every room
-BELOW_ALL = "process"  # every room may import it
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
@@ -47,10 +46,7 @@ def the_map() -> dict[str, set[str]]:
 def test_the_map_names_every_room_and_only_rooms() -> None:
     packages = {path.parent.name for path in (ROOT / "harness").glob("*/__init__.py")}
     assert the_map().keys() == packages | {"analysis"}
-    assert {path.stem for path in (ROOT / "harness").glob("*.py")} == ENTRIES - {"harness"} | {
-        "__init__",
-        BELOW_ALL,
-    }
+    assert {path.stem for path in (ROOT / "harness").glob("*.py")} == ENTRIES - {"harness"} | {"__init__"}
 
 
 @pytest.mark.parametrize("room", the_map())
@@ -64,12 +60,12 @@ def test_every_room_says_what_lives_there_and_what_it_may_import(room: str) -> N
 
 
 def test_rooms_import_what_the_map_allows() -> None:
-    allowed = the_map() | {BELOW_ALL: set()}
+    allowed = the_map()
     between = import_graph.room_arrows(import_graph.imports())
     offending = [
         f"{source} may not import {target}: {module} imports {imported}"
         for (source, target), pairs in sorted(between.items())
-        if source not in ENTRIES and target != BELOW_ALL and target not in allowed[source]
+        if source not in ENTRIES and target not in allowed[source]
         for module, imported in pairs
     ]
     assert not offending, "\n".join(offending)

@@ -10,11 +10,12 @@ from typing import Any
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.statistics.spread import replicates
+from harness.store import StoreError
 
 SCORE_UNITS = ("fraction", "reward")
 
 
-class PlanError(ValueError):
+class PlanError(StoreError, ValueError):
     """The plan lacks something the analysis needs; the message names it."""
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -25,6 +28,25 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+
+_NICENESS = 10  # runs on the same cores come first
+
+
+def serve(root: Path, experiment: str | None, port: int) -> None:
+    """Serve the pages of a results root, or of one experiment, until an interrupt; the address is printed.
+
+    Raises:
+        OSError: the port cannot be had.
+    """
+    with PageServer(Watch(root, experiment), port) as server:
+        os.nice(_NICENESS)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        print(f"http://{ADDRESS}:{server.server_address[1]}/{experiment or ''} (Ctrl-C ends it)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print(file=sys.stderr)  # the terminal has written ^C
 
 
 class PageServer(ThreadingHTTPServer):

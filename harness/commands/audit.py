@@ -10,8 +10,9 @@ harness audit config_dir=mine claim=shorter                                # you
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from harness.commands import run as run_verb
 from harness.configuration.compose import compose_run, options
@@ -44,17 +45,39 @@ def run(options: argparse.Namespace) -> int:
             code = code or ended
             if ended == run_verb.STOPPED:
                 break
-    asked = [] if "claim=all" in options.overrides else names
-    judged = subprocess.run(
-        [sys.executable, "-m", "analysis.claims", results, *asked], check=False
-    ).returncode
-    if judged:
-        raise StoreError("the claims could not be judged (see above); what has been run is kept")
+    judge(Path(results), [] if "claim=all" in options.overrides else names)
     return code
 
 
+def judge(root: Path, names: Sequence[str] = ()) -> None:
+    """Judge claims by the runs in the store, print the table and write the pages to `claims/` in the results root.
+
+    Where claims are named, table and figure of all claims stay as they are.
+
+    Raises:
+        StoreError: none of them has been run.
+    """
+    from analysis.claims.judged import all_judged
+
+    found, unread = all_judged(root, [f"claim_{name}" for name in names])
+    sys.stderr.writelines(f"{line}\n" for line in unread)
+    if not found:
+        raise StoreError(f"{root} holds no claim that has been run; run one with: harness audit claim=all")
+    from analysis.claims.pages import in_words, write_overview, write_pages  # matplotlib
+
+    out = root / "claims"
+    print(in_words(found), end="")
+    write_pages(found, out)
+    if names:
+        pages = ", ".join(f"{one.name}.md" for one in found)
+        print(f"written: {out}: {pages} (table and figure of all: harness audit claim=all --judge)")
+    else:
+        write_overview(found, out)
+        print(f"written: {out}")
+
+
 def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:
-    """Names of claims, and the other overrides."""
+    """Split into names of claims, and the other overrides."""
     given = [item.partition("=")[2] for item in overrides if item.startswith("claim=")]
     own = (path.stem for folder in folders_of(overrides) for path in folder.glob("claim/*.yaml"))
     known = sorted([*options("claim"), *own])

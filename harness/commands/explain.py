@@ -24,7 +24,6 @@ from harness.commands._key_values import read_yaml
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.registry import nearest
-from harness.process import loading
 
 if TYPE_CHECKING:
     from harness.explain.shares import Rollout
@@ -50,11 +49,8 @@ def run(options: argparse.Namespace) -> int:
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
-    with (
-        loading()
-    ):  # torch: a tenth of this command would be passes of the collector over what its import makes
-        from harness.explain.page import html
-        from harness.explain.shares import as_json, explain, make_group, systems
+    from harness.explain.page import html  # torch
+    from harness.explain.shares import as_json, explain, make_group, systems
 
     group = make_group(**values)
     names = (

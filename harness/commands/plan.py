@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from harness.commands._answer import expected_runs, stored_spreads
 from harness.configuration.identity import arm_id, difference
 from harness.configuration.schema import as_yaml
 from harness.execution.answer import answered_runs, left_out
-from harness.execution.looks import expected_runs, stored_spreads
 from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.cost import Cost, History, computed
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         *(line.replace("refused", "not here:", 1) for line in refusal_lines(lacking)),
         *_totals(plan, statuses, costs, refused),
         *metric_lines(plan),
-        *look_lines(plan, store),
+        *look_lines(plan),
         *estimate_lines(estimates),
         *power_lines(plan, store),
         *power_of_metrics(plan, store, finished="finished" in statuses.values()),
@@ -133,12 +133,12 @@ def metric_lines(plan: Plan) -> list[str]:
     return [f"asks about: {'; '.join(told)}"]
 
 
-def look_lines(plan: Plan, store: ResultStore) -> list[str]:
+def look_lines(plan: Plan) -> list[str]:
     """Of a sequential design: its looks, and how many runs it takes at most and on average."""
     looks = plan.experiment.looks
     if not looks:
         return []
-    *real, (_, none) = expected_runs(plan, store).items()
+    *real, (_, none) = expected_runs(plan).items()
     sizes, means = (
         " or ".join(", ".join(words).rsplit(", ", 1)) for words in zip(*_rounded(real), strict=True)
     )

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import argparse
 
+from harness.commands._answer import write_answer
 from harness.commands._select import require_stored
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
-from harness.execution.answer import write_answer
 from harness.store import ResultStore
 
 # What the analysis is asked for; an empty tuple takes any value.
@@ -50,5 +50,5 @@ def run(options: argparse.Namespace) -> int:
     rest = [item for item in options.overrides if item.partition("=")[0] not in ("experiment", *_CHOICES)]
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, names[0])
-    write_answer(store, names[0], *(f"--{key}={value}" for key, value in own.items()))
+    write_answer(store, names[0], **own)
     return 0

@@ -14,16 +14,18 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from harness.commands._answer import decide, table_so_far, write_answer
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.execution.answer import answer_stands, answered_runs, left_out, put_back, write_answer
+from harness.execution.answer import answer_stands, answered_runs, left_out, put_back
 from harness.execution.dispatch import dispatch
 from harness.execution.looks import Decisions, until_decided
 from harness.execution.progress import progress_on
-from harness.execution.provisional import provisional
+from harness.execution.provisional import TablesSoFar
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
 from harness.experiment.claim import remember
@@ -48,35 +50,37 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb: declare and compose, refuse what cannot run, check, dispatch, answer."""
+    """Execute the verb: plan, check, dispatch, answer."""
     plan = refuse(make_plan(options.overrides, options.multirun))
-    config = plan.arms[0].config
+    config, name = plan.arms[0].config, plan.experiment.name
     store = ResultStore(config.runtime.results)
-    refuse_imported(store, plan.experiment.name)
+    refuse_imported(store, name)
     checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
     report_data(config)
-    again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
-    tables = not options.no_answer
-    before = answered_runs(store, plan.experiment.name)
+    before = answered_runs(store, name)
     _say(left_out(plan, before))
-    part, summary, written = _bring_to_end(plan, store, again, checks, tables)
+
+    again = shlex.join(["harness", "run", *(["-m"] if options.multirun else []), *options.overrides])
+    sweep = _Sweep(plan, store, checks, again, tables=not options.no_answer)
+    summary = sweep.bring_to_end()
     if plan.waits_for and summary.complete:  # the budget of the other arms is known now
-        part, summary, written = _bring_to_end(refuse(with_runs(plan)), store, again, checks, tables)
+        sweep = replace(sweep, plan=refuse(with_runs(plan)))
+        summary = sweep.bring_to_end()
     if summary.submitted:
         return exit_code(summary)
     if plan.experiment.looks and summary.complete:  # how many seeds are asked for is known now
-        _say(left_out(part, before))
-    if tables:
-        name = plan.experiment.name
-        put_back(store, name, written)
+        _say(left_out(sweep.part, before))
+
+    if sweep.tables:
+        put_back(store, name, sweep.written)
         # Tables that stand already are shown, in a second instead of twenty.
-        stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in part.specs])
+        stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in sweep.part.specs])
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
         only = "table" if stands else "tables" if summary.stopped_by is not None else "all"
-        write_answer(store, name, "--only", only)
+        write_answer(store, name, only=only)
         if only == "tables":
             print(f"figures and page are left out; they come with: harness report experiment={name}")
-        send_results(store, plan.experiment.name, config.runtime.trackers)
+        send_results(store, name, config.runtime.trackers)
     return exit_code(summary)
 
 
@@ -89,59 +93,76 @@ def report_data(config: RunConfig) -> None:
 
 
 def refuse_imported(store: ResultStore, name: str) -> None:
-    """An experiment of imported logs has no runs to make; writing over its plan would lose it."""
+    """Refuse the name of an experiment of imported logs: it has no runs to make, and writing over its plan would lose it."""
     if name in store.plans() and store.plan(name).get("foreign"):
         raise ConfigError(
             f"experiment.name={name}: the store holds imported logs under this name; choose another"
         )
 
 
-def _bring_to_end(
-    plan: Plan, store: ResultStore, again: str, checks: list[str], tables: bool
-) -> tuple[Plan, Summary, Mapping[str, Any]]:
-    """Run what is wanted of the plan; returns that part, which in a sequential design is less than the whole at most times, and its record.
+@dataclass
+class _Sweep:
+    """The runs of a plan on their way to their end. `again`: the command; `tables`: show them while runs go on.
 
-    `tables`: show them while runs go on.
+    `part` is what was asked for at last, in a sequential design less than the whole plan at most times, and `written` its record.
     """
-    name, records = plan.experiment.name, list[dict[str, Any]]()
 
-    def record(part: Plan, decisions: Decisions | None = None) -> None:
+    plan: Plan
+    store: ResultStore
+    checks: list[str]
+    again: str
+    tables: bool
+    part: Plan = field(init=False)
+    written: dict[str, Any] = field(init=False)
+
+    def bring_to_end(self) -> Summary:
+        """Run what is wanted of the plan and say what became of it."""
+        plan, name = self.plan, self.plan.experiment.name
+        _say(found_elsewhere(self.store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime))
+        undecidable = 0
+        if plan.experiment.looks:
+            _, decisions, summary = until_decided(
+                plan, decide=self._decide, record=self._record, bring=self._dispatch, show=self._show
+            )
+            undecidable = decisions.open if summary.complete and not plan.waits_for else 0
+        else:
+            self._record(plan)
+            summary = self._dispatch(plan)
+        print(describe(name, len(self.part.specs), summary, self.again))
+        if undecidable:
+            print(
+                f"{name}: {undecidable} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
+                f"evaluation); `harness status experiment={name}` names them"
+            )
+        refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}
+        if refused:
+            print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
+            print("\n".join(f"  {line}" for line in refusal_lines(refused)))
+        return summary
+
+    def _decide(self, plan: Plan) -> Decisions:
+        return decide(plan, self.store)
+
+    def _record(self, part: Plan, decisions: Decisions | None = None) -> None:
         closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}
-        written = {**part.record(), **closed, "checks": checks}
-        store.write_plan(name, written)
-        records.append(written)
-        if "declaration" in written:
-            remember(store, name, written["declaration"])
+        self.part, self.written = part, {**part.record(), **closed, "checks": self.checks}
+        self.store.write_plan(part.experiment.name, self.written)
+        if "declaration" in self.written:
+            remember(self.store, part.experiment.name, self.written["declaration"])
 
-    def bring(part: Plan) -> Summary:
+    def _dispatch(self, part: Plan) -> Summary:
         progress = progress_on(sys.stderr)
-        return dispatch(part, store, provisional(progress, part, store) if tables else progress)
+        if self.tables:
+            make = partial(table_so_far, self.store, part.experiment.name)
+            progress = TablesSoFar(progress, part, self.store, make)
+        return dispatch(part, self.store, progress)
 
-    def show(decisions: Decisions) -> None:
+    def _show(self, decisions: Decisions) -> None:
+        name = self.plan.experiment.name
         print(f"{name}: {decisions.headline()}, the next look needs more seeds")
-        if tables:
-            put_back(store, name, records[-1])
-            write_answer(store, name, "--only", "table", "--provisional")
-
-    elsewhere = found_elsewhere(store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime)
-    _say(elsewhere)
-    if plan.experiment.looks:
-        part, decisions, summary = until_decided(plan, store, record=record, bring=bring, show=show)
-        undecidable = decisions.open if summary.complete and not plan.waits_for else 0
-    else:
-        record(plan)
-        part, summary, undecidable = plan, bring(plan), 0
-    print(describe(name, len(part.specs), summary, again))
-    if undecidable:
-        print(
-            f"{name}: {undecidable} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
-            f"evaluation); `harness status experiment={name}` names them"
-        )
-    refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}
-    if refused:
-        print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
-        print("\n".join(f"  {line}" for line in refusal_lines(refused)))
-    return part, summary, records[-1]
+        if self.tables:
+            put_back(self.store, name, self.written)
+            print(table_so_far(self.store, name))
 
 
 def _say(line: str) -> None:
@@ -150,7 +171,7 @@ def _say(line: str) -> None:
 
 
 def describe(name: str, total: int, summary: Summary, command: str) -> str:
-    """What the invocation did, in a line or a few."""
+    """Say what the invocation did, in a line or a few."""
     if len(summary.skipped) == total:
         return f"{name}: all {total} runs were finished already; nothing to do"
     if summary.submitted:

@@ -9,13 +9,12 @@ Only this machine can connect; from another one: ssh -L 8000:127.0.0.1:8000 HOST
 from __future__ import annotations
 
 import argparse
-import os
-import sys
+import errno
 
 from harness.commands._select import select
 from harness.configuration.error import ConfigError
 
-_MOST_PORT = 65535
+_PORT, _MOST_PORT = 8000, 65535
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,19 +23,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb: this process becomes `python -m analysis.view`, since the harness imports no analysis."""
+    """Execute the verb. 0 after an interrupt."""
     given = [item.partition("=")[2] for item in options.overrides if item.startswith("port=")]
     selection = select([item for item in options.overrides if not item.startswith("port=")])
     if len(given) > 1 or len(selection.experiments) > 1:
         raise ConfigError("name one port and one experiment at most: harness view experiment=NAME port=8000")
-    command = [sys.executable, "-m", "analysis.view", str(selection.store.root)]
-    command += [f"--experiment={name}" for name in selection.experiments]
-    command += [f"--port={_port(text)}" for text in given]
-    sys.stdout.flush()
-    os.execv(sys.executable, command)
+    port = _port(given[0]) if given else _PORT
+    from analysis.view.server import serve
+
+    try:
+        serve(selection.store.root, selection.experiments[0] if selection.experiments else None, port)
+    except OSError as error:
+        raise ConfigError(_refused(port, error)) from error
+    return 0
 
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
         raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
     return int(text)
+
+
+def _refused(port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is taken; choose another with port={port + 1}, or port=0 for any free one"
+    return f"port {port} cannot be had ({error.strerror}); choose another with port={_PORT}, or port=0 for any free one"

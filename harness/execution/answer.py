@@ -1,11 +1,9 @@
-"""Hand a finished (or half-finished) experiment to the analysis. A process of its own: the harness imports no analysis."""
+"""The answer that is stored under an experiment's name: whose runs it is of, and whether it still stands."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -77,18 +75,3 @@ def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> No
         "runs. Give one of the two another experiment.name, and both keep theirs"
     )
     store.write_plan(experiment, plan)
-
-
-def write_answer(store: ResultStore, experiment: str, *arguments: str) -> None:
-    """Write tables and figures of an experiment into the store and print the table.
-
-    Raises:
-        StoreError: the analysis failed; its own message went to standard error. Nothing computed is lost.
-    """
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "analysis", str(store.root), experiment, *arguments]
-    # A process group of its own: an interrupt from the keyboard is this process's to answer, which then ends that one.
-    if subprocess.run(command, check=False, process_group=0).returncode:
-        raise StoreError(
-            f"the analysis of {experiment} failed (see above); repeat it with: harness report experiment={experiment}"
-        )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.execution.progress import Progress, Snapshot
+from harness.execution.progress import Progress, Relay
 from harness.store import ResultStore
 
 PATIENCE_SECONDS = 30.0
@@ -70,28 +70,20 @@ class _Follower:
             self._process.wait()
 
 
-class _Told(Progress):
-    """Passes events on to the display and to the follower."""
+class _Told(Relay):
+    """Tells the follower, too, which runs begin and end."""
 
     def __init__(self, display: Progress, follower: _Follower) -> None:
-        self._display, self._follower = display, follower
-
-    def begin(self, total: int, finished: int) -> None:
-        self._display.begin(total, finished)
+        super().__init__(display)
+        self._follower = follower
 
     def started(self, name: str, run_id: str, attempt: int) -> None:
-        self._display.started(name, run_id, attempt)
+        super().started(name, run_id, attempt)
         self._follower.tell("run", run_id)
 
     def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        self._display.ended(name, run_id, outcome, detail)
+        super().ended(name, run_id, outcome, detail)
         self._follower.tell("ended", run_id)
-
-    def update(self, snapshot: Snapshot) -> None:
-        self._display.update(snapshot)
-
-    def close(self) -> None:
-        self._display.close()
 
 
 def _python_path() -> str:

@@ -133,6 +133,31 @@ class Progress:
         """The sweep is over."""
 
 
+class Relay(Progress):
+    """Passes everything on to another listener; the base of those that do something beside it."""
+
+    def __init__(self, inner: Progress) -> None:
+        self._inner = inner
+
+    def begin(self, total: int, finished: int) -> None:
+        self._inner.begin(total, finished)
+
+    def started(self, name: str, run_id: str, attempt: int) -> None:
+        self._inner.started(name, run_id, attempt)
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        self._inner.ended(name, run_id, outcome, detail)
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._inner.update(snapshot)
+
+    def show(self, text: str) -> None:
+        self._inner.show(text)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
 class PlainProgress(Progress):
     """One line per event and a heartbeat, for logs."""
 

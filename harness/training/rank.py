@@ -10,7 +10,6 @@ from pathlib import Path
 
 import yaml
 
-from harness.process import loading
 from harness.store import RunDir
 from harness.store.atomic import write_file
 from harness.training.parent_death import die_with
@@ -25,11 +24,11 @@ def main(run_path: Path, attempt: int) -> int:
     die_with(
         os.getppid()
     )  # torchrun gives ranks a session of their own, where the supervisor's signals do not reach
-    with loading():
-        from harness.configuration.schema import load
-        from harness.model.ranks import Ranks, close_groups
-        from harness.training.run import train_run
-        from harness.training.torchrun import ERROR, RESULT, STOP
+    from harness.configuration.schema import load
+    from harness.model.ranks import Ranks, close_groups
+    from harness.training.run import train_run
+    from harness.training.torchrun import ERROR, RESULT, STOP
+
     run = RunDir(run_path)
     folder = run.path / "attempts" / f"{attempt:03d}"
     try:

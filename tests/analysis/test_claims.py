@@ -10,14 +10,16 @@ import pytest
 from synthetic_store import build_store
 
 from analysis.claims import again
-from analysis.claims.__main__ import main
 from analysis.claims.judged import all_judged
 from analysis.claims.pages import page
 from analysis.claims.table import effect_text
 from analysis.evidence.looks import _settled
 from analysis.evidence.stored_plan import parse_plan
+from harness.cli import main
+from harness.commands.audit import judge
 from harness.statistics.estimate import Estimate, Verdict
 from harness.statistics.finding import Finding, finding
+from harness.store import StoreError
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
 CLAIM = {
@@ -133,7 +135,7 @@ def test_a_declaration_changed_after_its_first_run_says_so(tmp_path):
 def test_page_table_and_figure_are_written_and_the_same_twice(tmp_path, capsys):
     claimed(tmp_path)
     out = tmp_path / "claims"
-    assert main([str(tmp_path)]) == 0
+    assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 0
     assert "1 claims: 1 holds here" in capsys.readouterr().out
     first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert {path.name for path in first} >= {
@@ -145,34 +147,31 @@ def test_page_table_and_figure_are_written_and_the_same_twice(tmp_path, capsys):
         "claims.png",
     }
     assert "holds here" in (out / "trick.md").read_text()
-    assert main([str(tmp_path)]) == 0
+    assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 0
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == first
 
 
 def test_judging_one_claim_leaves_what_is_about_all_as_it_is(tmp_path, capsys):
     claimed(tmp_path)
     out = tmp_path / "claims"
-    assert main([str(tmp_path)]) == 0
+    assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 0
     (out / "README.md").write_text("of all")
     (out / "trick.md").unlink()
     capsys.readouterr()
-    assert main([str(tmp_path), "trick"]) == 0
+    judge(tmp_path, ["trick"])
     assert (out / "README.md").read_text() == "of all"
     assert "holds here" in (out / "trick.md").read_text()
     said = capsys.readouterr().out
     assert "1 claims: 1 holds here" in said
     assert "harness audit claim=all --judge" in said
-    assert (
-        main([str(tmp_path), "trick", "--out", str(tmp_path / "mine")]) == 0
-    )  # a folder of one's own gets all of it
-    assert "1 claims" in (tmp_path / "mine" / "README.md").read_text()
 
 
 def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys):
     build_store(tmp_path, seeds=(0,), name="no_claim")
-    assert main([str(tmp_path)]) == 2
+    assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 2
     assert "harness audit" in capsys.readouterr().err
-    assert main([str(tmp_path), "absent"]) == 2
+    with pytest.raises(StoreError, match="harness audit claim=all"):
+        judge(tmp_path, ["absent"])
     assert "claim_absent" in capsys.readouterr().err
 
 

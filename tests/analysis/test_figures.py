@@ -13,7 +13,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy import stats
 
-from analysis.command import main
 from analysis.evaluations import k_curves_figure
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
@@ -27,6 +26,7 @@ from analysis.figures.style import PALETTE, looks, save, styled
 from analysis.figures.training import FIGURES, panel_series, training_figure
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
+from harness.cli import main
 from harness.evaluation.metrics.names import Metric
 
 
@@ -221,7 +221,18 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, witho
 
 def test_tables_alone_are_those_of_the_whole_answer(ladder_root, without_figures, tmp_path):
     folder, _ = without_figures
-    assert main([str(ladder_root), "ladder", "--only", "tables", "--out", str(tmp_path)]) == 0
+    assert (
+        main(
+            [
+                "report",
+                "experiment=ladder",
+                f"runtime.results={ladder_root}",
+                "only=tables",
+                f"out={tmp_path}",
+            ]
+        )
+        == 0
+    )
     whole, alone = (
         {path.name: path.read_bytes() for path in (root / "tables").iterdir()} for root in (folder, tmp_path)
     )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,10 +10,11 @@ from synthetic_store import build_store
 from analysis.evidence.load import load_experiment
 from analysis.evidence.looks import followed, wanted_seeds
 from analysis.evidence.results import results_of
-from analysis.looks import main
+from analysis.looks import decisions, expected
 from analysis.tables.differences import differences_to_base, differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
 from harness.statistics.sequential import design_levels
+from harness.store import ResultStore
 
 LOOKS = (3, 5, 8)
 # Neighbours differ by 0, by 40 points, and by 0: the middle comparison is closed at the first look that can.
@@ -111,19 +109,14 @@ def test_tables_show_the_path_and_keep_to_the_declared_comparisons(whole):
     assert "higher" in text[1][2]
 
 
-def test_the_process_answers_by_the_plan_on_its_input(whole, tmp_path, monkeypatch, capsys):
-    build(tmp_path, 3)
-    root, plan = tmp_path, (tmp_path / "experiments" / "ladder" / "plan.json").read_text()
-    monkeypatch.setattr("sys.stdin", io.StringIO(plan))
-    assert main([str(root)]) == 0
-    said = json.loads(capsys.readouterr().out)
+def test_the_seeds_wanted_next_and_the_expected_runs_follow_from_the_plan(whole, tmp_path):
+    plan = build(tmp_path, 3).experiment.plan
+    said = decisions(plan, ResultStore(tmp_path))
     assert said["wanted"] == {"a": 5, "b": 5, "c": 5, "d": 5}
     middle = said["comparisons"][1]
     assert (middle["arm"], middle["reference"], middle["state"]) == ("c", "b", "decided")
     assert middle["text"].endswith("3 seeds), higher")
     assert said["comparisons"][0]["text"].endswith("not resolved; next look at 5 seeds")
-    monkeypatch.setattr("sys.stdin", io.StringIO(plan))
-    assert main([str(root), "--expected"]) == 0
-    runs = json.loads(capsys.readouterr().out)
+    runs = expected(plan)
     assert list(runs) == ["3", "2", "1", "0"]
     assert 4 * 3 <= runs["3"] < runs["0"] <= 4 * 8

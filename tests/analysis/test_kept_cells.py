@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from synthetic_store import build_store, make_samples
 
-from analysis.command import main
 from analysis.evidence import kept_cells, reduced
 from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.reduced import Equality, Question, reduce_run
 from analysis.evidence.stored_plan import parse_plan
+from harness.cli import main
 from harness.store import ResultStore
 
 ARM = ("a_0_x", "a", 0.5, 30.0)
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> ResultStore:
 
 
 def printed(store: ResultStore, capsys: pytest.CaptureFixture[str]) -> str:
-    assert main([str(store.root), "ladder", "--only", "table"]) == 0
+    assert main(["report", "experiment=ladder", f"runtime.results={store.root}", "only=table"]) == 0
     return capsys.readouterr().out
 
 
@@ -66,7 +66,12 @@ def test_tables_are_the_same_bytes_with_and_without_what_is_kept(store, capsys, 
     written = []
     for _ in range(2):
         out = tmp_path / f"out{len(written)}"
-        assert main([str(store.root), "ladder", "--only", "tables", "--out", str(out)]) == 0
+        assert (
+            main(
+                ["report", "experiment=ladder", f"runtime.results={store.root}", "only=tables", f"out={out}"]
+            )
+            == 0
+        )
         written.append({path.name: path.read_bytes() for path in (out / "tables").iterdir()})
     assert written[0] == written[1]
     assert len(counted) == 8  # every k of a written table is another question, kept beside the first
@@ -177,9 +182,17 @@ def test_a_root_that_cannot_keep_anything_still_gives_its_tables(store, capsys):
 
 def test_a_table_loads_no_verifier_and_no_distributions(store):
     code = (
-        "import sys; from analysis.command import main; main(sys.argv[1:]);"
+        "import sys; from harness.cli import main; main(sys.argv[1:]);"
         "print([name for name in ('scipy.stats', 'scipy.optimize', 'harness.verify', 'matplotlib') if name in sys.modules])"
     )
-    arguments = [sys.executable, "-c", code, str(store.root), "ladder", "--only", "table"]
+    arguments = [
+        sys.executable,
+        "-c",
+        code,
+        "report",
+        f"runtime.results={store.root}",
+        "experiment=ladder",
+        "only=table",
+    ]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 
 import numpy as np
@@ -21,7 +19,7 @@ from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import grid_figure, metric_figure, waterfall_figure
 from analysis.figures.style import styled
-from analysis.looks import main as looks_main
+from analysis.looks import decisions, spreads
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
@@ -314,19 +312,12 @@ def test_a_metric_that_no_run_has_is_said_with_what_is_missing(root):
 # ---- sequential seeds ----------------------------------------------------------------------------------------------------
 
 
-def ask(root, monkeypatch, capsys, *arguments):
-    text = json.dumps(ResultStore(root).plan("ladder"))
-    monkeypatch.setattr("sys.stdin", io.StringIO(text))
-    assert looks_main([str(root), *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path, monkeypatch, capsys):
+def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     """Accuracy differs by 40 points, the lengths are drawn from one distribution."""
     rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0)]
     build_store(tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,))
     view = declare(tmp_path, "avg", looks=[3, 5])
-    assert ask(tmp_path, monkeypatch, capsys)["wanted"] == {"a": 3, "b": 3}
+    assert decisions(view.experiment.plan, ResultStore(tmp_path))["wanted"] == {"a": 3, "b": 3}
     view = declare(tmp_path, ["avg", "length"], looks=[3, 5])
     accuracy, length = (followed(one)[0] for one in view.each_metric())
     assert (accuracy.state, length.state) == ("decided", "open")
@@ -334,24 +325,24 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path, mon
     a, b = (view.values(arm) for arm in view.experiment.plan.arms)
     single = stats.ttest_1samp([b[s] - a[s] for s in (0, 1, 2)], 0).confidence_interval(level)
     assert (accuracy.newest.low, accuracy.newest.high) == pytest.approx((single.low, single.high))
-    said = ask(tmp_path, monkeypatch, capsys)
+    said = decisions(view.experiment.plan, ResultStore(tmp_path))
     assert said["wanted"] == {"a": 5, "b": 5}
     (comparison,) = said["comparisons"]
     assert comparison["state"] == "open"
     assert comparison["text"].startswith("avg@n: +")
     assert "; length of answers: " in comparison["text"]
     assert comparison["text"].endswith("next look at 5 seeds")
-    spread = ask(tmp_path, monkeypatch, capsys, "--spread")
+    spread = spreads(view.experiment.plan, ResultStore(tmp_path))
     lengths = view.about(metric("length"))
     a, b = (lengths.values(arm) for arm in view.experiment.plan.arms)
     assert spread["length"]["sd"] == pytest.approx(np.std([b[s] - a[s] for s in a], ddof=1))
 
 
-def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path, monkeypatch, capsys):
+def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path):
     rungs = [("a", "a", 0.35, 1.0), ("b", "b", 0.8, 1.0)]
     build_store(tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,))
-    declare(tmp_path, "steps_to@0.6", looks=[3, 5])
-    said = ask(tmp_path, monkeypatch, capsys)
+    view = declare(tmp_path, "steps_to@0.6", looks=[3, 5])
+    said = decisions(view.experiment.plan, ResultStore(tmp_path))
     assert said["wanted"] == {"a": 3, "b": 3}  # more seeds cannot make these three comparable
     (comparison,) = said["comparisons"]
     assert comparison["state"] == "no comparison"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from synthetic_store import build_store
 
-from analysis.command import main
+from harness.cli import main
 from harness.store import ResultStore
 
 RUNGS = [("a_0_x", "a", 0.5, 30.0), ("a_1_y", "b", 0.6, 40.0)]
@@ -20,7 +20,9 @@ def store(tmp_path: Path) -> ResultStore:
 
 
 def report(store: ResultStore, name: str = "ladder", *options: str) -> Path:
-    assert main([str(store.root), name, "--only", "tables", *options]) == 0
+    assert (
+        main(["report", f"experiment={name}", f"runtime.results={store.root}", "only=tables", *options]) == 0
+    )
     return store.root / "experiments" / name / "tables"
 
 
@@ -69,18 +71,18 @@ def test_a_note_that_cannot_be_read_removes_nothing(store, note):
 def test_two_experiments_in_one_folder_keep_theirs(store, tmp_path):
     store.write_plan("other", {**store.plan("ladder"), "name": "other"})
     for name in ("ladder", "other"):
-        report(store, name, "--out", str(tmp_path / "out"))
+        report(store, name, f"out={tmp_path / 'out'}")
     names = {path.name for path in (tmp_path / "out" / "tables").iterdir()}
     assert {"ladder.md", "other.md"} <= names
 
 
 def test_another_part_or_format_leaves_figures_alone(store, two_training_figures):
     folder = store.root / "experiments" / "ladder"
-    figures = ["--only", "figures", "--formats"]
-    assert main([str(store.root), "ladder", *figures, "svg"]) == 0
+    figures = ["report", "experiment=ladder", f"runtime.results={store.root}", "only=figures"]
+    assert main([*figures, "formats=svg"]) == 0
     drawn = set(folder.rglob("*.svg"))
     report(store)
-    assert main([str(store.root), "ladder", *figures, "png"]) == 0
+    assert main([*figures, "formats=png"]) == 0
     assert drawn
     assert drawn == set(folder.rglob("*.svg"))
     assert len(list(folder.rglob("*.png"))) == len(drawn)

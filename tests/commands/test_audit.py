@@ -34,12 +34,11 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
         found["ran"].append(options.overrides)
         return 0
 
-    def judged(command: list[str], check: bool) -> SimpleNamespace:
-        found["judged"].append(command[3:])
-        return SimpleNamespace(returncode=0)
+    def judged(root: Path, names: list[str]) -> None:
+        found["judged"].append([str(root), *names])
 
     monkeypatch.setattr(audit.run_verb, "run", ran)
-    monkeypatch.setattr(audit, "subprocess", SimpleNamespace(run=judged))
+    monkeypatch.setattr(audit, "judge", judged)
     return found
 
 

@@ -7,7 +7,7 @@ from commands_support import finish, overrides, plan
 
 from harness.cli import main
 from harness.execution.answer import answered_runs, left_out
-from harness.execution.provisional import _Tables
+from harness.execution.provisional import TablesSoFar
 from harness.execution.supervise import Summary
 from harness.experiment.planning import plan_experiment
 
@@ -17,7 +17,7 @@ def answered(monkeypatch):
     """The plans that lay in the store when an answer was asked for."""
     plans = []
     monkeypatch.setattr(
-        "harness.commands.run.write_answer", lambda store, name, *_: plans.append(store.plan(name))
+        "harness.commands.run.write_answer", lambda store, name, **_: plans.append(store.plan(name))
     )
     return plans
 
@@ -58,7 +58,7 @@ def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store, monke
     mine, other = plan(store), plan(store, "training.steps=10")
     for stored, expected in ((other, 0), (mine, 1)):
         store.write_plan(stored.experiment.name, stored.record())
-        tables = _Tables(_Tables.__base__(), mine, store, seconds_between=0.0)
+        tables = TablesSoFar(_Tables.__base__(), mine, store, seconds_between=0.0)
         tables._due = True
         tables.update(None)
         assert len(asked) == expected

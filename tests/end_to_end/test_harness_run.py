@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.execution.answer import write_answer
+from harness.commands._answer import write_answer
 from harness.store import ResultStore
 
 PATIENCE = (
@@ -204,14 +204,7 @@ def test_a_foreign_and_a_torn_file_in_the_store_are_named_and_skipped(ladder: Pa
     said = harness(copy, "status").stdout.replace("\n", "")  # long paths are wrapped
     assert "notes.txt" in said
     assert f"{run.name}/manifest.json" in said
-    table = subprocess.run(
-        [sys.executable, "-m", "analysis", str(copy), "dapo_ladder", "--only", "table"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert table.returncode == 0, table.stderr
-    assert "1/2" in table.stdout
+    assert "1/2" in harness(copy, "report", "experiment=dapo_ladder", "only=table").stdout
 
 
 def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(
@@ -219,8 +212,8 @@ def test_seeds_until_decided_killed_and_repeated_give_the_same_bytes(
 ) -> None:
     """Three arms, looks at 2 and 3 seeds; the second store has the first look's runs, is killed in the second and the command repeated."""
 
-    def tables_for_all(store: ResultStore, name: str, *arguments: str) -> None:
-        write_answer(store, name, *("tables" if item == "all" else item for item in arguments))
+    def tables_for_all(store: ResultStore, name: str, only: str) -> None:
+        write_answer(store, name, only="tables" if only == "all" else only)
 
     looks = ["experiment=dapo_equal_tokens", "match=steps", "experiment.seeds={looks: [2, 3]}"]
     looks += ["training.steps=2", *SMALL]

@@ -45,14 +45,15 @@ def load() -> Iterator[None]:
 
 def sweep(results: Path) -> dict[str, bytes]:
     """Run it; every sample file and every table but the cost table, whose seconds are the machine's, by path."""
+    tables = ["harness", "report", "experiment=base_variance", f"runtime.results={results}", "only=tables"]
     training = ["harness", "run", "--no-answer", *SWEEP, f"runtime.results={results}"]
-    for command in (training, ["analysis", str(results), "base_variance", "--only", "tables"]):
+    for command in (training, tables):
         done = subprocess.run(
             [sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=900
         )
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    tables = (results / "experiments" / "base_variance" / "tables").iterdir()
-    files = [path for path in tables if not path.name.startswith("cost")]
+    written = (results / "experiments" / "base_variance" / "tables").iterdir()
+    files = [path for path in written if not path.name.startswith("cost")]
     samples = list((results / "runs").glob("*/samples/**/*.parquet"))
     assert len(samples) == 6 * 2  # 6 runs, evaluated at steps 0 and 2
     return {str(path.relative_to(results)): path.read_bytes() for path in [*files, *samples]}

@@ -9,15 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evidence.stored_plan import parse_plan
-from analysis.looks import decisions
+from harness.commands._answer import decide, table_so_far
 from harness.commands._select import select
 from harness.commands.plan import look_lines
 from harness.commands.status import decision_lines
-from harness.execution import looks
 from harness.execution.looks import until_decided
 from harness.execution.progress import Progress, Snapshot
-from harness.execution.provisional import _Tables
+from harness.execution.provisional import TablesSoFar
 from harness.execution.supervise import Summary
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
@@ -85,7 +83,11 @@ class Invocation:
     def __init__(self, root, patience=1000):
         self.store, self.left, self.swept, self.shown = ResultStore(root), patience, [], []
         self.part, self.decisions, self.summary = until_decided(
-            make_plan(root), self.store, record=self.record, bring=self.bring, show=self.shown.append
+            make_plan(root),
+            decide=lambda plan: decide(plan, self.store),
+            record=self.record,
+            bring=self.bring,
+            show=self.shown.append,
         )
 
     def record(self, part, decisions):
@@ -112,10 +114,6 @@ def undisturbed(tmp_path_factory):
     return root, Invocation(root)
 
 
-def judged_here(plan, store):
-    return json.loads(json.dumps(decisions(parse_plan(json.loads(json.dumps(plan.record()))), store)))
-
-
 def plan_text(root):
     return (root / "experiments" / NAME / "plan.json").read_text().replace(str(root), "")
 
@@ -130,10 +128,8 @@ def test_only_arms_of_open_comparisons_get_more_seeds(undisturbed):
     assert [decisions.headline() for decisions in whole.shown] == ["1 of 2 comparisons are closed"] * 2
 
 
-def test_interrupted_at_any_run_and_repeated_it_ends_with_the_same_bytes(undisturbed, tmp_path, monkeypatch):
+def test_interrupted_at_any_run_and_repeated_it_ends_with_the_same_bytes(undisturbed, tmp_path):
     root, whole = undisturbed
-    # `undisturbed` asked the analysis as a process of its own; here it judges in this one, ten times as fast.
-    monkeypatch.setattr(looks, "_analysis", judged_here)
     for patience in (2, 9, 3):  # within the first look, one run into the second, within the third
         stopped = Invocation(tmp_path, patience)
         assert not stopped.summary.complete
@@ -156,9 +152,8 @@ class Submitting(Invocation):
         return Summary(skipped=done, submitted=[spec.run_id for spec in waiting])
 
 
-def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_path, monkeypatch):
+def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_path):
     root, whole = undisturbed
-    monkeypatch.setattr(looks, "_analysis", judged_here)
     submitted = []
     for _ in range(3):  # a command for each look; Slurm and Ray finish its jobs before the next
         invocation = Submitting(tmp_path)
@@ -182,7 +177,7 @@ def test_status_tells_what_is_decided_and_what_is_open(undisturbed):
 
 
 def test_plan_tells_the_expected_and_the_largest_number_of_runs(tmp_path):
-    (line,) = look_lines(make_plan(tmp_path), ResultStore(tmp_path))
+    (line,) = look_lines(make_plan(tmp_path))
     assert "looks at 3, 5, 7 seeds, 21 runs at most; on average " in line
     assert "if every difference is 3, 2 or 1 times the standard deviation" in line
 
@@ -202,7 +197,7 @@ def test_the_table_so_far_is_shown_after_every_seed_of_all_arms(tmp_path):
     plan, store, shown = make_plan(tmp_path), ResultStore(tmp_path), Shown()
     part = plan.first_seeds({planned.arm.name: 2 for planned in plan.arms})
     store.write_plan(NAME, part.record())
-    tables = _Tables(shown, part, store, seconds_between=0.0)
+    tables = TablesSoFar(shown, part, store, lambda: table_so_far(store, NAME), seconds_between=0.0)
     tables.begin(len(part.specs), 0)
     for spec in part.specs:
         finish(store, spec)
@@ -222,3 +217,20 @@ def wait_for(tables, shown, count):
         time.sleep(0.1)
         tables.update(Snapshot(6, 0, 0, 0, None))
     assert len(shown.texts) == count
+
+
+def test_a_table_that_cannot_be_made_disturbs_nothing(tmp_path):
+    plan, store, shown = make_plan(tmp_path), ResultStore(tmp_path), Shown()
+    store.write_plan(NAME, plan.record())
+
+    def fails():
+        raise ValueError("torn")
+
+    tables = TablesSoFar(shown, plan, store, fails, seconds_between=0.0)
+    for spec in plan.specs[: len(plan.arms)]:
+        tables.ended("", spec.run_id, "finished", "")
+    for _ in range(3):
+        tables.update(Snapshot(6, 0, 0, 0, None))
+        time.sleep(0.02)
+    tables.close()
+    assert shown.texts == []

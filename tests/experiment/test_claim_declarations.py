@@ -87,20 +87,16 @@ def test_audit_runs_each_claim_and_names_an_unknown_one(
     ran: list[list[str]] = []
     judged: list[list[str]] = []
     monkeypatch.setattr(audit.run_verb, "run", lambda chosen: ran.append(chosen.overrides) or 0)
-
-    class Done:
-        returncode = 0
-
-    monkeypatch.setattr(audit.subprocess, "run", lambda command, check: judged.append(command[2:]) or Done())
+    monkeypatch.setattr(audit, "judge", lambda root, names: judged.append([str(root), *names]))
     parser = __import__("argparse").ArgumentParser()
     audit.arguments(parser)
     here = f"runtime.results={tmp_path}"
     assert audit.run(parser.parse_args(["claim=gspo,cispo", "training.steps=2", here])) == 0
     assert ran == [[f"claim={name}", "training.steps=2", here] for name in ("gspo", "cispo")]
-    assert judged == [["analysis.claims", str(tmp_path), "gspo", "cispo"]]
+    assert judged == [[str(tmp_path), "gspo", "cispo"]]
     ran.clear()
     assert audit.run(parser.parse_args(["--judge", "claim=all", here])) == 0
-    assert (ran, judged[-1]) == ([], ["analysis.claims", str(tmp_path)])
+    assert (ran, judged[-1]) == ([], [str(tmp_path)])
     with pytest.raises(ConfigError, match=r"no claim 'gspu'.*gspo"):
         audit.run(parser.parse_args(["claim=gspu"]))
 
@@ -123,6 +119,6 @@ def test_a_claim_whose_run_fails_keeps_none_of_the_others_from_running(
         return 1 if len(ran) == 1 else 0
 
     monkeypatch.setattr(audit.run_verb, "run", one_fails)
-    monkeypatch.setattr(audit.subprocess, "run", lambda *_, **__: argparse.Namespace(returncode=0))
+    monkeypatch.setattr(audit, "judge", lambda *_: None)
     assert audit.run(argparse.Namespace(overrides=["claim=gspo,cispo,sapo"], judge=False)) == 1
     assert ran == ["claim=gspo", "claim=cispo", "claim=sapo"]

@@ -16,8 +16,8 @@ import pytest
 import torch
 import yaml
 
-from analysis.command import main as analyse
 from harness.backends import builtin
+from harness.cli import main
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import load
 from harness.store import ResultStore
@@ -80,7 +80,18 @@ def repeats_bits(root: Path, expected: list[float]) -> bool:
 
 
 def test_a_stored_experiment_is_reported_with_its_numbers(store: ResultStore, tmp_path: Path) -> None:
-    assert analyse([str(store.root), "before_rooms", "--only=tables", f"--out={tmp_path / 'anew'}"]) == 0
+    assert (
+        main(
+            [
+                "report",
+                "experiment=before_rooms",
+                f"runtime.results={store.root}",
+                "only=tables",
+                f"out={tmp_path / 'anew'}",
+            ]
+        )
+        == 0
+    )
     stored, anew = STORED / "experiments" / "before_rooms" / "tables", tmp_path / "anew" / "tables"
     for name, columns in {
         "before_rooms.csv": ["arm", "score", "delta", "seeds"],

@@ -9,6 +9,7 @@ template sees its control socket close and takes the forks with it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -18,8 +19,6 @@ import socket
 import sys
 import time
 from typing import Any
-
-from harness.process import loading
 
 _PR_SET_PDEATHSIG = 1
 _WARM_UP = (
@@ -42,8 +41,8 @@ def run_template(control_fd: int) -> None:
     control = socket.socket(fileno=control_fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with loading():
-            _import_and_warm_up()
+        _import_and_warm_up()
+        gc.freeze()  # its forks share these pages: a pass of the collector would copy them
     except Exception as error:
         control.sendall(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode() + b"\n")
         return

@@ -1,0 +1,94 @@
+"""Calls of the analysis that several verbs make. It is imported where it is called: it loads pandas, and matplotlib for figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.execution.looks import Decisions
+from harness.experiment.planning import Plan
+from harness.store import ResultStore
+
+if TYPE_CHECKING:
+    from analysis.evidence.stored_plan import StoredPlan
+
+
+def write_answer(
+    store: ResultStore,
+    experiment: str,
+    *,
+    only: str = "all",
+    figures: str = "all",
+    style: str = "paper",
+    formats: str = "pdf,svg,png",
+    out: str | None = None,
+) -> None:
+    """Write the tables, figures and page of an experiment, or `only` one of them, and print the tables and the answer in words.
+
+    Args:
+        store: where its runs are.
+        experiment: its name.
+        only: all, table (print and write nothing), tables, figures, page.
+        figures: `paper` redraws published figures instead.
+        style: of figures, paper or screen.
+        formats: of figures, separated by commas; empty for none.
+        out: a folder; by default that of the experiment in the store.
+
+    Raises:
+        StoreError: the experiment cannot be read.
+    """
+    from analysis.answer import terminal_text
+    from analysis.evidence.load import load_experiment
+    from analysis.evidence.results import results_of
+
+    # Written tables hold every k, with or without figures beside them.
+    results = results_of(load_experiment(store.root, experiment, curves=only != "table", further=True))
+    if only == "table":
+        print(terminal_text(results))
+        return
+    from analysis.report import write_parts
+
+    folder = Path(out) if out else store.root / "experiments" / experiment
+    part = "figures" if figures == "paper" else only
+    chosen = [name for name in formats.split(",") if name]
+    write_parts(results, store.root, folder, only=part, figures=figures, style=style, formats=chosen)
+    print(terminal_text(results))
+    print(f"written: {folder} (the sentences: tables/answer.md; figures/; the page: report.html)")
+
+
+def table_so_far(store: ResultStore, experiment: str) -> str:
+    """Make the tables of an experiment whose runs go on, marked as provisional, with the headlines alone."""
+    from analysis.answer import terminal_text
+    from analysis.evidence.load import load_experiment
+    from analysis.evidence.results import results_of
+
+    results = results_of(load_experiment(store.root, experiment, curves=False, further=True))
+    return terminal_text(results, provisional=True)
+
+
+def decide(plan: Plan, store: ResultStore) -> Decisions:
+    """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
+    from analysis.looks import decisions
+
+    return Decisions(**decisions(_stored(plan), store))
+
+
+def expected_runs(plan: Plan) -> dict[str, float]:
+    """Compute the mean number of runs by the size of all true differences, in standard deviations of one seed's difference."""
+    from analysis.looks import expected
+
+    return expected(_stored(plan))
+
+
+def stored_spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
+    """Read the spread of one seed's difference off the finished runs, by metric: `sd` in the shown unit, how many `comparisons` tell it."""
+    from analysis.looks import spreads
+
+    return spreads(_stored(plan), store)
+
+
+def _stored(plan: Plan) -> StoredPlan:
+    """Read a plan as the analysis does: from its record."""
+    from analysis.evidence.stored_plan import parse_plan
+
+    return parse_plan(plan.record())
