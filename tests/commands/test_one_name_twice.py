@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from commands_support import finish, overrides, plan
 
 from harness.cli import main
 from harness.execution.answer import answered_runs, left_out
+from harness.execution.progress import Progress, Snapshot
 from harness.execution.provisional import TablesSoFar
 from harness.execution.supervise import Summary
 from harness.experiment.planning import plan_experiment
@@ -52,16 +55,17 @@ def test_a_plan_that_nobody_touched_is_not_written_again(store, monkeypatch, cap
     assert "another command" not in capsys.readouterr().out
 
 
-def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store, monkeypatch):
-    asked = []
-    monkeypatch.setattr("harness.execution.provisional._Table", lambda *_: asked.append(1))
+def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store):
+    asked = threading.Event()
     mine, other = plan(store), plan(store, "training.steps=10")
-    for stored, expected in ((other, 0), (mine, 1)):
+    first = [spec.run_id for spec in mine.specs if spec.seed == mine.specs[0].seed]
+    for stored, expected in ((other, False), (mine, True)):
         store.write_plan(stored.experiment.name, stored.record())
-        tables = TablesSoFar(_Tables.__base__(), mine, store, seconds_between=0.0)
-        tables._due = True
-        tables.update(None)
-        assert len(asked) == expected
+        tables = TablesSoFar(Progress(), mine, store, lambda: asked.set() or "", seconds_between=0.0)
+        for run_id in first:
+            tables.ended("", run_id, "finished", "")
+        tables.update(Snapshot(6, 0, 0, 0, None))
+        assert asked.wait(5.0 if expected else 0.1) == expected
 
 
 def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, monkeypatch, capsys, answered):
