@@ -202,49 +202,28 @@ def test_the_list_of_keys_that_are_not_verls_is_no_longer_than_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides_given", "reason"),
+    ("overrides_given", "named"),
     [
-        (
-            ["algorithm.overlong.policy=mask"],
-            "algorithm.overlong.policy=mask: verl has no overlong filtering",
-        ),
-        (
-            ["algorithm/aggregation=group_token_mean"],
-            "algorithm.aggregation=group_token_mean: verl has no such scope",
-        ),
+        (["algorithm.overlong.policy=mask"], "algorithm.overlong.policy=mask"),
         (["algorithm/aggregation=microbatch_token_mean"], "algorithm.aggregation=microbatch_token_mean"),
-        (["algorithm.advantage.ddof=0"], "ddof 0, epsilon 1e-06: verl has ddof 1 and 1e-6"),
-        (["algorithm.advantage.epsilon=1e-4"], "ddof 1, epsilon 0.0001"),
-        (["algorithm/advantage=gae"], "verl's critic begins with a random head"),
-        (["algorithm/curriculum=retire"], "algorithm.curriculum=retire: verl has uniform only"),
-        (["algorithm/source=demonstrations"], "algorithm.source=demonstrations: verl has policy only"),
-        (["algorithm.dead_groups.policy=drop"], "verl drops groups only with refill"),
+        (["algorithm.advantage.epsilon=1e-4"], "algorithm.advantage.epsilon=0.0001"),
+        (["algorithm/advantage=gae"], "algorithm.advantage.kind=gae"),
+        (["algorithm/curriculum=retire"], "algorithm.curriculum.kind=retire"),
         (["algorithm.dead_groups.policy=refill"], "list unbounded_refill in backend.accept"),
-        (
-            ["algorithm.dead_groups.policy=refill", "algorithm.dead_groups.surplus=carry"],
-            "verl discards surplus groups",
-        ),
-        (
-            ["optimizer.warmup_steps=10"],
-            "has (s - 1)/10 of the learning rate in verl (the first changes nothing)",
-        ),
-        (["algorithm.positive_nll_coefficient=0.1"], "verl has no likelihood term"),
-        (["algorithm.responses_per_prompt=1"], "verl subtracts no baseline from a group of one"),
-        (["algorithm.overlong.policy=soft", "algorithm.overlong.buffer_fraction=0.26"], "8.32 tokens of 32"),
-        (["training.generated_tokens=1000000"], "verl ends after a number of steps only"),
-        (["sampling.stop_strings=[User]"], "verl's responses end at end tokens only"),
-        (["evaluation.stop_strings=['Question:']"], "evaluation.stop_strings: verl's rollouts end at"),
-        (["model.precision=float32"], "in bfloat16 (model.precision)"),
-        (["model.lora.rank=8"], "verl exports the adapters apart"),
+        (["training.generated_tokens=1000000"], "training.generated_tokens=1000000"),
+        (["sampling.stop_strings=[User]"], "sampling.stop_strings=['User']"),
+        (["evaluation.stop_strings=['Question:']"], "evaluation.stop_strings"),
+        (["model.precision=float32"], "model.precision"),
+        (["model.lora.rank=8"], "model.lora.rank=8"),
         (["model=testbed"], "model=testbed, float32"),
         (["backend.overrides=['trainer.nnodes=2']"], "trainer.nnodes follows from the configuration"),
         (["backend.overrides=['data={}']"], "data follows from the configuration"),
         (["backend.overrides=[nonsense]"], "'nonsense' is no key=value"),
     ],
 )
-def test_what_is_refused_and_why(overrides_given: list[str], reason: str) -> None:
+def test_what_is_refused_is_named(overrides_given: list[str], named: str) -> None:
     reasons = refusals(compose_run([*COMMON, "algorithm=grpo", *overrides_given]))
-    assert any(reason in line for line in reasons), reasons
+    assert any(named in line for line in reasons), reasons
 
 
 def test_accepted_differences_are_no_longer_refused() -> None:

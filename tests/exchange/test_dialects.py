@@ -205,14 +205,14 @@ def test_divisors_of_the_constant_sum() -> None:
         ("trl", "grpo", "epsilon=1e-06: TRL adds 0.0001"),
         ("trl", "dapo_group_token_mean", "neither a token mean per prompt group"),
         ("trl", "vapo", "advantage.kind=gae"),
-        ("trl", "scale_rl", "curriculum=retire"),
+        ("trl", "scale_rl", "curriculum.kind=retire"),
         ("trl", "reinforce_pp_baseline", "k2 in the loss"),
         ("verl", "dapo", "no overlong filtering"),
         ("verl", "vapo", "one lambda"),
         ("verl", "reinforce_pp_baseline", "whitens over tokens"),
         ("verl", "dapo_microbatch", "no such scope"),
         ("verl", "best_worst_dpo", "best_worst"),
-        ("verl", "rft", "source=initial_policy"),
+        ("verl", "rft", "source.kind=initial_policy"),
     ],
 )
 def test_what_a_target_cannot_express_is_named(dialect: str, name: str, named: str) -> None:

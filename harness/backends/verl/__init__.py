@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import require
-from harness.exchange.dialects._verl_names import DEVIATIONS
+from harness.exchange.dialects._verl_tables import DEVIATIONS
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig

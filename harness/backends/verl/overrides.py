@@ -14,7 +14,7 @@ from typing import Any
 from harness.backends.verl.place import Place
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import verl as dialect
-from harness.exchange.dialects._verl_names import ACTOR, OPTIMIZER, ROLLOUT
+from harness.exchange.dialects._verl_tables import ACTOR, OPTIMIZER, ROLLOUT
 
 MODEL, REF = "actor_rollout_ref.model", "actor_rollout_ref.ref"
 REWARD, FUNCTION = "reward.reward_kwargs", "reward.custom_reward_function"

@@ -3,16 +3,27 @@
 `export(config: RunConfig) -> Translation`: its names and units, and what it cannot express;
 `overrides(values: Mapping[str, Any]) -> Translation`: the way back, as Hydra overrides of ours (`settings` maps our dotted keys; the
 key `algorithm/aggregation` and its like choose group members).
+
+A dialect is tables, each read in both directions, and functions for what the two trainers count or decide differently. Members of the
+objective's families name themselves: `NAMES = {dialect: their name}`, or `{dialect: {their name: {field: value that it implies}}}`, and
+`KEYS = {dialect: {their key: field}}`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from harness.configuration.error import ConfigError
+from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
+
+Same = Mapping[str, str]
+"""Their key → our dotted key; the values are equal."""
+Only = Mapping[str, tuple[Any, str]]
+"""Our dotted key → the one value that a trainer has, and what to say of another."""
 
 
 @dataclass
@@ -29,36 +40,72 @@ class Translation:
     deviations: dict[str, str] = field(default_factory=dict)
 
     def cannot(self, key: str, value: Any, reason: str) -> None:
-        """Record that one of our settings has no counterpart."""
+        """Record that a setting has no counterpart."""
         self.inexpressible.append(f"{key}={value}: {reason}")
 
+    def write(self, config: RunConfig, same: Same) -> None:
+        """Take the values of `config` over under their keys."""
+        self.settings |= {theirs: attrgetter(ours)(config) for theirs, ours in same.items()}
 
-def refuse_studies(config: RunConfig, out: Translation) -> None:
-    """What is here for studies of what a signal does, and in no trainer: verdicts that err at given rates, advantages of one sign."""
-    algorithm = config.algorithm
-    for name, exact in (("true_positive", 1.0), ("false_positive", 0.0)):
-        rate = getattr(algorithm.reward, name)
-        if rate != exact:
-            out.cannot(
-                f"algorithm.reward.{name}", rate, "the reward function there takes verdicts as they are"
-            )
-    if algorithm.advantage_sign != "both":
-        out.cannot(
-            "algorithm.advantage_sign", algorithm.advantage_sign, "advantages of both signs train there"
-        )
+    def read(self, values: Mapping[str, Any], same: Same) -> None:
+        """Take their `values` over under our keys."""
+        self.settings |= {ours: values[theirs] for theirs, ours in same.items() if theirs in values}
+
+    def refuse_others(self, config: RunConfig, only: Only) -> None:
+        """Record every setting of `config` that differs from the one value there is."""
+        for key, (value, reason) in only.items():
+            ours = attrgetter(key)(config)
+            if ours != value:
+                self.cannot(key, ours, reason)
+
+    def imply(self, only: Only) -> None:
+        """Set, on the way back, what the trainer always does."""
+        self.settings |= {key: value for key, (value, _) in only.items()}
+
+    def choose(self, dialect: str, family: str, name: Any) -> str | None:
+        """Choose the member of a family that a dialect calls `name`; returns its kind, None where there is none."""
+        group = family.rpartition(".")[2]
+        for kind in kinds(family):
+            implied = _names(family, kind, dialect).get(name)
+            if implied is not None:
+                self.settings[f"algorithm/{group}"] = kind
+                self.settings |= {f"algorithm.{group}.{key}": value for key, value in implied.items()}
+                return kind
+        return None
 
 
-def say_run(config: RunConfig, out: Translation, trainer: str, *, ends: str) -> None:
-    """What is a setting here and none in a trainer: budgets beside steps, text that ends a response, values of the reward.
+def their_name(dialect: str, family: str, config: Any) -> str | None:
+    """Return what a dialect calls a member with these settings, None where it has no such thing."""
+    for name, implied in _names(family, config.kind, dialect).items():
+        if all(getattr(config, key) == value for key, value in implied.items()):
+            return name
+    return None
 
-    `ends`: why `trainer` does not end responses at a text.
-    """
-    for key in ("generated_tokens", "seconds"):
-        if getattr(config.training, key) is not None:
-            reason = f"{trainer} ends after a number of steps only"
-            out.cannot(f"training.{key}", getattr(config.training, key), reason)
-    if config.sampling.stop_strings:
-        out.cannot("sampling.stop_strings", config.sampling.stop_strings, ends)
+
+def their_keys(dialect: str, family: str, kind: str, prefix: str = "") -> dict[str, str]:
+    """Return a dialect's keys (behind `prefix`) for a member's fields, and our dotted keys."""
+    group = family.rpartition(".")[2]
+    found = getattr(member(family, kind), "KEYS", {}).get(dialect, {})
+    return {f"{prefix}{theirs}": f"algorithm.{group}.{ours}" for theirs, ours in found.items()}
+
+
+def _names(family: str, kind: str, dialect: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return a member's names in a dialect, each with the values that it implies."""
+    names = getattr(member(family, kind), "NAMES", {}).get(dialect, {})
+    return {names: {}} if isinstance(names, str) else names
+
+
+IN_NO_TRAINER: Only = {
+    "algorithm.reward.true_positive": (1.0, "the reward function there takes verdicts as they are"),
+    "algorithm.reward.false_positive": (0.0, "the reward function there takes verdicts as they are"),
+    "algorithm.advantage_sign": ("both", "advantages of both signs train there"),
+    "training.generated_tokens": (None, "the trainer ends after a number of steps only"),
+    "training.seconds": (None, "the trainer ends after a number of steps only"),
+}
+
+
+def note_rewards(config: RunConfig, out: Translation) -> None:
+    """Note which values the reward function has to give: in a trainer they are no settings."""
     reward = config.algorithm.reward
     credit = (
         f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""

@@ -7,291 +7,379 @@ no dynamic sampling; the CISPO cap is `epsilon_high` itself. Its `scale_rewards=
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from harness.configuration.algorithm import EntropyControl
+from harness.configuration.error import ConfigError, require
+from harness.configuration.families import AGGREGATION, SURROGATE
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import Translation, refuse_studies, say_run
-from harness.exchange.dialects._trl_back import overrides
-from harness.exchange.dialects._trl_names import CORRECTIONS, EPSILON, LOSS, NO_CLIP, SCALE, SMOOTH
+from harness.exchange.dialects import (
+    IN_NO_TRAINER,
+    Only,
+    Translation,
+    note_rewards,
+    require_numbers,
+    their_keys,
+    their_name,
+)
 
-__all__ = ["export", "overrides"]
+_ME = "trl"
+_NO_CLIP = 1e9  # an upper bound that no ratio reaches
+_SAME = {
+    "num_generations": "algorithm.responses_per_prompt",
+    "num_iterations": "algorithm.epochs_per_step",
+    "importance_sampling_level": "algorithm.importance_ratio",
+    "entropy_coef": "algorithm.entropy_coefficient",
+    "top_entropy_quantile": "algorithm.top_entropy_fraction",
+    "off_policy_mask_threshold": "algorithm.off_policy_mask_nats",
+    "learning_rate": "optimizer.learning_rate",
+    "adam_beta1": "optimizer.beta1",
+    "adam_beta2": "optimizer.beta2",
+    "adam_epsilon": "optimizer.epsilon",
+    "weight_decay": "optimizer.weight_decay",
+    "max_grad_norm": "optimizer.max_gradient_norm",
+    "max_completion_length": "sampling.max_response_tokens",
+    "temperature": "sampling.temperature",
+    "top_p": "sampling.top_p",
+    "top_k": "sampling.top_k",
+}
+_SCALE = {"group_std": "group", "batch_reward_std": "batch", "none": "none"}
+_COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
+_FIXED_AGGREGATION = {"sapo": "response_mean", "vespo": "batch_token_mean", "cispo": "batch_token_mean"}
+_CORRECTIONS = {
+    "token": "token_truncate",
+    "token_mask": "token_mask",
+    "sequence": "sequence_truncate",
+    "sequence_mask": "sequence_mask",
+}
+_ONLY: Only = {
+    **IN_NO_TRAINER,
+    "sampling.lag_steps": (0, "GRPOTrainer samples from the newest policy"),
+    "sampling.stop_strings": (
+        [],
+        "GRPOTrainer has no setting of its own for them; its generation_kwargs go to the engine as they are",
+    ),
+    "algorithm.dead_groups.policy": ("keep", "not supported in TRL: dead groups stay in the batch"),
+    "algorithm.curriculum.kind": ("uniform", "TRL samples prompts uniformly"),
+    "algorithm.source.kind": ("policy", "GRPOTrainer samples from the policy"),
+    "algorithm.positive_nll_coefficient": (0.0, "TRL has no likelihood term"),
+    "algorithm.entropy_control": (
+        EntropyControl(),
+        "TRL's use_adaptive_entropy moves the coefficient once an optimiser update by the current policy's entropy, here it is "
+        "moved once a rollout step by the sampling policy's",
+    ),
+}
+_NORMALISATION: Only = {
+    "algorithm.advantage.ddof": (1, "TRL's standard deviation is the sample form (ddof 1)"),
+    "algorithm.advantage.epsilon": (1e-4, "TRL adds 0.0001"),
+}
+_GROUP: Only = {
+    "algorithm.advantage.baseline": ("group_mean", "GRPOTrainer subtracts the group mean (see RLOOTrainer)"),
+}
+_DECOUPLED: Only = {
+    "algorithm.advantage.batch_normalise": (True, "TRL always normalises the sum over the batch"),
+}
+_CISPO: Only = {"algorithm.surrogate.cap_min": (0.0, "TRL's cispo has no lower cap")}
+_DEFAULTS = {  # of TRL 1.16 with transformers' TrainingArguments below it
+    "loss_type": "dapo", "epsilon": 0.2, "epsilon_high": None, "delta": None, "beta": 0.0, "scale_rewards": "group",
+    "num_generations": 8, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "num_iterations": 1,
+    "mask_truncated_completions": False, "vllm_importance_sampling_correction": True, "use_bias_correction_kl": True,
+    "vllm_importance_sampling_mode": "sequence_mask", "vllm_importance_sampling_clip_max": 3.0,
+    "multi_objective_aggregation": "sum_then_normalize", "importance_sampling_level": "token", "entropy_coef": 0.0,
+    "top_entropy_quantile": 1.0, "off_policy_mask_threshold": None, "max_completion_length": 512, "temperature": 1.0, "top_p": 1.0,
+    "top_k": 0, "learning_rate": 1e-6, "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8, "weight_decay": 0.0,
+    "max_grad_norm": 1.0, "lr_scheduler_type": "linear", "warmup_steps": 0, "max_steps": -1,
+    "sapo_temperature_pos": 1.0, "sapo_temperature_neg": 1.05, "vespo_k_pos": 2.0, "vespo_lambda_pos": 3.0, "vespo_k_neg": 3.0,
+    "vespo_lambda_neg": 2.0,
+}  # fmt: skip
+_READ = {
+    *_SAME, *_DEFAULTS, "generation_batch_size", "steps_per_generation", "vllm_importance_sampling_clip_min", "reward_weights",
+}  # fmt: skip
+_NO_LIMIT = ("max_completion_length", "vllm_importance_sampling_clip_max")  # null says something here
+_COUNTS = (
+    "num_generations", "per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations", "generation_batch_size",
+    "steps_per_generation",
+)  # fmt: skip
+_TEXTS = {
+    "loss_type", "scale_rewards", "lr_scheduler_type", "importance_sampling_level", "vllm_importance_sampling_mode",
+    "multi_objective_aggregation",
+}  # fmt: skip
 
 
 def export(config: RunConfig) -> Translation:
     """See the family's contract."""
     out = Translation()
-    for part in (_batches, _optimizer, _advantage, _loss, _kl, _rewards, _sampling, refuse_studies):
+    out.write(config, _SAME)
+    out.refuse_others(config, _ONLY)
+    for part in (_batches, _advantage, _loss, _kl, _overlong, _correction, note_rewards):
         part(config, out)
-    say_run(
-        config,
-        out,
-        "TRL",
-        ends="GRPOTrainer has no setting of its own for them; its generation_kwargs go to the engine as they are",
-    )
+    if config.algorithm.top_entropy_fraction < 1:
+        out.notes.append("TRL ranks tokens by the current policy's entropy, here it is the sampling policy's")
+    if config.algorithm.entropy_coefficient:
+        out.notes.append(
+            "TRL's entropy bonus is a token mean of its own, not aggregated like the policy loss"
+        )
+    return out
+
+
+def overrides(values: Mapping[str, Any]) -> Translation:
+    """Return our overrides for a `GRPOConfig`'s keyword arguments; TRL's defaults stand for what is not given, or null.
+
+    Raises:
+        ConfigError: a value that TRL would not take, either.
+    """
+    require_numbers(values, _READ, _TEXTS)
+    given = {**_DEFAULTS, **{k: v for k, v in values.items() if v is not None or k in _NO_LIMIT}}
+    for key in _COUNTS:
+        value = given.get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{key}={value} is no count; give an integer from 1 on")
+    out = Translation({"algorithm": "grpo"})
+    out.inexpressible = [f"{key}={values[key]}: not read" for key in values if key not in _READ]
+    out.notes.append("TRL 1.16's defaults stand for what is not given")
+    out.read(given, _SAME)
+    if given["max_completion_length"] is None:
+        del out.settings["sampling.max_response_tokens"]
+        out.inexpressible.append("max_completion_length=null: responses have a cap here; give one")
+    for part in (_batches_back, _schedule_back, _loss_back, _advantage_back, _correction_back):
+        part(given, out)
+    out.settings["algorithm.kl.coefficient"] = given["beta"]
+    if given["beta"]:
+        out.settings["algorithm/kl"] = "k3_ratio" if given["use_bias_correction_kl"] else "k3"
+    out.settings["algorithm.overlong.policy"] = "mask" if given["mask_truncated_completions"] else "score"
     return out
 
 
 def _batches(config: RunConfig, out: Translation) -> None:
-    algorithm = config.algorithm
+    algorithm, warmup = config.algorithm, config.optimizer.warmup_steps
     responses = algorithm.prompts_per_step * algorithm.responses_per_prompt
+    updates = algorithm.updates_per_step * algorithm.epochs_per_step
     out.settings |= {
-        "num_generations": algorithm.responses_per_prompt,
         "generation_batch_size": responses,
         "per_device_train_batch_size": responses // algorithm.updates_per_step,
         "gradient_accumulation_steps": 1,
-        "num_iterations": algorithm.epochs_per_step,
-        "max_steps": config.training.steps * algorithm.updates_per_step * algorithm.epochs_per_step,
+        "max_steps": config.training.steps * updates,
+        "lr_scheduler_type": "constant_with_warmup" if warmup else "constant",
+        "warmup_steps": warmup * updates,
     }
     out.notes.append(
         "per_device_train_batch_size counts responses of one update on one device; max_steps counts optimiser updates"
     )
+    if warmup:
+        out.notes.append(
+            "warmup_steps counts optimiser updates there and rises with every update, here with every rollout step"
+        )
     if algorithm.responses_per_prompt == 1:
         out.cannot("algorithm.responses_per_prompt", 1, "GRPOTrainer needs at least 2 generations")
 
 
-def _optimizer(config: RunConfig, out: Translation) -> None:
-    optimizer, algorithm = config.optimizer, config.algorithm
-    updates = algorithm.updates_per_step * algorithm.epochs_per_step
-    out.settings |= {
-        "learning_rate": optimizer.learning_rate,
-        "adam_beta1": optimizer.beta1,
-        "adam_beta2": optimizer.beta2,
-        "adam_epsilon": optimizer.epsilon,
-        "weight_decay": optimizer.weight_decay,
-        "max_grad_norm": optimizer.max_gradient_norm,
-        "lr_scheduler_type": "constant_with_warmup" if optimizer.warmup_steps else "constant",
-        "warmup_steps": optimizer.warmup_steps * updates,
-    }
-    if optimizer.warmup_steps:
+def _batches_back(given: Mapping[str, Any], out: Translation) -> None:
+    responses = given.get("generation_batch_size")
+    if responses is None:
+        windows = given.get("steps_per_generation", given["gradient_accumulation_steps"])
+        responses = given["per_device_train_batch_size"] * windows
+    out.settings["algorithm.prompts_per_step"] = responses // given["num_generations"]
+    per_update = given["per_device_train_batch_size"] * given["gradient_accumulation_steps"]
+    out.settings["algorithm.updates_per_step"] = max(1, responses // per_update)
+    out.notes.append("batch sizes are read for one device")
+
+
+def _schedule_back(given: Mapping[str, Any], out: Translation) -> None:
+    """Steps here are rollout steps; the learning rate rises and then stays."""
+    per_step = out.settings["algorithm.updates_per_step"] * given["num_iterations"]
+    kind, steps, warmup = given["lr_scheduler_type"], given["max_steps"], given["warmup_steps"]
+    if kind not in ("constant", "constant_with_warmup"):
+        out.inexpressible.append(f"lr_scheduler_type={kind}: the learning rate here stays after its warm-up")
+    if steps > 0:
+        out.settings["training.steps"] = max(1, steps // per_step)
+    else:
+        out.notes.append("max_steps is not given: TRL trains num_train_epochs, training.steps is as here")
+    if 0 < warmup < 1:  # a share of all steps
+        if steps <= 0:
+            out.inexpressible.append(f"warmup_steps={warmup}: a share of max_steps; give it")
+        warmup = warmup * max(0, steps)
+    if warmup and kind == "constant":
         out.notes.append(
-            "warmup_steps counts optimiser updates there and rises with every update, here with every rollout step"
+            f"warmup_steps={given['warmup_steps']} has no effect with lr_scheduler_type=constant"
         )
+        warmup = 0
+    out.settings["optimizer.warmup_steps"] = round(warmup / per_step)
 
 
 def _advantage(config: RunConfig, out: Translation) -> None:
     advantage = config.algorithm.advantage
     if advantage.kind == "decoupled":
-        out.settings["multi_objective_aggregation"] = "normalize_then_sum"
-        weights = [advantage.outcome_weight, advantage.format_weight, advantage.length_weight]
-        out.settings["reward_weights"] = weights
-        out.notes.append("reward_weights are for reward functions in the order outcome, format, length")
-        if not advantage.batch_normalise:
-            out.cannot(
-                "algorithm.advantage.batch_normalise", False, "TRL always normalises the sum over the batch"
-            )
+        out.settings |= {
+            "multi_objective_aggregation": "normalize_then_sum",
+            "reward_weights": [getattr(advantage, f"{name}_weight") for name in _COMPONENTS],
+        }
+        out.notes.append(f"reward_weights are for reward functions in the order {', '.join(_COMPONENTS)}")
+        out.refuse_others(config, _DECOUPLED)
     elif advantage.kind != "group":
         out.cannot("algorithm.advantage.kind", advantage.kind, "GRPOTrainer has the group estimators only")
         return
     else:
-        if advantage.scale in SCALE:
-            out.settings["scale_rewards"] = SCALE[advantage.scale]
+        out.refuse_others(config, _GROUP)
+        if advantage.scale in _SCALE:
+            out.settings["scale_rewards"] = _SCALE[advantage.scale]
         else:
-            out.cannot(
-                "algorithm.advantage.scale",
-                advantage.scale,
-                "TRL's batch scale is that of the rewards (batch_reward_std)",
+            reason = "TRL's batch scale is that of the rewards (batch_reward_std)"
+            out.cannot("algorithm.advantage.scale", advantage.scale, reason)
+    if out.settings.get("scale_rewards") != "none":  # else nothing is divided
+        out.refuse_others(config, _NORMALISATION)
+
+
+def _advantage_back(given: Mapping[str, Any], out: Translation) -> None:
+    weights, how = given.get("reward_weights"), given["multi_objective_aggregation"]
+    require("multi_objective_aggregation", how, ("sum_then_normalize", "normalize_then_sum"))
+    if how == "normalize_then_sum":
+        out.settings["algorithm/advantage"] = "decoupled"
+        if weights is not None:
+            padded = [*weights, 0.0, 0.0, 0.0]  # a reward function that is not there weighs nothing
+            named = dict(zip(_COMPONENTS, padded, strict=False))
+            out.settings |= {f"algorithm.advantage.{name}_weight": weight for name, weight in named.items()}
+            out.notes.append(f"reward_weights are read in the order {', '.join(_COMPONENTS)}")
+        if weights is not None and len(weights) > len(_COMPONENTS):
+            out.inexpressible.append(
+                f"reward_weights={weights}: the rewards here are {', '.join(_COMPONENTS)}"
             )
-        if advantage.baseline != "group_mean":
-            out.cannot(
-                "algorithm.advantage.baseline",
-                advantage.baseline,
-                "GRPOTrainer subtracts the group mean (see RLOOTrainer)",
+    else:
+        if weights is not None and list(weights) != [1.0]:
+            out.inexpressible.append(
+                f"reward_weights={weights}: the reward here is algorithm.reward and algorithm.overlong; weights are read with "
+                "multi_objective_aggregation=normalize_then_sum"
             )
-    if getattr(advantage, "scale", "") != "none":
-        if advantage.ddof != 1:
-            out.cannot(
-                "algorithm.advantage.ddof",
-                advantage.ddof,
-                "TRL's standard deviation is the sample form (ddof 1)",
-            )
-        if advantage.epsilon != EPSILON:
-            out.cannot("algorithm.advantage.epsilon", advantage.epsilon, f"TRL adds {EPSILON:g}")
+        scale = {True: "group", False: "none"}.get(given["scale_rewards"], given["scale_rewards"])
+        require("scale_rewards", scale, tuple(_SCALE.values()))
+        out.settings["algorithm.advantage.scale"] = _ours(_SCALE, scale)
+    if out.settings.get("algorithm.advantage.scale") != "none":
+        out.imply(_NORMALISATION)
 
 
 def _loss(config: RunConfig, out: Translation) -> None:
-    algorithm, surrogate = config.algorithm, config.algorithm.surrogate
-    out.settings["importance_sampling_level"] = algorithm.importance_ratio
-    if algorithm.top_entropy_fraction < 1:
-        out.settings["top_entropy_quantile"] = algorithm.top_entropy_fraction
-        out.notes.append("TRL ranks tokens by the current policy's entropy, here it is the sampling policy's")
-    if algorithm.off_policy_mask_nats is not None:
-        out.settings["off_policy_mask_threshold"] = algorithm.off_policy_mask_nats
-    if surrogate.kind in SMOOTH:
-        _smooth(config, out)
-    elif surrogate.kind == "clipped_is":
-        _bounded_weight(config, out)
-    else:
-        _aggregation(config, out)
-        _clip(surrogate, out)
-
-
-def _bounded_weight(config: RunConfig, out: Translation) -> None:
     surrogate, aggregation = config.algorithm.surrogate, config.algorithm.aggregation
-    if aggregation.kind != "batch_token_mean":
-        out.cannot(
-            "algorithm.aggregation",
-            aggregation.kind,
-            "TRL's cispo is a token mean over the update (batch_token_mean)",
-        )
-    out.settings |= {"loss_type": "cispo", "epsilon_high": surrogate.cap_max}
-    out.notes.append("epsilon_high is the cap itself for cispo, not an offset from 1")
-    if surrogate.cap_min > 0:
-        out.cannot("algorithm.surrogate.cap_min", surrogate.cap_min, "TRL's cispo has no lower cap")
+    loss = their_name(_ME, SURROGATE, surrogate)
+    if loss is None:
+        _aggregation(config, out)
+        if surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
+            out.settings |= {"epsilon": 1.0, "epsilon_high": _NO_CLIP, "delta": None}
+            out.notes.append("no clip is written as bounds that no ratio reaches")
+        elif surrogate.kind != "ppo_clip":
+            reason = "GRPOTrainer has no such loss (one update per rollout makes plain REINFORCE)"
+            out.cannot("algorithm.surrogate", surrogate.kind, reason)
+    else:
+        out.settings["loss_type"], needs = loss, _FIXED_AGGREGATION[loss]
+        if aggregation.kind != needs:
+            out.cannot("algorithm.aggregation", aggregation.kind, f"TRL's {loss} is {needs}")
+    out.write(config, their_keys(_ME, SURROGATE, surrogate.kind))
+    if loss == "cispo":
+        out.notes.append("epsilon_high is the cap itself for cispo, not an offset from 1")
+        out.refuse_others(config, _CISPO)
 
 
 def _aggregation(config: RunConfig, out: Translation) -> None:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
-    if aggregation.kind not in LOSS:
-        out.cannot(
-            "algorithm.aggregation",
-            aggregation.kind,
-            "TRL has neither a token mean per prompt group nor a plain sum; nearest: loss_type=dapo",
-        )
+    loss = their_name(_ME, AGGREGATION, aggregation)
+    if loss is None:
+        reason = "TRL has neither a token mean per prompt group nor a plain sum; nearest: loss_type=dapo"
+        out.cannot("algorithm.aggregation", aggregation.kind, reason)
         return
-    out.settings["loss_type"] = LOSS[aggregation.kind]
     if aggregation.kind == "constant_sum":
         constant = aggregation.constant_tokens
         if constant == 1 and config.algorithm.importance_ratio == "sequence":
-            out.settings["loss_type"] = "luspo"
+            loss = "luspo"
         elif constant != cap:
             out.cannot(
                 "algorithm.aggregation.constant_tokens", constant, "TRL divides by max_completion_length"
             )
-    if aggregation.kind == "microbatch_token_mean":
-        out.cannot(
-            "algorithm.aggregation.micro_batch_tokens", aggregation.micro_batch_tokens,
-            "bnpo's micro-batch is per_device_train_batch_size responses",
-        )  # fmt: skip
+    if loss == "bnpo":
+        reason = "bnpo's micro-batch is per_device_train_batch_size responses"
+        out.cannot("algorithm.aggregation.micro_batch_tokens", aggregation.micro_batch_tokens, reason)
+    out.settings["loss_type"] = loss
 
 
-def _clip(surrogate: Any, out: Translation) -> None:
-    if surrogate.kind == "ppo_clip":
-        out.settings |= {
-            "epsilon": surrogate.clip_low,
-            "epsilon_high": surrogate.clip_high,
-            "delta": surrogate.dual_clip,
-        }
-    elif surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
-        out.settings |= {"epsilon": 1.0, "epsilon_high": NO_CLIP, "delta": None}
-        out.notes.append("no clip is written as bounds that no ratio reaches")
-    else:
-        out.cannot(
-            "algorithm.surrogate",
-            surrogate.kind,
-            "GRPOTrainer has no such loss (one update per rollout makes plain REINFORCE)",
+def _loss_back(given: Mapping[str, Any], out: Translation) -> None:
+    loss, low, high = given["loss_type"], given["epsilon"], given["epsilon_high"]
+    high = low if high is None else high
+    surrogate = out.choose(_ME, SURROGATE, loss)
+    if surrogate is not None:
+        out.settings["algorithm/aggregation"] = _FIXED_AGGREGATION[loss]
+    elif out.choose(_ME, AGGREGATION, loss) is None:
+        out.inexpressible.append(f"loss_type={loss}: no counterpart")
+        return
+    elif high >= _NO_CLIP and low >= 1:
+        out.settings["algorithm/surrogate"] = "policy_gradient"
+    if loss == "bnpo":
+        out.inexpressible.append(
+            "loss_type=bnpo: its micro-batch is per_device_train_batch_size responses, here algorithm.aggregation.micro_batch_tokens tokens"
         )
-
-
-def _smooth(config: RunConfig, out: Translation) -> None:
-    """Losses whose aggregation TRL fixes."""
-    surrogate, aggregation = config.algorithm.surrogate, config.algorithm.aggregation
-    kind, needs, names = SMOOTH[surrogate.kind]
-    out.settings |= {"loss_type": kind} | {theirs: getattr(surrogate, ours) for ours, theirs in names.items()}
-    if aggregation.kind != needs:
-        out.cannot("algorithm.aggregation", aggregation.kind, f"TRL's {kind} is {needs}")
+    chosen = out.settings.get("algorithm/surrogate", "ppo_clip")
+    out.read({**given, "epsilon_high": high}, their_keys(_ME, SURROGATE, chosen))
 
 
 def _kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
     if kl.coefficient and kl.reset_every_steps:
-        out.cannot(
-            "algorithm.kl.reset_every_steps",
-            kl.reset_every_steps,
-            "TRL's sync_ref_model moves the reference and keeps the optimiser's moments",
-        )
+        reason = "TRL's sync_ref_model moves the reference and keeps the optimiser's moments"
+        out.cannot("algorithm.kl.reset_every_steps", kl.reset_every_steps, reason)
     if kl.coefficient == 0:
         out.settings["beta"] = 0.0
     elif kl.kind in ("k3", "k3_ratio") and kl.placement == "loss":
         out.settings |= {"beta": kl.coefficient, "use_bias_correction_kl": kl.kind == "k3_ratio"}
     else:
-        out.cannot(
-            "algorithm.kl",
-            f"{kl.kind} in the {kl.placement}",
-            "GRPOTrainer has k3 in the loss only, times the ratio or not",
-        )
+        reason = "GRPOTrainer has k3 in the loss only, times the ratio or not"
+        out.cannot("algorithm.kl", f"{kl.kind} in the {kl.placement}", reason)
 
 
-def _rewards(config: RunConfig, out: Translation) -> None:
-    algorithm, cap = config.algorithm, config.sampling.max_response_tokens
-    overlong, dead = algorithm.overlong, algorithm.dead_groups
+def _overlong(config: RunConfig, out: Translation) -> None:
+    overlong, cap = config.algorithm.overlong, config.sampling.max_response_tokens
     out.settings["mask_truncated_completions"] = overlong.masks
     if overlong.masks and overlong.statistics == "exclude":
-        out.cannot(
-            "algorithm.overlong.statistics", "exclude", "TRL keeps masked responses in the group statistics"
-        )
+        reason = "TRL keeps masked responses in the group statistics"
+        out.cannot("algorithm.overlong.statistics", "exclude", reason)
     if overlong.policy == "wrong":
-        out.cannot(
-            "algorithm.overlong",
-            "wrong",
-            "the reward function has to give truncated completions the wrong reward",
-        )
+        reason = "the reward function has to give truncated completions the wrong reward"
+        out.cannot("algorithm.overlong", "wrong", reason)
     if overlong.punishes:
         buffer = round(cap * overlong.buffer_fraction)
         out.notes.append(
             f"add the reward function get_soft_overlong_punishment(max_completion_len={cap}, soft_punish_cache={buffer})"
         )
         if overlong.shape != "additive" or overlong.penalty != 1:
-            out.cannot(
-                "algorithm.overlong",
-                f"{overlong.shape}, penalty {overlong.penalty:g}",
-                "TRL's punishment is added, at most -1",
-            )
-    if dead.policy != "keep":
-        out.cannot(
-            "algorithm.dead_groups.policy", dead.policy, "not supported in TRL: dead groups stay in the batch"
-        )
-    if algorithm.curriculum.kind != "uniform":
-        out.cannot("algorithm.curriculum", algorithm.curriculum.kind, "TRL samples prompts uniformly")
-    if algorithm.source.kind != "policy":
-        out.cannot("algorithm.source", algorithm.source.kind, "GRPOTrainer samples from the policy")
-    if algorithm.positive_nll_coefficient:
-        out.cannot(
-            "algorithm.positive_nll_coefficient",
-            algorithm.positive_nll_coefficient,
-            "TRL has no likelihood term",
-        )
-    _entropy(config, out)
+            said = f"{overlong.shape}, penalty {overlong.penalty:g}"
+            out.cannot("algorithm.overlong", said, "TRL's punishment is added, at most -1")
 
 
-def _entropy(config: RunConfig, out: Translation) -> None:
-    algorithm = config.algorithm
-    if algorithm.entropy_control != EntropyControl():
-        out.cannot(
-            "algorithm.entropy_control",
-            algorithm.entropy_control,
-            "TRL's use_adaptive_entropy moves the coefficient once an optimiser update by the current policy's entropy, here it is "
-            "moved once a rollout step by the sampling policy's",
-        )
-    if algorithm.entropy_coefficient:
-        out.settings["entropy_coef"] = algorithm.entropy_coefficient
-        out.notes.append(
-            "TRL's entropy bonus is a token mean of its own, not aggregated like the policy loss"
-        )
-
-
-def _sampling(config: RunConfig, out: Translation) -> None:
-    sampling, correction = config.sampling, config.algorithm.engine_correction
-    if sampling.lag_steps:
-        out.cannot("sampling.lag_steps", sampling.lag_steps, "GRPOTrainer samples from the newest policy")
-    out.settings |= {
-        "max_completion_length": sampling.max_response_tokens,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "vllm_importance_sampling_correction": correction.kind != "none",
-    }
-    if correction.kind == "geometric_mask":
-        out.cannot(
-            "algorithm.engine_correction.kind",
-            correction.kind,
-            "TRL has no geometric mean of a response's weights",
-        )
-    elif correction.kind != "none":
+def _correction(config: RunConfig, out: Translation) -> None:
+    correction = config.algorithm.engine_correction
+    out.settings["vllm_importance_sampling_correction"] = correction.kind != "none"
+    if correction.kind in _CORRECTIONS:
         out.settings |= {
-            "vllm_importance_sampling_mode": CORRECTIONS[correction.kind],
+            "vllm_importance_sampling_mode": _CORRECTIONS[correction.kind],
             "vllm_importance_sampling_clip_max": correction.cap,
             "vllm_importance_sampling_clip_min": correction.floor or None,
         }
-    else:
+    elif correction.kind == "none":
         out.notes.append("vllm_importance_sampling_correction is on by default in TRL, here it is off")
+    else:
+        reason = "TRL has no geometric mean of a response's weights"
+        out.cannot("algorithm.engine_correction.kind", correction.kind, reason)
+
+
+def _correction_back(given: Mapping[str, Any], out: Translation) -> None:
+    if not given["vllm_importance_sampling_correction"]:
+        out.settings["algorithm.engine_correction.kind"] = "none"
+        return
+    mode, cap = given["vllm_importance_sampling_mode"], given["vllm_importance_sampling_clip_max"]
+    require("vllm_importance_sampling_mode", mode, tuple(_CORRECTIONS.values()))
+    out.settings |= {
+        "algorithm.engine_correction.kind": _ours(_CORRECTIONS, mode),
+        "algorithm.engine_correction.old_log_probs": "recomputed",
+        "algorithm.engine_correction.cap": _NO_CLIP if cap is None else cap,
+        "algorithm.engine_correction.floor": given.get("vllm_importance_sampling_clip_min", 0.0),
+    }
+
+
+def _ours(names: Mapping[str, str], theirs: str) -> str:
+    return next(ours for ours, name in names.items() if name == theirs)

@@ -7,5 +7,5 @@ and its docstring why.
 
 Optional: `value_targets(batch, config) -> targets_N`: the estimator has a critic (its Config has a `critic` section); `batch.values_N`
 then holds the critic's predictions and `value_targets` what the critic is fitted to. `USES_COMPONENTS = True`: it reads
-`batch.components_PGC`. `engagement(old, new)`: as a surrogate's.
+`batch.components_PGC`. `engagement(old, new)`: as a surrogate's. `NAMES`: as a surrogate's.
 """

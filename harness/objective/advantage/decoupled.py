@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.objective.types import RolloutBatch
 
 USES_COMPONENTS = True
+NAMES = {"verl": "gdpo"}
 
 
 @dataclass

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.objective.types import RolloutBatch
 
 DEAD_GROUPS_VANISH = False  # the critic's baseline knows no groups
+NAMES = {"verl": "gae"}
 
 
 @dataclass

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 BASELINES = ("group_mean", "leave_one_out", "none")
 SCALES = ("group_std", "group_mean", "batch_std", "batch_reward_std", "batch_whiten", "none")
+NAMES = {
+    "verl": {
+        "rloo": {"baseline": "leave_one_out", "scale": "none"},
+        "reinforce_plus_plus_baseline": {"baseline": "group_mean", "scale": "batch_whiten"},
+        "grpo": {"baseline": "group_mean"},
+    }
+}
 
 
 @dataclass

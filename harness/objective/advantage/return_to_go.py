@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.objective.types import RolloutBatch
 
 DEAD_GROUPS_VANISH = False  # the baseline is the batch's mean, so an all-right group is pushed up
+NAMES = {"verl": "reinforce_plus_plus"}
 
 
 @dataclass

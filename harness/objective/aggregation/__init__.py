@@ -6,5 +6,5 @@ of one update, so that loss = Σ_i w_i Σ_t loss_it. `lengths_R` counts loss tok
 micro-batching, padding or ranks. A member that needs more than the totals defines `micro_batches(lengths_R, config) -> int`, too.
 
 Optional: `WEIGHS_AS`: the aggregation whose weights within an update it has up to a factor; None where they depend on settings, so that
-nothing is held against it. Without it every step records the change against it, `weight_change_<kind>`.
+nothing is held against it. Without it every step records the change against it, `weight_change_<kind>`. `NAMES`: as a surrogate's.
 """

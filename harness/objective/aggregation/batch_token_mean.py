@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenCounts
 
+NAMES = {"trl": "dapo", "verl": "token-mean"}
+
 
 @dataclass
 class Config:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenCounts
 
 WEIGHS_AS = "batch_token_mean"
+NAMES = {
+    "trl": {"dr_grpo": {}, "luspo": {"constant_tokens": 1.0}},
+    "verl": {"seq-mean-token-sum-norm": {}, "seq-mean-token-sum": {"constant_tokens": 1.0}},
+}
 
 
 @dataclass

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenCounts
 
 WEIGHS_AS = None  # its micro-batches are no common reference
+NAMES = {"trl": "bnpo"}
 
 
 @dataclass

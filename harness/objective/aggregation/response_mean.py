@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from harness.objective.types import TokenCounts
 
+NAMES = {"trl": "grpo", "verl": "seq-mean-token-mean"}
+
 
 @dataclass
 class Config:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenCounts
 
 WEIGHS_AS = "batch_token_mean"
+NAMES = {"verl": "token-sum"}
 
 
 @dataclass

@@ -20,4 +20,7 @@ For the checks and measures of experiments, all optional: `RATIO_KEYS`: the fiel
 without any other field does nothing of its own at ratio 1, or `off_ratio(config) -> bool` says so by settings. `TOKENS`: what becomes of
 tokens whose ratio moved far: `"clipped"` (no gradient), `"stopped"` (none outside a trust region of its own) or `"kept"`.
 `engagement(old, new)`: (field, `Measure`, if the runs of `new` show it) for each measured difference of two of its configurations.
+
+For other trainers' configurations (`harness.exchange.dialects`), optional: `NAMES = {dialect: name}`, or `{dialect: {name: {field:
+value}}}` with the values that a name implies; `KEYS = {dialect: {key: field}}`.
 """

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenBatch
 
 RATIO_KEYS = ("clip_low", "clip_high")
+NAMES = {"verl": "clip_cov"}
+KEYS = {
+    "verl": {
+        "clip_ratio_low": "clip_low",
+        "clip_ratio_high": "clip_high",
+        "policy_loss.clip_cov_ratio": "fraction",
+        "policy_loss.clip_cov_lb": "low",
+        "policy_loss.clip_cov_ub": "high",
+    }
+}
 
 
 @dataclass

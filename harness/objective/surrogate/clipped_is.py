@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TOKENS = "kept"
 RATIO_KEYS = ("cap_min", "cap_max")
+NAMES = {"trl": "cispo", "verl": "cispo"}
+KEYS = {"trl": {"epsilon_high": "cap_max"}}
 
 
 @dataclass

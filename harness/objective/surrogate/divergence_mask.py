@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _TINY = 1e-8  # keeps log(1 - p) finite at p = 1, as in verl
 TOKENS = "stopped"
 RATIO_KEYS = ("divergence", "threshold_low", "threshold_high", "cap")
+NAMES = {"verl": {"dppo_tv": {"divergence": "tv"}, "dppo_kl": {"divergence": "kl"}}}
+KEYS = {
+    "verl": {"clip_ratio_low": "threshold_low", "clip_ratio_high": "threshold_high", "clip_ratio_c": "cap"}
+}
 
 
 @dataclass

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 _LOG_RANGE = (math.log(1e-8), 20.0)
 RATIO_KEYS = ("power_positive", "decay_positive", "power_negative", "decay_negative")
+NAMES = {"trl": "vespo"}
+KEYS = {
+    "trl": {
+        "vespo_k_pos": "power_positive",
+        "vespo_lambda_pos": "decay_positive",
+        "vespo_k_neg": "power_negative",
+        "vespo_lambda_neg": "decay_negative",
+    }
+}
 
 
 @dataclass

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenBatch
 
 RATIO_KEYS = ("clip_low", "clip_high")
+NAMES = {"verl": "geo_mean"}
+KEYS = {"verl": {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}}
 
 
 @dataclass

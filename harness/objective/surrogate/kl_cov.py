@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TRAINS_WITHOUT_ADVANTAGE = True
 RATIO_KEYS = ("fraction", "coefficient")  # at ratio 1 the penalty has neither value nor gradient
+NAMES = {"verl": "kl_cov"}
+KEYS = {"verl": {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coefficient"}}
 
 
 @dataclass

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenBatch
 
 TOKENS = "kept"
+NAMES = {"verl": {"gpg": {"importance_weighted": False}}}
 
 
 @dataclass

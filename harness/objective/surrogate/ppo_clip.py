@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 TOKENS = "clipped"
 RATIO_KEYS = ("clip_low", "clip_high", "dual_clip")
+NAMES = {"verl": "vanilla"}
+KEYS = {
+    "trl": {"epsilon": "clip_low", "epsilon_high": "clip_high", "delta": "dual_clip"},
+    "verl": {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"},
+}
 
 
 @dataclass

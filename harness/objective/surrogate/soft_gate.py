@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from harness.objective.types import TokenBatch
 
 RATIO_KEYS = ("temperature_positive", "temperature_negative")
+NAMES = {"trl": "sapo", "verl": "sapo"}
+KEYS = {
+    "trl": {
+        "sapo_temperature_pos": "temperature_positive",
+        "sapo_temperature_neg": "temperature_negative",
+    },
+    "verl": {"tau_pos": "temperature_positive", "tau_neg": "temperature_negative"},
+}
 
 
 @dataclass
