@@ -1,7 +1,7 @@
 """Check this machine: Python, packages, GPUs, Slurm, and whether the results root can be written and locked.
 
 harness doctor
-harness doctor numbers=true                       # train two arms for a few steps (30 s of CPU) and compare with reference points
+harness doctor numbers=true                       # train two arms for a few steps (30 s of CPU) and compare with reference intervals
 harness doctor numbers=true runtime.device=cuda
 harness doctor numbers=true engine=transformers
 """
@@ -9,6 +9,7 @@ harness doctor numbers=true engine=transformers
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -19,8 +20,7 @@ from rich.table import Table
 from harness.commands._select import select
 from harness.configuration.error import ConfigError
 from harness.execution.machine import examine
-from harness.execution.numbers.check import Outcome, check_numbers
-from harness.execution.numbers.compare import FALSE_ALARM, Finding
+from harness.execution.numbers import check_numbers
 from harness.execution.progress import progress_on
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
@@ -32,14 +32,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides",
         nargs="*",
-        help="runtime.results=DIR, runtime.device=cuda, ...; numbers=true to compare short runs with reference points, with engine=...",
+        help="runtime.results=DIR, runtime.device=cuda, ...; numbers=true to compare short runs with reference intervals, with engine=...",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb. 1 if something that is needed is not in order, or a number lies outside; 75 if the check was stopped."""
     if _numbers(options.overrides):
-        return _report(check_numbers(_others(options.overrides), progress_on(sys.stderr)))
+        return _check_numbers(_others(options.overrides))
     selection = select(_others(options.overrides))
     table = Table(show_header=False, box=None, pad_edge=False)
     checks = list(examine(selection.store, selection.runtime))
@@ -60,34 +60,25 @@ def _numbers(overrides: Sequence[str]) -> bool:
     return given == ["true"]
 
 
-def _report(outcome: Outcome) -> int:
-    """Print a line for every statistic and what is wrong; returns the exit code."""
-    summary = outcome.summary
+def _check_numbers(overrides: Sequence[str]) -> int:
+    """Print a line for every number and what is usually wrong with those outside; returns the exit code."""
+    compared, summary, root = check_numbers(overrides, progress_on(sys.stderr))
     if not summary.complete:
         for run_id, reason in summary.errors.items():
             print(f"run {run_id} failed: {(reason.strip().splitlines() or ['no reason given'])[-1]}")
-        print(f"nothing was compared: not all runs are finished; they lie in {outcome.root}")
+        print(f"nothing was compared: not all runs are finished; they lie in {root}")
         return 1 if summary.failed else 75
-    table = Table("", "statistic", "found", "expected", box=None, pad_edge=False)
-    for finding in outcome.findings:
-        word = "[green]inside[/green]" if finding.inside else "[red]OUTSIDE[/red]"
-        table.add_row(word, escape(finding.name), f"{finding.value:.4g}", _range(finding))
+    table = Table("", "number", "found", "expected", box=None, pad_edge=False)
+    for one in compared:
+        word = "[green]right[/green]" if one.inside else "[red]WRONG[/red]"
+        table.add_row(word, escape(one.name), f"{one.value:.6g}", f"{one.low:.6g} to {one.high:.6g}")
     Console().print(table)
-    outside = [finding for finding in outcome.findings if not finding.inside]
-    for finding in outside:
-        print(
-            f"{finding.name}: {finding.value:.4g}, {finding.beyond:.2g} outside {_range(finding)}. {finding.meaning}"
-        )
-    made = outcome.reference.made_with
-    print(
-        f"{len(outcome.findings) - len(outside)} of {len(outcome.findings)} statistics lie inside the reference points "
-        f"({len(made['seeds'])} seeds, torch {made['packages']['torch']}, {made['cpu']}). Chance that any interval misses although all "
-        f"is right: at most {FALSE_ALARM:.0%}; differences at the first step have fixed tolerances."
-    )
-    if outside:
-        print(f"The runs lie in {outcome.root} (`harness status runtime.results={outcome.root}`).")
-    return int(bool(outside))
-
-
-def _range(finding: Finding) -> str:
-    return f"at most {finding.high:.3g}" if finding.low == 0 else f"{finding.low:.4g} to {finding.high:.4g}"
+    wrong = [one for one in compared if not one.inside]
+    for one in wrong:
+        print(f"{one.name}: look at {one.meaning}")
+    print(f"{len(compared) - len(wrong)} of {len(compared)} numbers are right")
+    if wrong:
+        print(f"The runs lie in {root} (`harness status runtime.results={root}`).")
+        return 1
+    shutil.rmtree(root, ignore_errors=True)
+    return 0
