@@ -23,6 +23,7 @@ from rich.table import Table
 from harness.commands._key_values import read_yaml
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
+from harness.configuration.folder import no_option
 from harness.configuration.registry import nearest
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _names(value: Any) -> list[str] | None:
     names = value if isinstance(value, list) else str(value).split(",")
     for name in names:
         if name not in config_options("algorithm"):
-            raise ConfigError(f"systems has no {name!r}{nearest(str(name), config_options('algorithm'))}")
+            raise ConfigError(f"systems: {no_option('algorithm', str(name))}")
     return [str(name) for name in names]
 
 

@@ -26,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
-from harness.configuration.folder import config_directory, options
+from harness.configuration.folder import config_directory, no_option
 from harness.configuration.registry import nearest
 
 OmegaConf.register_new_resolver("twice", lambda number: 2 * number, replace=True)
@@ -124,8 +124,7 @@ def _explain(message: str, cause: BaseException | None = None) -> str:
         return f"unknown group {key[1]!r}{nearest(key[1], groups)}"
     option = re.search(r"(?:Could not find|Could not load) '([^']+)/([^'/]+)'", message)
     if option:
-        group, name = option[1], option[2]
-        return f"{group} has no option {name!r}{nearest(name, options(group))}"
+        return no_option(option[1], option[2])
     return first
 
 
