@@ -11,12 +11,12 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.figures.series import draw_band
+from analysis.figures.drawing import draw_band
 from analysis.figures.style import (
     FORMATS,
     WHISKER_ALPHA,
+    appearances,
     legend_below,
-    looks,
     new_figure,
     save,
     styled,
@@ -41,33 +41,25 @@ def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
     Bands are t intervals over problems; where all problems score alike, a whisker has Clopper and Pearson's interval.
     """
     figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
-    looked = looks([cell["model"] for cell in cells])
+    models = appearances([cell["model"] for cell in cells])
     for axes_, (kind, title) in zip(axes, _PANELS, strict=True):
         ks: set[int] = set()
         for cell in cells:
-            look = looked[cell["model"]]
+            appearance = models[cell["model"]]
             values = {int(k): 100 * value for k, value in cell[kind].items()}
             ks |= set(values)
-            axes_.plot(
-                list(values),
-                list(values.values()),
-                color=look.colour,
-                linestyle=look.line,
-                marker=look.marker,
-            )
+            axes_.plot(list(values), list(values.values()), **appearance.pen())
             low, high, alike = _bounds(cell["intervals"][kind], values)
-            draw_band(axes_, list(values), low, high, look.colour)
+            draw_band(axes_, list(values), low, high, appearance.colour)
             for k, pair in alike.items():
-                axes_.vlines(k, *pair, color=look.colour, linewidth=1, alpha=WHISKER_ALPHA)
+                axes_.vlines(k, *pair, color=appearance.colour, linewidth=1, alpha=WHISKER_ALPHA)
         axes_.set_xscale("log", base=2)
         axes_.set_xticks(sorted(ks), [str(k) for k in sorted(ks)])
         axes_.minorticks_off()
         axes_.set_xlabel("k")
         axes_.set_title(title, loc="left")
-    handles = [
-        Line2D([], [], color=look.colour, linestyle=look.line, marker=look.marker) for look in looked.values()
-    ]
-    legend_below(figure, handles, list(looked))
+    handles = [Line2D([], [], **appearance.pen()) for appearance in models.values()]
+    legend_below(figure, handles, list(models))
     return figure
 
 

@@ -10,7 +10,9 @@ from matplotlib.figure import Figure
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
+from analysis.figures.drawing import draw_interval, label_rows
 from analysis.figures.style import new_figure
+from analysis.statistics.estimate import Verdict
 from analysis.tables.differences import (
     REFERENCE,
     difference_column,
@@ -19,7 +21,6 @@ from analysis.tables.differences import (
 )
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import cell_text
-from harness.statistics.estimate import Estimate, Verdict
 
 # Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
 MARKS: dict[Verdict, dict[str, Any]] = {
@@ -33,7 +34,7 @@ MARKS: dict[Verdict, dict[str, Any]] = {
 
 
 def differences_figure(results: Results, style: str, *, width: float = 1.6) -> Figure | None:
-    """One row a comparison, ``width`` columns wide; None where no two arms can be compared."""
+    """Draw one row a comparison, ``width`` columns wide; None where no two arms can be compared."""
     plan, metric, margin = results.experiment.plan, results.metric, results.shown_margin
     deltas = {
         name: delta
@@ -49,15 +50,9 @@ def differences_figure(results: Results, style: str, *, width: float = 1.6) -> F
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     for y, delta in enumerate(deltas.values()):
-        _draw_row(axes, metric.scale, y, delta)
+        draw_interval(axes, y, delta, metric.scale, zorder=3, **MARKS[delta.verdict])
     column = difference_column(metric, "", "", deltas.values())
-    right = axes.secondary_yaxis("right")
-    right.set_yticks(range(len(deltas)), [cell_text(delta, column) for delta in deltas.values()])
-    right.tick_params(length=0)
-    right.spines["right"].set_visible(False)
-    axes.set_yticks(range(len(deltas)), labels)
-    axes.set_ylim(len(deltas) - 0.4, -0.6)
-    axes.grid(axis="y", visible=False)
+    label_rows(axes, labels, [cell_text(delta, column) for delta in deltas.values()])
     band = f"; band: within {margin:g}" if margin is not None else ""
     of = "" if plan.about_score else f" in {metric_name(results)}"
     label = f"difference{of} to {_reference(plan)}, {metric.unit} ({interval_name(deltas.values())}{band})"
@@ -80,11 +75,3 @@ def _row_label(plan: StoredPlan, arm: StoredArm) -> str:
     if plan.design == "arms" and len(references) > 1 and reference is not None:
         return f"{arm.label} against {reference.label}"
     return arm.label
-
-
-def _draw_row(axes: Any, scale: float, y: float, delta: Estimate) -> None:
-    mark = MARKS[delta.verdict]
-    spread = None
-    if not math.isnan(delta.low):
-        spread = [[scale * (delta.value - delta.low)], [scale * (delta.high - delta.value)]]
-    axes.errorbar([scale * delta.value], [y], xerr=spread, capsize=2, linewidth=1, zorder=3, **mark)

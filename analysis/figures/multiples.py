@@ -8,16 +8,15 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from analysis.evidence.load import StoredExperiment
-from analysis.figures.evaluation import accuracy_series
-from analysis.figures.series import draw_band
-from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, legend_below, looks, new_figure
-from analysis.figures.training import few_arms
+from analysis.figures.drawing import arm_appearances, draw_series, few_arms
+from analysis.figures.series import accuracy_series
+from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, legend_below, new_figure
 
 _WIDE = 9  # arms, above which panels stand five in a row
 
 
 def accuracy_multiples(experiment: StoredExperiment, style: str) -> Figure | None:
-    """Evaluation accuracy of every arm against rollout steps; None where the arms fit into one panel or nothing was evaluated.
+    """Draw the evaluation accuracy of every arm against rollout steps; None where the arms fit into one panel or nothing was evaluated.
 
     Thick line: mean over seeds; band: its 95 % t interval; thin lines: the seeds; grey: the other arms' means. The number is the mean at
     the last step.
@@ -38,15 +37,12 @@ def accuracy_multiples(experiment: StoredExperiment, style: str) -> Figure | Non
         sharex=True,
         sharey=True,
     )
-    colour = looks([arm.name for arm in arms])
+    appearance = arm_appearances(experiment)
     for panel, arm in zip(axes.flat, arms, strict=False):
         for other in series.values():
             panel.plot(other.x, other.mean, color="#BBBBBB", linewidth=0.5, zorder=1)
         own = series[arm.name]
-        for seed in own.seed_y:
-            panel.plot(own.x, seed, color=colour[arm.name].colour, alpha=SEED_ALPHA, linewidth=0.6, zorder=2)
-        draw_band(panel, own.x.tolist(), own.low.tolist(), own.high.tolist(), colour[arm.name].colour)
-        panel.plot(own.x, own.mean, color=colour[arm.name].colour, linewidth=1.4, zorder=3)
+        draw_series(panel, own, appearance[arm.name])
         panel.set_title(arm.label, loc="left")
         if len(own) and np.isfinite(own.mean[-1]):
             panel.text(0.97, 0.05, f"{own.mean[-1]:.0f}", transform=panel.transAxes, ha="right", va="bottom")
@@ -61,9 +57,9 @@ def accuracy_multiples(experiment: StoredExperiment, style: str) -> Figure | Non
     legend_below(
         figure,
         [
-            Line2D([], [], linewidth=1.4, color="#000000"),
+            Line2D([], [], color="#000000"),
             Patch(alpha=BAND_ALPHA, linewidth=0, color="#000000"),
-            Line2D([], [], alpha=SEED_ALPHA, linewidth=0.6, color="#000000"),
+            Line2D([], [], alpha=SEED_ALPHA, linewidth=0.8, color="#000000"),
             Line2D([], [], linewidth=0.5, color="#BBBBBB"),
         ],
         ["mean over seeds", "its 95 % t interval", "one seed", "means of the other arms"],

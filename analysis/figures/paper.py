@@ -9,29 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from analysis.figures.evaluation import accuracy_series, k_figure, score_label
-from analysis.figures.series import AXES, Series
-from analysis.figures.style import legend_below, looks, new_figure, save, styled
-from analysis.figures.training import COUNTS, FEW, Panel, draw_series, logged, panel_series
+from analysis.figures.drawing import COUNTS, FEW, arm_appearances, arm_legend, draw_series
+from analysis.figures.evaluation import k_figure, score_label
+from analysis.figures.series import AXES, Panel, accuracy_series, logged, panel_series
+from analysis.figures.style import appearances, legend_below, new_figure, save, styled
 
-ACCURACY = "accuracy"  # a panel of evaluations rather than of a logged column
+ACCURACY = Panel("avg", "", evaluated=True)
 ENTROPY = Panel("entropy_nats", "entropy, nats per token", zero=True)
 LENGTH = Panel("response_tokens_mean", "response length, tokens")
 ALL_RIGHT = Panel("all_right_groups", "all-right groups, %", per="groups", scale=100.0, zero=True)
 UP_CLIPPED = Panel("up_clipped_old_probability_mean", "old prob. of up-clipped tokens", zero=True)
 REWARD = Panel("reward_mean", "mean reward")
-PROBABILITY = Panel("token_probability", "mean token probability")
+PROBABILITY = Panel("token_probability", "mean token probability", evaluated=True)
 RIGHT = Panel("response_tokens_mean_right", "tokens, right")
 WRONG = Panel("response_tokens_mean_wrong", "tokens, wrong")
-
-Drawn = str | Panel
 
 
 @dataclass(frozen=True)
@@ -44,13 +41,13 @@ class PaperFigure:
     name: str
     paper: str
     shows: str
-    panels: tuple[Drawn, ...]
+    panels: tuple[Panel, ...]
     arms: Callable[[Results], list[StoredArm]]
     axis: str = "updates"
 
 
 def with_and_without(patch: str) -> Callable[[Results], list[StoredArm]]:
-    """The arm that adds the patch (by the beginning of its name) to its parent, and that parent; parent first."""
+    """Find the arm that adds the patch (by the beginning of its name) to its parent, and that parent; parent first."""
 
     def found(results: Results) -> list[StoredArm]:
         plan = results.experiment.plan
@@ -69,18 +66,18 @@ def with_and_without(patch: str) -> Callable[[Results], list[StoredArm]]:
 
 
 def without(patch: str) -> Callable[[Results], list[StoredArm]]:
-    """The arm that the patch is added to."""
+    """Find the arm that the patch is added to."""
     return lambda results: with_and_without(patch)(results)[:1]
 
 
 def whole_recipe(results: Results) -> list[StoredArm]:
-    """The last rung of a ladder."""
+    """Find the last rung of a ladder."""
     plan = results.experiment.plan
     return [plan.arms[-1]] if plan.design == "cumulative" else []
 
 
 def every_arm(results: Results) -> list[StoredArm]:
-    """All arms."""
+    """Return all arms."""
     return list(results.experiment.plan.arms)
 
 
@@ -109,7 +106,7 @@ K_CURVES = "DeepSeekMath (arXiv:2402.03300), the Maj@K / Pass@K figure"
 
 
 def write_paper_figures(results: Results, directory: Path, style: str, formats: Sequence[str]) -> list[Path]:
-    """Every figure the experiment has the arms for, and ``captions.md``, which also names those it has not."""
+    """Draw every figure the experiment has the arms for, and ``captions.md``, which also names those it has not."""
     paths: list[Path] = []
     captions: list[str] = []
     with styled(style):
@@ -136,8 +133,7 @@ def write_paper_figures(results: Results, directory: Path, style: str, formats: 
 
 
 def caption(results: Results, entry: PaperFigure, arms: Sequence[StoredArm]) -> str:
-    """What the figure corresponds to, which arms stand in it, and what is different here."""
-    plan = results.experiment.plan
+    """Say what the figure corresponds to, which arms stand in it, and what is different here."""
     labels = ", ".join(arm.label for arm in arms)
     seeds = min(len(results.experiment.finished_seeds(arm)) for arm in arms)
     extra = ""
@@ -149,8 +145,6 @@ def caption(results: Results, entry: PaperFigure, arms: Sequence[StoredArm]) -> 
     return (
         f"corresponds to {entry.paper}: {entry.shows}. Arms: {labels}; against {AXES[entry.axis]}; mean of {seeds} "
         f"seed{'s' if seeds != 1 else ''}{spread} (the paper has one run).{extra} {_ours(results)}"
-        if plan.arms
-        else ""
     )
 
 
@@ -160,17 +154,18 @@ def _ours(results: Results) -> str:
 
 
 def paper_figure(results: Results, entry: PaperFigure, style: str) -> Figure | None:
-    """One figure, or None where a panel has no data in any of its arms."""
-    arms = entry.arms(results)
-    panels = [panel for panel in entry.panels if _has_data(results, panel)]
+    """Draw one figure; None where no panel has data or no arm is in it."""
+    experiment, arms = results.experiment, entry.arms(results)
+    panels = [panel for panel in entry.panels if logged(experiment, panel)]
     if not panels or not arms:
         return None
-    looked = looks([arm.name for arm in results.experiment.plan.arms])
-    width = {1: 1.0, 2: 1.6, 3: 2.0}.get(len(panels), 1.6)
+    if entry.name == "dapo-figure-1":
+        return _k_metrics_figure(results, arms[0], entry.axis, style)
+    appearance = arm_appearances(experiment)
     rows, columns = (2, 2) if len(panels) == 4 else (1, len(panels))
     figure, axes = new_figure(
         style,
-        width=width,
+        width={1: 1.0, 2: 1.6, 3: 2.0}[columns],
         height=1.5 if rows == 2 else 1.0,
         nrows=rows,
         ncols=columns,
@@ -179,70 +174,31 @@ def paper_figure(results: Results, entry: PaperFigure, style: str) -> Figure | N
     )
     for axes_, panel in zip(axes.flat, panels, strict=True):
         for arm in arms:
-            draw_series(
-                axes_,
-                _series(results, panel, arm, entry.axis),
-                looked[arm.name],
-                marked=panel in (ACCURACY, PROBABILITY),
-                spread=len(arms) <= FEW,
-            )
-        axes_.set_ylabel(score_label(results.experiment.plan) if panel == ACCURACY else _label(panel))
+            series = panel_series(experiment, arm.name, panel, entry.axis)
+            draw_series(axes_, series, appearance[arm.name], marked=panel.evaluated, spread=len(arms) <= FEW)
+        axes_.set_ylabel(panel.label or score_label(experiment.plan))
         axes_.xaxis.set_major_formatter(COUNTS)
     for axes_ in axes[-1]:
         axes_.set_xlabel(AXES[entry.axis])
-    handles: list[Any] = [
-        Line2D([], [], color=looked[a.name].colour, linestyle=looked[a.name].line) for a in arms
-    ]
-    labels = [arm.label for arm in arms]
-    if entry.name == "dapo-figure-1":
-        handles, labels = _draw_k_metrics(results, axes[0][0], arms[0], entry.axis)
-    legend_below(figure, handles, labels)
+    arm_legend(figure, experiment, [arm.name for arm in arms])
     return figure
 
 
-def _draw_k_metrics(results: Results, axes: Any, arm: StoredArm, axis: str) -> tuple[list[Any], list[str]]:
-    """Pass@n and Maj@n beside avg@n in one panel; the same arm, so the lines differ in colour."""
+def _k_metrics_figure(results: Results, arm: StoredArm, axis: str, style: str) -> Figure:
+    """Draw Pass@n and Maj@n beside avg@n; the same arm, so the lines differ in colour."""
+    cells = results.experiment.cells
     known = [
-        str(name) for kind in ("pass", "maj") for name in results.experiment.cells.columns
-        if str(name).startswith(f"{kind}@") and results.experiment.cells[name].notna().mean() > 0.9
+        str(name) for kind in ("pass", "maj") for name in cells.columns
+        if str(name).startswith(f"{kind}@") and cells[name].notna().mean() > 0.9
     ]  # fmt: skip
-    look = looks(["avg", *known])
-    axes.clear()
-    found = ["avg", *known]
-    for name in found:
-        series = accuracy_series(results.experiment, arm.name, axis, name)
-        draw_series(axes, series, look[name], marked=True)
+    figure, axes = new_figure(style)
+    drawn = appearances(["avg", *known])
+    for name, appearance in drawn.items():
+        draw_series(axes, accuracy_series(results.experiment, arm.name, axis, name), appearance, marked=True)
     axes.set_ylabel(score_label(results.experiment.plan))
     axes.set_xlabel(AXES[axis])
     axes.xaxis.set_major_formatter(COUNTS)
     n = next((name.partition("@")[2] for name in known), "n")
-    titles = {
-        "avg": f"avg@{n}",
-        **{k: f"{k.partition('@')[0].capitalize()}@{k.partition('@')[2]}" for k in known},
-    }
-    handles = [
-        Line2D([], [], color=look[name].colour, linestyle=look[name].line, marker=look[name].marker)
-        for name in found
-    ]
-    return handles, [titles[name] for name in found]
-
-
-def _series(results: Results, panel: Drawn, arm: StoredArm, axis: str) -> Series:
-    if isinstance(panel, str):
-        return accuracy_series(results.experiment, arm.name, axis)
-    if panel == PROBABILITY:
-        return accuracy_series(results.experiment, arm.name, axis, panel.column, scale=1.0)
-    return panel_series(results.experiment, arm.name, panel, axis)
-
-
-def _has_data(results: Results, panel: Drawn) -> bool:
-    experiment = results.experiment
-    if isinstance(panel, str):
-        return bool(len(experiment.cells))
-    if panel == PROBABILITY:
-        return panel.column in experiment.cells and bool(experiment.cells[panel.column].notna().any())
-    return logged(experiment, panel)
-
-
-def _label(panel: Drawn) -> str:
-    return panel if isinstance(panel, str) else panel.label
+    handles = [Line2D([], [], **appearance.pen()) for appearance in drawn.values()]
+    legend_below(figure, handles, [f"avg@{n}", *(name.capitalize() for name in known)])
+    return figure

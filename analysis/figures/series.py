@@ -1,16 +1,19 @@
-"""Curves over training: per-seed series on a common axis, their mean and 95 % t band."""
+"""Data of the figures: curves of several seeds on a common axis, their mean and 95 % t band."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.figures.style import BAND_ALPHA, WHISKER_ALPHA
+from analysis.evidence.load import StoredExperiment
+from analysis.evidence.metric_values import tokens_at
+from analysis.evidence.results import Results
 
 Floats = NDArray[np.float64]
 
@@ -20,6 +23,21 @@ AXES = {
     "tokens": "generated tokens (discarded included)",
     "seconds": "seconds",
 }
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One quantity to draw: a column of the step metrics (``evaluated``: of the evaluations), its label, ``per``: a column to divide by.
+
+    ``zero``: the axis begins at zero where the data come near it.
+    """
+
+    column: str
+    label: str
+    per: str | None = None
+    scale: float = 1.0
+    zero: bool = False
+    evaluated: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,38 +53,81 @@ class Series:
     low: Floats
     high: Floats
 
+    @classmethod
+    def of(cls, x: Floats, seed_y: Floats) -> Series:
+        """Make the series of these seeds, with their mean and band."""
+        return cls(x, seed_y, *mean_band(seed_y))
+
     def __len__(self) -> int:
         return len(self.x)
 
-    def scaled(self, factor: float) -> Series:
-        """The same series in other units of y."""
-        return Series(self.x, self.seed_y * factor, self.mean * factor, self.low * factor, self.high * factor)
+
+EMPTY = Series(*(np.empty(0), np.empty((0, 0)), np.empty(0), np.empty(0), np.empty(0)))
 
 
-def training_series(
-    runs: list[dict[str, Floats]], column: str, axis: str, *, per: str | None = None, smooth: int = 1
-) -> Series:
-    """A column of the training metrics of one arm against ``axis``.
+def logged(experiment: StoredExperiment, panel: Panel) -> bool:
+    """Tell whether any run has a value in the column of this panel."""
+    frame = experiment.cells if panel.evaluated else experiment.steps
+    return panel.column in frame and bool(frame[panel.column].notna().any())
+
+
+def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str) -> Series:
+    """Make the line of one arm in a panel against a key of ``AXES``; logged columns are averaged over about 4 % of the run.
 
     Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated linearly on
     a common grid over the range that a seed has.
-
-    Args:
-        runs: ``StoredExperiment.curves`` of the arm.
-        column: metric to draw.
-        axis: key of ``AXES``.
-        per: metric to divide by.
-        smooth: steps to average over (centred).
     """
+    if panel.evaluated:
+        return accuracy_series(experiment, arm, axis, panel.column, scale=panel.scale)
+    runs = experiment.curves[arm]
+    window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
     curves = []
     for run in runs:
-        y = run[column] / run[per] if per else run[column]
-        curves.append((axis_values(run, axis), centred_mean(y, smooth)))
+        y = run[panel.column] / run[panel.per] if panel.per else run[panel.column]
+        curves.append((_training_axis(run, axis), panel.scale * centred_mean(y, window)))
     return combine(curves, exact=axis in ("step", "updates"))
 
 
-def axis_values(run: dict[str, Floats], axis: str) -> Floats:
-    """The x values of one run."""
+def accuracy_series(
+    experiment: StoredExperiment, arm: str, axis: str, metric: str = "avg", *, scale: float | None = None
+) -> Series:
+    """Make the evaluation score as shown (accuracy in %) of one arm at the primary cap against ``step``, ``updates`` or ``tokens``.
+
+    ``metric`` is a column of the cells; ``scale`` is that of scores where not given.
+    """
+    plan, curves = experiment.plan, []
+    cells = experiment.cells
+    own = cells[
+        (cells["arm"] == arm) & (cells["benchmark"] == plan.benchmark) & (cells["cap"] == plan.primary_cap)
+    ]
+    for run_id, run in own.groupby("run_id"):
+        run = run.sort_values("step")
+        x = _evaluated_axis(
+            experiment.steps[experiment.steps["run_id"] == run_id], run["step"].tolist(), axis
+        )
+        curves.append(
+            (x, (plan.score.scale if scale is None else scale) * run[metric].to_numpy(dtype=np.float64))
+        )
+    return combine(curves, exact=axis != "tokens", points=41)
+
+
+def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
+    """Make ``pass`` and ``maj`` (in %) against k at the checkpoint of an arm, or before RL for None; empty without evaluations."""
+    frame = results.before if arm_name is None else results.per_seed
+    if not len(frame):
+        return {}
+    rows = frame[frame["cap"] == results.experiment.plan.primary_cap]
+    rows = rows if arm_name is None else rows[rows["arm"] == arm_name]
+    known = [str(name) for name in rows.dropna(axis="columns", how="all")]
+    curves = {}
+    for kind in ("pass", "maj"):
+        ks = sorted(int(name.partition("@")[2]) for name in known if re.fullmatch(rf"{kind}@\d+", name))
+        scores = rows[[f"{kind}@{k}" for k in ks]].to_numpy(dtype=np.float64)
+        curves[kind] = Series.of(np.array(ks, dtype=np.float64), 100 * scores)
+    return curves
+
+
+def _training_axis(run: dict[str, Floats], axis: str) -> Floats:
     if axis == "tokens":
         return run["generated_tokens_total"]
     if axis == "seconds":
@@ -74,67 +135,47 @@ def axis_values(run: dict[str, Floats], axis: str) -> Floats:
     return run[axis]
 
 
-def combine(curves: list[tuple[Floats, Floats]], *, exact: bool, points: int = 101) -> Series:
-    """Curves of several seeds on one grid: the union of their x where ``exact``, else equally spaced.
+def _evaluated_axis(steps: pd.DataFrame, evaluated: list[int], axis: str) -> Floats:
+    """Where the evaluated steps stand on the axis; step 0 is its origin."""
+    if axis == "tokens":
+        return tokens_at(steps, evaluated)
+    if axis == "updates":
+        updates = dict(zip(steps["step"], steps["updates"], strict=True)) if len(steps) else {}
+        return np.array([0.0 if step == 0 else float(updates.get(step, np.nan)) for step in evaluated])
+    return np.array(evaluated, dtype=np.float64)
+
+
+def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int = 101) -> Series:
+    """Put curves of several seeds on one grid: the union of their x where ``exact``, else equally spaced.
 
     Interpolated curves have a mean and a band only where every seed reaches.
     """
     curves = [(x[np.isfinite(x)], y[np.isfinite(x)]) for x, y in curves if np.isfinite(x).any()]
     if not curves:
-        empty = np.empty(0)
-        return Series(empty, np.empty((0, 0)), empty, empty, empty)
+        return EMPTY
     if exact:
-        grid = np.unique(np.concatenate([x for x, _ in curves]))
-        seed_y = np.full((len(curves), len(grid)), np.nan)
-        for row, (x, y) in zip(seed_y, curves, strict=True):
-            row[np.searchsorted(grid, x)] = y
-    else:
-        grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
-        seed_y = np.array([_interpolate(grid, x, y) for x, y in curves])
-        # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
-        whole = np.isfinite(seed_y).all(axis=0)
-        return Series(grid, seed_y, *(np.where(whole, part, np.nan) for part in mean_band(seed_y)))
-    return Series(grid, seed_y, *mean_band(seed_y))
+        frame = pd.concat([pd.Series(y, index=x) for x, y in curves], axis="columns", sort=True)
+        return Series.of(frame.index.to_numpy(dtype=np.float64), frame.to_numpy().T)
+    grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
+    seed_y = np.array([_interpolate(grid, x, y) for x, y in curves])
+    # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
+    whole = np.isfinite(seed_y).all(axis=0)
+    return Series(grid, seed_y, *(np.where(whole, part, np.nan) for part in mean_band(seed_y)))
 
 
 def mean_band(seed_y: Floats, level: float = 0.95) -> tuple[Floats, Floats, Floats]:
-    """Mean over seeds and its t interval at every point; NaN where the data does not reach."""
-    there = np.isfinite(seed_y)
-    count = there.sum(axis=0)
-    filled = np.where(there, seed_y, 0.0)
-    mean = np.divide(filled.sum(axis=0), count, out=np.full(seed_y.shape[1], np.nan), where=count > 0)
-    squares = (np.where(there, seed_y - np.where(count > 0, mean, 0.0), 0.0) ** 2).sum(axis=0)
-    error = np.sqrt(np.divide(squares, (count - 1) * count, out=np.full(len(count), np.nan), where=count > 1))
-    quantile = {n: float(special.stdtrit(n - 1, 0.5 + level / 2)) for n in set(count.tolist()) if n > 1}
-    half: Floats = error * np.array([quantile.get(n, np.nan) for n in count.tolist()])
+    """Compute the mean over seeds and its t interval at every point; NaN where the data does not reach."""
+    seeds = pd.DataFrame(seed_y)
+    mean = seeds.mean().to_numpy(dtype=np.float64)
+    half: Floats = special.stdtrit(seeds.count().to_numpy() - 1, 0.5 + level / 2) * seeds.sem().to_numpy(
+        dtype=np.float64
+    )
     return mean, mean - half, mean + half
 
 
-def draw_band(
-    axes: Any, x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str
-) -> None:
-    """A band over neighbouring points that have an interval, a whisker for a point that has one alone (NaN: none)."""
-    there = np.isfinite(np.asarray(low, dtype=np.float64))
-    beside = np.zeros(len(there), dtype=bool)
-    beside[1:] |= there[:-1]
-    beside[:-1] |= there[1:]
-    axes.fill_between(x, low, high, where=there & beside, color=colour, alpha=BAND_ALPHA, linewidth=0)
-    for i in np.flatnonzero(there & ~beside).tolist():
-        axes.vlines(x[i], low[i], high[i], color=colour, alpha=WHISKER_ALPHA, linewidth=1)
-
-
 def centred_mean(y: Floats, window: int) -> Floats:
-    """Running mean over ``window`` points, shorter at the ends, missing values left out."""
-    if window <= 1:
-        return y
-    there = np.isfinite(y)
-    kernel = np.ones(window)
-    # `mode="same"` would return as many points as the longer of the two has.
-    middle = slice((window - 1) // 2, (window - 1) // 2 + len(y))
-    total = np.convolve(np.where(there, y, 0.0), kernel)[middle]
-    count = np.convolve(there.astype(np.float64), kernel)[middle]
-    mean: Floats = np.divide(total, count, out=np.full(len(y), np.nan), where=count > 0.5)
-    return mean
+    """Compute the running mean over ``window`` points, shorter at the ends, missing values left out."""
+    return pd.Series(y).rolling(window, center=True, min_periods=1).mean().to_numpy(dtype=np.float64)
 
 
 def _interpolate(grid: Floats, x: Floats, y: Floats) -> Floats:

@@ -7,24 +7,25 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.evidence.gradient_share import Floats, NotCovered, Responses, run_shares
+from analysis.evidence.gradient_share import NotCovered, Responses, run_shares
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from analysis.figures.series import Series, mean_band
-from analysis.figures.style import looks, new_figure
-from analysis.figures.training import arm_legend, draw_series, few_arms
+from analysis.figures.drawing import arm_appearances, arm_legend, draw_series, few_arms
+from analysis.figures.series import Series
+from analysis.figures.style import new_figure
 from harness.store import ResultStore, StoreError
 
 LENGTH_BINS = 8
 
 
 def share_figure(results: Results, store: ResultStore, style: str) -> Figure | None:
-    """Two rows (before RL: the same policies in every arm, so only the algorithms differ; at the end) of two panels; None without data.
+    """Draw two rows of two panels, before RL and at the end; None without data.
 
+    Before RL the policies of all arms are the same, so only the algorithms differ.
     Arms whose algorithm is not covered have neither a line nor an entry in the legend.
     """
     plan = results.experiment.plan
-    looked = looks([arm.name for arm in plan.arms])
+    appearance = arm_appearances(results.experiment)
     lines = {
         (when, arm.name): found
         for when in (0, -1)
@@ -38,11 +39,9 @@ def share_figure(results: Results, store: ResultStore, style: str) -> Figure | N
     for row, when, title in ((0, 0, "before RL"), (1, -1, "end of training")):
         for arm in plan.arms:
             own = lines.get((when, arm.name), [])
-            if own:
-                draw_series(
-                    axes[row][0], by_length(own, plan.primary_cap), looked[arm.name], marked=True, spread=few
-                )
-                draw_series(axes[row][1], by_success(own), looked[arm.name], marked=True, spread=few)
+            panels = (by_length(own, plan.primary_cap), by_success(own)) if own else ()
+            for axes_, series in zip(axes[row], panels, strict=False):
+                draw_series(axes_, series, appearance[arm.name], marked=True, spread=few)
         axes[row][0].set_ylabel("share of gradient, %")
         axes[row][0].set_title(title, loc="left")
         for axes_ in axes[row]:
@@ -55,7 +54,7 @@ def share_figure(results: Results, store: ResultStore, style: str) -> Figure | N
 
 
 def arm_shares(results: Results, store: ResultStore, arm: StoredArm, when: int) -> list[Responses]:
-    """One entry per finished seed at its first (0) or last (-1) evaluation; none where it cannot be computed."""
+    """Compute one entry per finished seed at its first (0) or last (-1) evaluation; none where it cannot be computed."""
     plan, found = results.experiment.plan, []
     for seed in results.experiment.finished_seeds(arm):
         steps = store.run(arm.runs[seed]).sample_steps(plan.benchmark)
@@ -69,25 +68,20 @@ def arm_shares(results: Results, store: ResultStore, arm: StoredArm, when: int) 
 
 
 def by_length(found: list[Responses], cap: int) -> Series:
-    """Share in % per bin of lengths up to the cap, at the bins' middles."""
+    """Compute the share in % per bin of lengths up to the cap, at the bins' middles."""
     edges = np.linspace(0, cap, LENGTH_BINS + 1)
     seeds: list[Any] = [
         np.histogram(r.lengths_PG.ravel(), edges, weights=r.share_PG.ravel())[0] for r in found
     ]
-    return _series((edges[:-1] + edges[1:]) / 2, seeds)
+    return Series.of((edges[:-1] + edges[1:]) / 2, 100 * np.array(seeds))
 
 
 def by_success(found: list[Responses]) -> Series:
-    """Share in % per number of right responses in the group."""
+    """Compute the share in % per number of right responses in the group."""
     size = found[0].share_PG.shape[1]
     right = [np.rint(r.accuracy_P * size).astype(int) for r in found]
     seeds: list[Any] = [
         np.bincount(k, weights=r.share_PG.sum(axis=1), minlength=size + 1)
         for k, r in zip(right, found, strict=True)
     ]
-    return _series(100 * np.arange(size + 1) / size, seeds)
-
-
-def _series(x: Floats, seeds: list[Any]) -> Series:
-    seed_y = 100 * np.array(seeds, dtype=np.float64)
-    return Series(x, seed_y, *mean_band(seed_y))
+    return Series.of(100 * np.arange(size + 1) / size, 100 * np.array(seeds))

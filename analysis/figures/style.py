@@ -1,4 +1,4 @@
-"""Look of every figure, colours of the arms, and saving with reproducible bytes."""
+"""Style of every figure, colours of the arms, and saving with reproducible bytes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from fontTools.subset import Options
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.typing import LineStyleType
-
-_DROPPED = "_drop_tables_default"  # fontTools' own name; where another version has none, PDFs take longer
 
 STYLES = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
@@ -31,30 +28,47 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA, WHISKER_ALPHA = 0.28, 0.16, 0.6
 
+_CANVASES = {"pdf": FigureCanvasPdf, "svg": FigureCanvasSVG, "png": FigureCanvasAgg}
+# What matplotlib would write of the time and of itself.
+_DATED = {
+    "pdf": ("CreationDate", "ModDate", "Producer", "Creator"),
+    "svg": ("Date", "Creator"),
+    "png": ("Software",),
+}
 _SIZES = {"paper": (3.4, 2.3, 7.0), "screen": (6.4, 4.0, 10.0)}
 
 
 @dataclass(frozen=True)
-class Look:
+class Appearance:
     """Colour, line and marker of one arm, the same in every figure of its experiment."""
 
     colour: str
     line: LineStyleType
     marker: str
 
+    def pen(self, *, marked: bool = True) -> dict[str, Any]:
+        """Return matplotlib's arguments of a line."""
+        return {
+            "color": self.colour,
+            "linestyle": self.line,
+            "marker": self.marker if marked else None,
+        }
 
-def looks(names: Sequence[str]) -> dict[str, Look]:
-    """The look of each arm in the order of the plan; lines change where the palette starts again."""
+
+def appearances(names: Sequence[str]) -> dict[str, Appearance]:
+    """Give each arm its appearance, in the order of the plan; lines change where the palette starts again."""
     size = len(PALETTE)
     return {
-        name: Look(PALETTE[i % size], LINES[i // size % len(LINES)], MARKERS[(i + i // size) % len(MARKERS)])
+        name: Appearance(
+            PALETTE[i % size], LINES[i // size % len(LINES)], MARKERS[(i + i // size) % len(MARKERS)]
+        )
         for i, name in enumerate(names)
     }
 
 
 @contextmanager
 def styled(style: str) -> Iterator[None]:
-    """Matplotlib settings of ``paper`` (3.4 in column, TrueType fonts) or ``screen``."""
+    """Set matplotlib to ``paper`` (3.4 in column, TrueType fonts) or ``screen``."""
     if style not in STYLES:
         raise ValueError(f"unknown figure style {style!r}; known: {', '.join(STYLES)}")
     font = _SIZES[style][2]
@@ -91,7 +105,7 @@ def styled(style: str) -> Iterator[None]:
 
 
 def new_figure(style: str, *, width: float = 1.0, height: float = 1.0, **subplots: Any) -> tuple[Figure, Any]:
-    """A figure ``width`` columns wide with a constrained layout, and its axes (as ``plt.subplots``)."""
+    """Return a figure ``width`` columns wide with a constrained layout, and its axes (as ``plt.subplots``)."""
     base_width, base_height, _ = _SIZES[style]
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.05)
     figure = Figure(figsize=(base_width * width, base_height * height), layout=layout)
@@ -103,19 +117,17 @@ def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FO
     """Write the figure in every format without dates, so that the same data gives the same bytes."""
     directory.mkdir(parents=True, exist_ok=True)
     _settle(figure)
-    paths = []
-    for suffix in formats:
-        path = directory / f"{name}.{suffix}"
-        _PRINT[suffix](figure, path)
-        paths.append(path)
+    paths = [directory / f"{name}.{suffix}" for suffix in formats]
+    for path in paths:
+        _print(figure, path, path.suffix[1:])
     return paths
 
 
 def svg_bytes(figure: Figure) -> bytes:
-    """The figure as an SVG document, for embedding."""
+    """Return the figure as an SVG document, for embedding."""
     _settle(figure)
     buffer = io.BytesIO()
-    _print_svg(figure, buffer)
+    _print(figure, buffer, "svg")
     return buffer.getvalue()
 
 
@@ -128,41 +140,16 @@ def _settle(figure: Figure) -> None:
     figure.set_layout_engine("none")
 
 
-# The canvases' own print methods: Figure.savefig would draw everything a second time to look for a layout.
-def _print_pdf(figure: Figure, path: Path | io.BytesIO) -> None:
-    no_dates = {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None}
-    canvas: Any = FigureCanvasPdf(figure)
-    with _glyphs_alone():
-        canvas.print_pdf(path, metadata=no_dates)
-
-
-@contextmanager
-def _glyphs_alone() -> Iterator[None]:
-    """Embed fonts without their tables for laying out text, whose subset takes longest: a PDF's text is laid out already."""
-    kept = list(getattr(Options, _DROPPED, ()))  # matplotlib makes the options itself, from these defaults
-    setattr(Options, _DROPPED, [*kept, "GDEF", "GPOS", "GSUB"])
-    try:
-        yield
-    finally:
-        setattr(Options, _DROPPED, kept)
-
-
-def _print_svg(figure: Figure, path: Path | io.BytesIO) -> None:
-    canvas: Any = FigureCanvasSVG(figure)
-    canvas.print_svg(path, metadata={"Date": None, "Creator": None})
-
-
-def _print_png(figure: Figure, path: Path | io.BytesIO) -> None:
-    figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.print_png(path, metadata={"Software": None})
-
-
-_PRINT = {"pdf": _print_pdf, "svg": _print_svg, "png": _print_png}
+def _print(figure: Figure, file: Path | io.BytesIO, suffix: str) -> None:
+    if suffix == "png":
+        figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
+    canvas: Any = _CANVASES[suffix](figure)
+    # The canvas' own method: Figure.savefig would draw everything a second time to look for a layout.
+    getattr(canvas, f"print_{suffix}")(file, metadata=dict.fromkeys(_DATED[suffix]))
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """One legend under the axes, outside the data, as many columns as fit; the figure grows with its rows."""
+    """Draw one legend under the axes, outside the data, as many columns as fit; the figure grows with its rows."""
     width, height = figure.get_size_inches()
     font_inches = float(mpl.rcParams["legend.fontsize"]) / 72
     wrapped = [textwrap.fill(label, int(width / font_inches / 0.6) - 6) for label in labels]

@@ -2,75 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from analysis.evidence.results import Results
-from analysis.figures.evaluation import accuracy_series, k_curves, score_label
-from analysis.figures.series import AXES, Series
-from analysis.figures.style import looks
-from analysis.figures.training import FIGURES, Panel, logged, panel_series
+from analysis.figures.drawing import arm_appearances
+from analysis.figures.evaluation import score_label
+from analysis.figures.series import AXES, EMPTY, Series, accuracy_series, k_curves, logged, panel_series
+from analysis.figures.training import FIGURES
 
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 
 
 def chart_data(results: Results) -> dict[str, Any]:
-    """``{"arms": [...], "charts": [...]}``: each chart has axes, each axis one line per arm.
+    """Return ``{"arms": [...], "charts": [...]}``: each chart has axes, each axis one line per arm.
 
     A line is ``{x, mean, low, high}`` with null where there is no value; numbers keep five digits.
     """
     experiment = results.experiment
-    looked = looks([arm.name for arm in experiment.plan.arms])
+    names = [arm.name for arm in experiment.plan.arms]
+    appearance = arm_appearances(experiment)
     arms = [
-        {"label": a.label, "colour": looked[a.name].colour, "dash": DASHES[str(looked[a.name].line)]}
-        for a in experiment.plan.arms
-    ]
-    charts = [_accuracy_chart(results), *_k_charts(results)]
-    for group in FIGURES.values():
-        charts += [_training_chart(results, panel) for panel in group if logged(experiment, panel)]
-    return {"arms": arms, "charts": [chart for chart in charts if chart["axes"]]}
-
-
-def _accuracy_chart(results: Results) -> dict[str, Any]:
-    experiment, axes = results.experiment, []
-    if len(experiment.cells):
-        for axis in ("step", "tokens"):
-            lines = [_line(accuracy_series(experiment, arm.name, axis)) for arm in experiment.plan.arms]
-            axes.append({"label": AXES[axis], "lines": lines, "log": False})
-    return {"title": f"evaluation {score_label(experiment.plan)}", "axes": axes}
-
-
-def _k_charts(results: Results) -> list[dict[str, Any]]:
-    charts = []
-    for kind, title in (("pass", "Pass@k after RL, %"), ("maj", "Maj@k after RL, %")):
-        lines = []
-        for arm in results.experiment.plan.arms:
-            ks, values = k_curves(results, arm.name).get(kind, ([], []))
-            lines.append(
-                {
-                    "x": ks,
-                    "mean": _numbers(np.array([v.value for v in values])),
-                    "low": _numbers(np.array([v.low for v in values])),
-                    "high": _numbers(np.array([v.high for v in values])),
-                }
-            )
-        axes = [{"label": "k", "lines": lines, "log": True}] if any(line["x"] for line in lines) else []
-        charts.append({"title": title, "axes": axes})
-    return charts
-
-
-def _training_chart(results: Results, panel: Panel) -> dict[str, Any]:
-    experiment = results.experiment
-    axes = [
         {
-            "label": label,
-            "lines": [_line(panel_series(experiment, arm.name, panel, axis)) for arm in experiment.plan.arms],
-            "log": False,
+            "label": arm.label,
+            "colour": appearance[arm.name].colour,
+            "dash": DASHES[str(appearance[arm.name].line)],
         }
-        for axis, label in AXES.items()
+        for arm in experiment.plan.arms
     ]
-    return {"title": panel.label, "axes": axes}
+    charts = []
+    if len(experiment.cells):
+        axes = [
+            _axis(AXES[axis], [accuracy_series(experiment, name, axis) for name in names])
+            for axis in ("step", "tokens")
+        ]
+        charts.append({"title": f"evaluation {score_label(experiment.plan)}", "axes": axes})
+    for kind in ("pass", "maj"):
+        lines = [k_curves(results, name).get(kind, EMPTY) for name in names]
+        if any(len(line) for line in lines):
+            charts.append(
+                {"title": f"{kind.capitalize()}@k after RL, %", "axes": [_axis("k", lines, log=True)]}
+            )
+    for panel in (panel for group in FIGURES.values() for panel in group if logged(experiment, panel)):
+        axes = [
+            _axis(label, [panel_series(experiment, name, panel, axis) for name in names])
+            for axis, label in AXES.items()
+        ]
+        charts.append({"title": panel.label, "axes": axes})
+    return {"arms": arms, "charts": charts}
+
+
+def _axis(label: str, lines: Sequence[Series], *, log: bool = False) -> dict[str, Any]:
+    return {"label": label, "lines": [_line(line) for line in lines], "log": log}
 
 
 def _line(series: Series, most: int = 150) -> dict[str, Any]:

@@ -17,13 +17,14 @@ from analysis.evaluations import k_curves_figure
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.figures.differences import differences_figure
-from analysis.figures.evaluation import accuracy_figure, accuracy_series, k_curves, k_figure, waterfall_figure
+from analysis.figures.drawing import draw_band
+from analysis.figures.evaluation import accuracy_figure, k_figure, waterfall_figure
 from analysis.figures.multiples import accuracy_multiples
 from analysis.figures.paper import FIGURES as PAPER
 from analysis.figures.paper import paper_figure, write_paper_figures
-from analysis.figures.series import centred_mean, combine, draw_band, mean_band
-from analysis.figures.style import PALETTE, looks, save, styled
-from analysis.figures.training import FIGURES, panel_series, training_figure
+from analysis.figures.series import accuracy_series, centred_mean, combine, k_curves, mean_band, panel_series
+from analysis.figures.style import PALETTE, appearances, save, styled
+from analysis.figures.training import FIGURES, training_figure
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
 from harness.cli import main
@@ -137,16 +138,18 @@ def test_accuracy_and_k_curves_are_the_tables_numbers(results):
     series = accuracy_series(results.experiment, arm.name, "step")
     assert series.x.tolist() == [0, 10, 20]
     assert series.mean[-1] == pytest.approx(100 * results.mean(arm, "avg").value)
-    ks, values = k_curves(results, arm.name)["maj"]
-    assert ks == [1, 2, 4, 8]
-    assert values[-1].value == pytest.approx(100 * results.mean(arm, "maj@8").value)
+    majority = k_curves(results, arm.name)["maj"]
+    assert majority.x.tolist() == [1, 2, 4, 8]
+    expected = results.mean(arm, "maj@8")
+    ends = (majority.mean[-1], majority.low[-1], majority.high[-1])
+    assert ends == pytest.approx((100 * expected.value, 100 * expected.low, 100 * expected.high))
 
 
 def test_an_arm_has_one_colour_everywhere(results):
     names = [arm.name for arm in results.experiment.plan.arms]
-    assert [look.colour for look in looks(names).values()] == list(PALETTE[:4])
+    assert [one.colour for one in appearances(names).values()] == list(PALETTE[:4])
     many = [str(i) for i in range(30)]
-    assert len(set(looks(many).values())) == 30
+    assert len(set(appearances(many).values())) == 30
     with styled("paper"):
         figure = training_figure(results.experiment, "entropy", "step", "paper")
     assert figure is not None
@@ -293,8 +296,8 @@ def test_bands_and_seeds_are_drawn_where_few_arms_share_axes(results, tmp_path):
         markers = [line.get_marker() for line in legend.get_lines()][:arms]
         return len(bands), [text.get_text() for text in legend.get_texts()][arms:], markers
 
-    look = looks([arm.name for arm in results.experiment.plan.arms])
-    markers = [one.marker for one in look.values()]
+    names = [arm.name for arm in results.experiment.plan.arms]
+    markers = [one.marker for one in appearances(names).values()]
     assert panel(3) == (3, ["95 % t interval over seeds", "one seed"], markers[:3])
     assert panel(4) == (0, [], markers)
     with styled("paper"):
