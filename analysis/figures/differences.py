@@ -12,7 +12,6 @@ from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.figures.drawing import draw_interval, label_rows
 from analysis.figures.style import new_figure
-from analysis.statistics.estimate import Verdict
 from analysis.tables.differences import (
     REFERENCE,
     difference_column,
@@ -21,6 +20,7 @@ from analysis.tables.differences import (
 )
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import cell_text
+from harness.statistics.estimate import Verdict
 
 # Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
 MARKS: dict[Verdict, dict[str, Any]] = {

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter
+from numpy.typing import ArrayLike
 
 from analysis.evidence.load import StoredExperiment
 from analysis.figures.series import Series
@@ -23,7 +24,7 @@ from analysis.figures.style import (
     appearances,
     legend_below,
 )
-from analysis.statistics.estimate import Estimate
+from harness.statistics.estimate import Estimate
 
 FEW = 3  # arms whose bands can be told apart in one set of axes
 COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
@@ -51,11 +52,10 @@ def draw_series(
     axes.plot(series.x, series.mean, **appearance.pen(marked=marked), zorder=3)
 
 
-def draw_band(
-    axes: Any, x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str
-) -> None:
+def draw_band(axes: Any, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str) -> None:
     """Draw a band over neighbouring points that have an interval, a whisker for a point that has one alone (NaN: none)."""
-    there = np.isfinite(np.asarray(low, dtype=np.float64))
+    x, low, high = (np.asarray(values, dtype=np.float64) for values in (x, low, high))
+    there = np.isfinite(low)
     beside = np.zeros(len(there), dtype=bool)
     beside[1:] |= there[:-1]
     beside[:-1] |= there[1:]

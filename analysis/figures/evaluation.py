@@ -29,9 +29,9 @@ from analysis.figures.drawing import (
 )
 from analysis.figures.series import Panel, Series, accuracy_series, k_curves, logged, panel_series
 from analysis.figures.style import new_figure
-from analysis.statistics.estimate import Estimate, Verdict
-from analysis.statistics.intervals import performance_profile
 from analysis.tables.differences import differences_to_reference
+from harness.statistics.estimate import Estimate, Verdict
+from harness.statistics.intervals import performance_profile
 
 _HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}
 

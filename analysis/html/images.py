@@ -42,7 +42,7 @@ _DARK = {
 
 
 def pictures(results: Results) -> str:
-    """Each figure of each metric with its caption, as HTML."""
+    """Draw each figure of each metric with its caption, as HTML."""
     found = []
     with styled("screen"):
         for view, (draw, description, caption) in itertools.product(results.each_metric(), _PICTURES):
@@ -59,7 +59,7 @@ def pictures(results: Results) -> str:
 
 
 def dark(svg: str) -> str:
-    """The same drawing for a dark ground; glyphs have no colour of their own, so the root gives them one."""
+    """Recolour a drawing for a dark ground; glyphs have no colour of their own, so the root gives them one."""
     for light, replaced in _DARK.items():
         svg = svg.replace(light, replaced)
     return svg.replace("<svg ", f'<svg fill="{_DARK["#000000"]}" ', 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -27,7 +28,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 @dataclass(frozen=True)
 class Live:
-    """What makes the page of a store that still grows: it shows ``progress`` and asks its server for a newer ``version``.
+    """The part of a page that follows a growing store: it shows ``progress`` and asks its server for a newer ``version``.
 
     ``progress`` is what ``/EXPERIMENT.json`` answers (see `analysis.view.progress`).
     """
@@ -52,7 +53,7 @@ def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
 
 
 def render_page(results: Results, store_root: Path | str, live: Live | None = None) -> str:
-    """The whole page as one string; with ``live`` one that follows runs: unfinished runs show their samples so far."""
+    """Return the whole page as one string; with ``live`` one that follows runs: unfinished runs show their samples so far."""
     plan, mark = results.experiment.plan, ""
     *rest, cost = all_tables(results)
     if live is not None and results.experiment.unfinished:
@@ -82,7 +83,7 @@ def document(
     scripts: Sequence[str],
     live: Live | None = None,
 ) -> str:
-    """A page of sections (key, heading, HTML), with data for its scripts as JSON elements and nothing from outside.
+    """Return a page of sections (key, heading, HTML), with data for its scripts as JSON elements and nothing from outside.
 
     ``live`` puts the progress of the runs on top, and may ask the server that the page came from.
     """
@@ -164,11 +165,10 @@ def _section(key: str, title: str, body: str) -> str:
 
 
 def _provisional(mark: str) -> str:
-    return (
-        f'<p class="warning" id="provisional">{escape(mark[:1].upper() + mark[1:])}: what stands here may change.</p>'
-        if mark
-        else ""
-    )
+    if not mark:
+        return ""
+    said = escape(mark[:1].upper() + mark[1:])
+    return f'<p class="warning" id="provisional">{said}: what stands here may change.</p>'
 
 
 def _answer(results: Results) -> str:
@@ -180,27 +180,19 @@ def _answer(results: Results) -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(column.header)}</th>' for column in table.columns)
-    body = []
-    for row in table.rows:
-        first, *rest = table.columns
-        cells = "".join(_cell(row.get(column.key), column) for column in rest)
-        body.append(f'<tr><th scope="row">{escape(cell_text(row.get(first.key), first))}</th>{cells}</tr>')
+    first, *rest = table.columns
+    rows = [
+        f'<th scope="row">{escape(cell_text(row.get(first.key), first))}</th>'
+        + "".join(_cell(row.get(column.key), column) for column in rest)
+        for row in table.rows
+    ]
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}"><table>'
-        f"<caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead>"
-        f'<tbody>{"".join(body)}</tbody></table></div><ul class="notes">{notes}</ul>'
-    )
-
-
-def _long(text: str) -> str:
-    """Sentences (protocols, sources) wrap; numbers do not."""
-    return ' class="long"' if len(text) > 45 else ""
+    drawn = _framed(table.title, [column.header for column in table.columns], rows)
+    return f'{drawn}<ul class="notes">{notes}</ul>'
 
 
 def _cell(cell: Cell, column: Column) -> str:
-    """A table cell; a verdict is bold where the difference is resolved, faint where nothing is known."""
+    """Write a table cell; a verdict is bold where the difference is resolved, faint where nothing is known."""
     text = cell_text(cell, column)
     shown = escape(text)
     if isinstance(cell, Estimate) and column.words and text.endswith(cell.words(column.scale)):
@@ -208,7 +200,29 @@ def _cell(cell: Cell, column: Column) -> str:
         known = cell.verdict is not Verdict.NOT_RESOLVED
         tag, kind = ("strong", re.split("[ ,]", cell.verdict)[0]) if known else ("span", "unresolved")
         shown = f'{shown.removesuffix(word)}<{tag} class="{kind}">{word}</{tag}>'
-    return f'<td{_long(text)} data-label="{escape(column.header)}"><span>{shown}</span></td>'
+    long = ' class="long"' if len(text) > 45 else ""  # sentences (protocols, sources) wrap; numbers do not
+    return f'<td{long} data-label="{escape(column.header)}"><span>{shown}</span></td>'
+
+
+def _plain_table(title: str, header: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    cells = (
+        "".join(
+            f'<td data-label="{escape(name)}">{escape(cell)}</td>'
+            for name, cell in zip(header, row, strict=True)
+        )
+        for row in rows
+    )
+    return _framed(title, header, cells, ' class="left"')
+
+
+def _framed(title: str, header: Iterable[str], rows: Iterable[str], attributes: str = "") -> str:
+    """Write a table that scrolls in its own box; ``rows`` are the cells of each row as HTML."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    body = "".join(f"<tr>{cells}</tr>" for cells in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table{attributes}>'
+        f"<caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _configuration(results: Results) -> str:
@@ -240,7 +254,7 @@ def _checks(results: Results, store: ResultStore) -> str:
 
 def _provenance(results: Results, store: ResultStore) -> str:
     plan = results.experiment.plan
-    found: dict[str, dict[str, int]] = {}
+    found: Counter[tuple[str, str]] = Counter()
     for state in results.experiment.states.to_dict("records"):
         if state["status"] == "not started":
             continue
@@ -248,10 +262,9 @@ def _provenance(results: Results, store: ResultStore) -> str:
             manifest = store.run(state["run_id"]).manifest() or {}
         except StoreError:
             continue
-        for key, value in _flatten(manifest.get("provenance") or {}):
-            found.setdefault(key, {}).setdefault(value, 0)
-            found[key][value] += 1
-    rows = [(key, value, str(n)) for key, values in sorted(found.items()) for value, n in values.items()]
+        found.update(_flatten(manifest.get("provenance") or {}))
+    # Sorted by key alone: the values of a key stay in the order of the runs.
+    rows = [(*what, str(runs)) for what, runs in sorted(found.items(), key=lambda item: item[0][0])]
     runs = [(arm.label, str(seed), run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
     command = f"<p>Command: <code>{escape(plan.command)}</code></p>"
     details = _plain_table("Run ids", ("arm", "seed", "run"), runs)
@@ -268,21 +281,3 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, s
             yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value)
-
-
-def _plain_table(title: str, header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    names = list(header)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td data-label="{escape(name)}">{escape(cell)}</td>'
-            for name, cell in zip(names, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table class="left">'
-        f"<caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )

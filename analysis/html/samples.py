@@ -32,7 +32,7 @@ COLUMNS = (
 def browser_data(
     results: Results, store_root: Path | str, byte_limit: int = 6_000_000, *, so_far: bool = False
 ) -> dict[str, Any]:
-    """``{"seed", "so_far", "problems": [{"id", "text", "gold", "rates", "samples": [[...] per arm]}]}``.
+    """Return ``{"seed", "so_far", "problems": [{"id", "text", "gold", "rates", "samples": [[...] per arm]}]}``.
 
     Text and gold are null where the data are not on this machine. One seed that most arms finished; problems in
     falling order of disagreement between the arms; the first ``SAMPLES_PER_PROBLEM`` sample indices of each,
@@ -45,23 +45,23 @@ def browser_data(
     seed = _seed(results, so_far)
     steps = {arm.name: _step(results, arm, seed, so_far) for arm in plan.arms}
     open_steps = [None if seed in results.scores(arm, "avg") else steps[arm.name] for arm in plan.arms]
-    rates = _rates(results, seed, steps)
+    rates = [_rates(results, arm, seed, steps[arm.name]) for arm in plan.arms]
     problem_ids = results.experiment.problem_ids
-    shown = [r for r in rates.values() if r is not None]
+    shown = [rate for rate in rates if rate is not None]
     if not shown or not problem_ids:
         return {"seed": seed, "so_far": open_steps, "problems": []}
-    spread = np.ptp(np.array(shown), axis=0)
-    order = np.argsort(-spread, kind="stable")[:MAX_PROBLEMS]
-    samples = {arm.name: _samples(results, arm, seed, steps[arm.name], store_root) for arm in plan.arms}
+    order = np.argsort(-np.ptp(np.array(shown), axis=0), kind="stable")[:MAX_PROBLEMS]
+    samples = [_samples(results, arm, seed, steps[arm.name], store_root) for arm in plan.arms]
     texts = _texts(results, seed, steps, store_root)
     problems, size = [], 0
     for index in order:
+        name = problem_ids[index]
         problem = {
-            "id": problem_ids[index],
-            "text": _cut(texts[problem_ids[index]].prompt) if problem_ids[index] in texts else None,
-            "gold": texts[problem_ids[index]].gold if problem_ids[index] in texts else None,
-            "rates": [None if r is None else round(float(r[index]), 4) for r in rates.values()],
-            "samples": [samples[arm.name].get(problem_ids[index], []) for arm in plan.arms],
+            "id": name,
+            "text": _cut(texts[name].prompt) if name in texts else None,
+            "gold": texts[name].gold if name in texts else None,
+            "rates": [None if rate is None else round(float(rate[index]), 4) for rate in rates],
+            "samples": [found.get(name, []) for found in samples],
         }
         size += len(str(problem).encode())
         if size > byte_limit:
@@ -109,20 +109,18 @@ def _texts(
     return {}
 
 
-def _rates(results: Results, seed: int, steps: Mapping[str, int | None]) -> dict[str, Any]:
-    experiment, found = results.experiment, {}
-    for arm in experiment.plan.arms:
-        step = steps[arm.name]
-        key = None if step is None else (arm.runs[seed], step, experiment.plan.primary_cap)
-        found[arm.name] = None if key is None else experiment.problem_avg.get(key)
-    return found
+def _rates(results: Results, arm: StoredArm, seed: int, step: int | None) -> Any:
+    """Look up how often each problem was solved; None where the run was not evaluated there."""
+    if step is None:
+        return None
+    return results.experiment.problem_avg.get((arm.runs[seed], step, results.experiment.plan.primary_cap))
 
 
 def _samples(
     results: Results, arm: StoredArm, seed: int, step: int | None, store_root: Path | str
 ) -> dict[str, list[dict[str, Any]]]:
     plan = results.experiment.plan
-    if step is None or (arm.runs[seed], step, plan.primary_cap) not in results.experiment.problem_avg:
+    if step is None or _rates(results, arm, seed, step) is None:
         return {}  # a foreign run: its samples were never here
     table = ResultStore(store_root).run(arm.runs[seed]).samples(plan.benchmark, step, COLUMNS)
     table = table[

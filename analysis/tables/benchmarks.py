@@ -16,7 +16,7 @@ from analysis.tables.differences import (
     level_text,
     word_meanings,
 )
-from analysis.tables.of_metric import metric_name, metric_suffix, samples
+from analysis.tables.of_metric import experiment_table, metric_column, metric_name, metric_suffix, samples
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import judge
@@ -27,7 +27,7 @@ Views = Mapping[str, Results]
 
 
 def benchmark_tables(results: Results) -> list[Table]:
-    """Scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
+    """Make scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
     everywhere = all_benchmarks(results)
     tables: list[Table] = []
     for metric in results.experiment.plan.metrics if len(everywhere) > 1 else ():
@@ -65,13 +65,12 @@ def _scores(results: Results, views: Views, mean: Results) -> Table:
         of_all = sum(before.values()) / len(before) if len(before) == len(views) else None
         rows.insert(0, {"arm": "before RL", **before, _key(_MEAN): of_all})
     unit = metric.percent or f", {metric.unit}"
-    heads = (
-        Column(_key(name), f"{name}{unit} (95 % interval)", digits=metric.digits, scale=metric.scale)
-        for name in together
-    )
-    name, title = f"{plan.name}-benchmarks{metric_suffix(results)}", f"({_name(results, views)} by benchmark)"
-    columns = (Column("arm", "arm"), *heads)
-    return Table(name, f"{plan.title} {title}", columns, tuple(rows), tuple(_score_notes(results, views)))
+    columns = [
+        Column("arm", "arm"),
+        *(metric_column(metric, _key(name), f"{name}{unit} (95 % interval)") for name in together),
+    ]
+    key, title = f"benchmarks{metric_suffix(results)}", f"{_name(results, views)} by benchmark"
+    return experiment_table(results, key, title, columns, rows, _score_notes(results, views))
 
 
 def _key(name: str) -> str:
@@ -128,26 +127,30 @@ def _score_notes(results: Results, views: Views) -> list[str]:
 
 def _differences(results: Results, views: Views, found: Mapping[str, Mapping[str, Estimate]]) -> Table:
     plan, metric = results.experiment.plan, results.metric
-    rows = tuple(
+    rows = [
         {"arm": arm.label, **{_key(name): one.get(arm.name) for name, one in found.items()}}
         for arm in plan.arms
-    )
-    heads = (
-        difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", one.values())
-        for name, one in found.items()
-    )
-    notes = (*_family_notes(results, found), *base_notes(plan), *word_meanings(results))
-    title = f"{plan.title} (differences in {_name(results, views)} on the other benchmarks)"
-    name = f"{plan.name}-benchmark-differences{metric_suffix(results)}"
-    return Table(name, title, (Column("arm", "arm"), *heads), rows, notes)
+    ]
+    columns = [
+        Column("arm", "arm"),
+        *(
+            difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", one.values())
+            for name, one in found.items()
+        ),
+    ]
+    notes = [*_family_notes(results, found), *base_notes(plan), *word_meanings(results)]
+    title = f"differences in {_name(results, views)} on the other benchmarks"
+    key = f"benchmark-differences{metric_suffix(results)}"
+    return experiment_table(results, key, title, columns, rows, notes)
 
 
 def _judged(view: Results, columns: int) -> dict[str, Estimate]:
     """Each arm against its reference on one benchmark."""
     plan = view.experiment.plan
-    references = {arm.name: (arm, plan.reference_of(arm)) for arm in plan.arms}
     contrasts = {
-        name: view.contrast(arm, other) for name, (arm, other) in references.items() if other is not None
+        arm.name: view.contrast(arm, other)
+        for arm in plan.arms
+        if (other := plan.reference_of(arm)) is not None
     }
     return judge(contrasts, margin=view.margin, columns=columns)
 

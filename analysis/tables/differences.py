@@ -27,7 +27,7 @@ REFERENCE = {
 
 
 def differences_to_reference(results: Results) -> dict[str, Estimate]:
-    """Arm to its difference to the parent (or the base); the intervals of all of them hold together.
+    """Map each arm to its difference to the parent (or the base); the intervals of all of them hold together.
 
     In a sequential design each is that of the newest look at it, and holds together with those of all looks.
     """
@@ -38,7 +38,7 @@ def differences_to_reference(results: Results) -> dict[str, Estimate]:
 
 
 def differences_to_base(results: Results) -> dict[str, Estimate]:
-    """Arm to its difference to the base, a family of its own.
+    """Map each arm to its difference to the base, a family of its own.
 
     None in a sequential design: seeds stop where the declared comparisons tell them to, which would bias these.
     """
@@ -56,23 +56,23 @@ def _column(results: Results, references: Mapping[str, StoredArm | None]) -> dic
 
 
 def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[Estimate]) -> Column:
-    """A column of differences with its verdicts; the header says whether its intervals are simultaneous."""
+    """Make a column of differences with its verdicts; the header says whether its intervals are simultaneous."""
     header = f"{name} ({interval_name(estimates)})"
     return Column(key, header, digits=metric.digits, scale=metric.scale, signed=True, words=True)
 
 
 def interval_name(estimates: Iterable[Estimate]) -> str:
-    """``95 % simultaneous`` for intervals that hold together, ``95 % interval`` for one that stands alone."""
+    """Name the interval: ``95 % simultaneous`` for intervals that hold together, ``95 % interval`` for one that stands alone."""
     return "95 % simultaneous" if family_size(estimates) > 1 else "95 % interval"
 
 
 def family_size(estimates: Iterable[Estimate]) -> int:
-    """Comparisons of a column that were tested."""
+    """Count the comparisons of a column that were tested."""
     return max((estimate.family for estimate in estimates), default=1)
 
 
 def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: str) -> list[str]:
-    """Which method made the intervals of these columns of differences, and what each word means.
+    """Say which method made the intervals of these columns of differences, and what each word means.
 
     ``test`` names the interval of one comparison: ``paired t``.
     """
@@ -90,12 +90,12 @@ def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: st
 
 
 def level_text(sizes: Iterable[int]) -> str:
-    """``98.98 % for each of 5``: the level of single intervals in families of these sizes."""
+    """Write the level as ``98.98 % for each of 5``: that of single intervals in families of these sizes."""
     return " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
 
 
 def base_notes(plan: StoredPlan) -> list[str]:
-    """Says where intervals are over base policies, not over seeds."""
+    """Say where intervals are over base policies, not over seeds."""
     return [
         f"Seeds share {plan.base_policies} base policies: intervals are over the means of the seeds of each, since two runs from one base "
         "policy tell no more of others than one."
@@ -103,7 +103,7 @@ def base_notes(plan: StoredPlan) -> list[str]:
 
 
 def look_notes(plan: StoredPlan) -> list[str]:
-    """What the intervals of a sequential design are."""
+    """Say what the intervals of a sequential design are."""
     looks = ", ".join(str(seeds) for seeds in plan.looks)
     test = "paired t" if plan.paired else "Welch t"
     of_all = f" in all {len(plan.metrics)} metrics" if len(plan.metrics) > 1 else ""
@@ -116,7 +116,7 @@ def look_notes(plan: StoredPlan) -> list[str]:
 
 
 def word_meanings(results: Results) -> list[str]:
-    """What each word below a difference means, with the declared margin."""
+    """Say what each word below a difference means, with the declared margin."""
     margin, unit = results.shown_margin, results.metric.unit
     higher = "Higher, lower: the printed interval lies above or below zero"
     if margin is None:
@@ -130,7 +130,7 @@ def word_meanings(results: Results) -> list[str]:
 
 
 def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
-    """The difference that the seeds of this column find at its level, and the seeds that half of it needs."""
+    """Say which difference the seeds of this column find at its level, and how many seeds half of it needs."""
     plan, metric = results.experiment.plan, results.metric
     if plan.stopped_by_results:  # the seeds of a difference are part of its outcome
         return []
@@ -156,7 +156,7 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
 
 
 def _units(estimate: Estimate, plan: StoredPlan) -> int:
-    """How many replicates are behind a difference: its seeds, or the base policies that they share."""
+    """Count the replicates behind a difference: its seeds, or the base policies that they share."""
     if plan.paired:
         return round(estimate.degrees) + 1
     return min(estimate.seeds, replicate_count(plan.seeds, plan.base_policies))

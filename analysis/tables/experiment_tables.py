@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from analysis.evidence.cells import table_ks
 from analysis.evidence.logged import TRAINING
@@ -24,6 +24,8 @@ from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
 from analysis.tables.of_metric import (
     absent_notes,
+    experiment_table,
+    metric_column,
     metric_header,
     metric_name,
     of_metric,
@@ -32,7 +34,6 @@ from analysis.tables.of_metric import (
 )
 from analysis.tables.published import published_table
 from analysis.tables.table import Cell, Column, Table, cell_text
-from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import Estimate
 from harness.statistics.intervals import (
     interquartile_mean,
@@ -44,7 +45,7 @@ from harness.statistics.intervals import (
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
+    """Make every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
     views = results.each_metric()
     tables = [*map(main_table, views), *benchmark_tables(results)]
     tables += [answers_table(results), behaviour_table(results)]
@@ -60,16 +61,14 @@ def all_tables(results: Results) -> list[Table]:
 
 
 def main_table(results: Results) -> Table:
-    """Score per arm with its interval, differences with simultaneous intervals and words, published value and source."""
+    """Make the main table: score per arm, differences with simultaneous intervals and words, published value and source."""
     plan = results.experiment.plan
     below = differences_to_reference(results)
     to_base = differences_to_base(results)
     about_score = results.metric == plan.score
     shared = _shared_source(plan) if about_score else None
-    rows: list[Mapping[str, Cell]] = []
     before = _before_row(results, {"score": results.column})
-    if before and before["score"] is not None:
-        rows.append(before)
+    rows = [before] if before and before["score"] is not None else []
     odd = odd_arms(results.experiment)
     decided = look_states(results)
     for arm in plan.arms:
@@ -88,7 +87,7 @@ def main_table(results: Results) -> Table:
     reference = REFERENCE[plan.design]
     columns = [
         Column("arm", "arm"),
-        _score_column(results.metric, "score", f"{metric_header(results)} (95 % interval)"),
+        metric_column(results.metric, "score", f"{metric_header(results)} (95 % interval)"),
         difference_column(results.metric, "delta", f"Δ to {reference}", below.values()),
     ]
     if to_base:
@@ -102,21 +101,19 @@ def main_table(results: Results) -> Table:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
     elif about_score and any(arm.published for arm in plan.arms):
         columns += [Column("published", "published"), Column("source", "source")]
-    notes = _main_notes(results, below, to_base)
-    table = of_metric(Table(plan.name, plan.title, tuple(columns), tuple(rows), notes), results)
-    return with_engaged(table, results.experiment)
+    table = Table(plan.name, plan.title, columns, rows, _main_notes(results, below, to_base))
+    return with_engaged(of_metric(table, results), results.experiment)
 
 
 def answers_table(results: Results) -> Table:
-    """Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
-    plan, n = results.experiment.plan, samples(results)
+    """Make the table of Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
+    n = samples(results)
     metrics = [
         Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100)
         for name in ("pass", "maj")
         for k in table_ks(n)
     ]
-    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
-    metrics += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
+    metrics += _other_caps(results)
     notes = (
         "Means over seeds. Pass@k is unbiased; Maj@k is the expectation over k-subsets with uniform ties; "
         "missing answers take a place and cannot win.",
@@ -125,7 +122,7 @@ def answers_table(results: Results) -> Table:
 
 
 def behaviour_table(results: Results) -> Table:
-    """Response length by outcome, truncation, entropy and generated tokens at the checkpoint."""
+    """Make the table of response length by outcome, truncation, entropy and generated tokens at the checkpoint."""
     plan = results.experiment.plan
     metrics = [
         Column("tokens_all_mean", "length, tokens"),
@@ -149,73 +146,70 @@ def behaviour_table(results: Results) -> Table:
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
 
 
+def _other_caps(results: Results) -> list[Column]:
+    """Columns of the score at the response caps that the experiment is not about."""
+    plan, n = results.experiment.plan, samples(results)
+    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
+    return [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
+
+
 def _means_table(
-    results: Results, name: str, title: str, metrics: list[Column], notes: tuple[str, ...]
+    results: Results, key: str, title: str, metrics: Sequence[Column], notes: Sequence[str]
 ) -> Table:
-    plan = results.experiment.plan
+    """Make a table of means over seeds; the key of a column is a metric, with ``:CAP`` behind it that of another cap."""
     before = _before_row(results, {column.key: column.key for column in metrics})
-    rows: list[Mapping[str, Cell]] = [before] if before else []
-    for arm in plan.arms:
+    rows = [before] if before else []
+    for arm in results.experiment.plan.arms:
         cells: dict[str, Cell] = {"name": arm.name, "arm": arm.label}  # two arms may have one label
         for column in metrics:
             metric, _, cap = column.key.partition(":")
             cells[column.key] = results.mean(arm, metric, int(cap) if cap else None).value
         rows.append(cells)
-    columns = (Column("arm", "arm"), *metrics)
-    return Table(f"{plan.name}-{name}", f"{plan.title} ({title})", columns, tuple(rows), notes)
+    return experiment_table(results, key, title, [Column("arm", "arm"), *metrics], rows, notes)
 
 
 def checkpoints_table(results: Results) -> Table:
-    """The score by the last checkpoint, the mean of the last three and the best on test, as published ladders mix them."""
-    plan, name = results.experiment.plan, score_name(results)
+    """Compare the score by the last checkpoint, the mean of the last three and the best on test, as published ladders mix them."""
+    plan = results.experiment.plan
+    rules = {
+        "last_score": "last",
+        "mean_last_3_score": "mean of last 3",
+        "best_on_test": "best on test (biased)",
+    }
     rows: list[Mapping[str, Cell]] = [
-        {
-            "arm": arm.label,
-            **{key: results.mean(arm, key) for key in ("last_score", "mean_last_3_score", "best_on_test")},
-        }
-        for arm in plan.arms
+        {"arm": arm.label, **{key: results.mean(arm, key) for key in rules}} for arm in plan.arms
     ]
-    columns = (
+    name = f"{score_name(results)}{plan.score.percent}"
+    columns = [
         Column("arm", "arm"),
-        _score_column(plan.score, "last_score", f"{name}{plan.score.percent}, last"),
-        _score_column(plan.score, "mean_last_3_score", f"{name}{plan.score.percent}, mean of last 3"),
-        _score_column(plan.score, "best_on_test", f"{name}{plan.score.percent}, best on test (biased)"),
-    )
-    notes = (
+        *(metric_column(plan.score, key, f"{name}, {rule}") for key, rule in rules.items()),
+    ]
+    notes = [
         f"The result is by the declared rule, {plan.checkpoint_rule}; the other columns stand beside it since published "
         "ladders differ in this. Best on test picks the evaluation by the test problems: inflated, and no result.",
-    )
-    return Table(f"{plan.name}-checkpoints", f"{plan.title} (checkpoint rules)", columns, tuple(rows), notes)
+    ]
+    return experiment_table(results, "checkpoints", "checkpoint rules", columns, rows, notes)
 
 
 def summary_table(results: Results) -> Table:
-    """What a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
-    plan, n = results.experiment.plan, samples(results)
+    """Make what a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
+    n = samples(results)
     behaviour, costs = behaviour_table(results), cost_table(results)
-    caps = [cap for cap in plan.caps if cap != plan.primary_cap]
     means = [Column(f"{kind}@{n}", f"{kind.capitalize()}@{n} %", scale=100) for kind in ("pass", "maj") if n]
-    means += [Column(f"avg:{cap}", f"avg@{n or 'n'} %, cap {cap}", scale=100) for cap in caps]
-    answers = _means_table(results, "summary", "summary", means, ())
+    means += _other_caps(results)
     taken = {"truncated_fraction", "entropy_nats", "train_generated_tokens_total", "tokens_to_target"}
-    columns = (
-        *answers.columns,
-        *(column for column in behaviour.columns if column.key in taken),
-        Column("total", "wall, s", digits=0),
-    )
-    cost_rows = {row["name"]: row for row in costs.rows}
-    behaviour_rows = {row["name"]: row for row in behaviour.rows}
-    rows = tuple(
-        {**behaviour_rows.get(row["name"], {}), **row, "total": cost_rows.get(row["name"], {}).get("total")}
-        for row in answers.rows
-    )
-    named = tuple(note for note in behaviour.notes if note.startswith("Tokens to target"))
-    return Table(
-        "summary", "Means over seeds at the checkpoint; tokens and wall time per run", columns, rows, named
-    )
+    means += [column for column in behaviour.columns if column.key in taken]
+    title = "Means over seeds at the checkpoint; tokens and wall time per run"
+    notes = [note for note in behaviour.notes if note.startswith("Tokens to target")]
+    table = _means_table(results, "summary", "", means, notes)
+    seconds = {row["name"]: row.get("total") for row in costs.rows}
+    rows = [{**row, "total": seconds.get(row["name"])} for row in table.rows]
+    columns = [*table.columns, Column("total", "wall, s", digits=0)]
+    return Table("summary", title, columns, rows, notes)
 
 
 def second_reading_table(results: Results) -> Table:
-    """Readings beside the mean: IQM over seeds, probability of improvement, problems mostly solved."""
+    """Make the table of readings beside the mean: IQM over seeds, probability of improvement, problems mostly solved."""
     plan = results.experiment.plan
     of_score = "" if plan.about_score else f" of {score_name(results)}"
     unit, units = ("base policy", "base policies") if plan.shares_bases else ("seed", "seeds")
@@ -236,21 +230,22 @@ def second_reading_table(results: Results) -> Table:
                 "solved": mean_interval(plan.replicates(solved)),
             }
         )
-    columns = (
+    iqm = f"interquartile mean{of_score}{plan.score.percent} (95 % interval)"
+    columns = [
         Column("arm", "arm"),
-        _score_column(plan.score, "iqm", f"interquartile mean{of_score}{plan.score.percent} (95 % interval)"),
+        metric_column(plan.score, "iqm", iqm),
         Column("improvement", f"P({unit} beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
         Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
-    )
-    notes = (
+    ]
+    notes = [
         f"Interquartile mean over {units}, bootstrap standard error with the small-sample t quantile. P is the chance "
         f"that a random {unit} of the arm beats a random {unit} of its reference, ties half.",
-    )
-    return Table(f"{plan.name}-robust", f"{plan.title} (robust readings)", columns, tuple(rows), notes)
+    ]
+    return experiment_table(results, "robust", "robust readings", columns, rows, notes)
 
 
 def cost_table(results: Results) -> Table:
-    """Wall seconds by phase and generated tokens per second; not deterministic, so apart from the rest."""
+    """Make the table of wall seconds by phase and generated tokens per second; not deterministic, so apart from the rest."""
     plan, steps = results.experiment.plan, results.experiment.steps
     phases = ("rollout", "verify", "train", "evaluate", "total")
     rows: list[Mapping[str, Cell]] = []
@@ -265,19 +260,19 @@ def cost_table(results: Results) -> Table:
             total = float(own["seconds_rollout"].sum())
             row["rate"] = float(own["generated_tokens"].sum()) / total if total > 0 else None
         rows.append(row)
-    columns = (
+    columns = [
         Column("arm", "arm"),
         Column("seeds", "seeds"),
         *(Column(phase, f"{phase}, s") for phase in phases),
         Column("tokens", "generated tokens, k", digits=0, scale=1e-3),
         Column("rate", "tokens per rollout second", digits=0),
-    )
+    ]
     note = "Wall time: mean per run, on the machine and load of the day; it differs from run to run."
-    return Table("cost", f"{plan.title} (cost)", columns, tuple(rows), (note,))
+    return Table("cost", f"{plan.title} (cost)", columns, rows, [note])
 
 
 def arm_label(arm: StoredArm | None) -> str | None:
-    """The label of an arm that may not be there."""
+    """Return the label of an arm that may not be there."""
     return None if arm is None else arm.label
 
 
@@ -335,7 +330,7 @@ def _main_notes(
 
 
 def _foreign_notes(plan: StoredPlan) -> list[str]:
-    """Says which numbers were not made here, and what that means for the columns."""
+    """Say which numbers were not made here, and what that means for the columns."""
     by_format: dict[str, list[str]] = {}
     for arm in plan.arms:
         if arm.foreign:
@@ -366,7 +361,3 @@ def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell]
 
 def _seeds(results: Results, arm: StoredArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
-
-
-def _score_column(metric: Metric, key: str, header: str) -> Column:
-    return Column(key, header, digits=metric.digits, scale=metric.scale)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from analysis.evidence.looks import Comparison, followed
 from analysis.evidence.results import Results
-from analysis.tables.of_metric import of_metric
+from analysis.tables.of_metric import experiment_table, metric_column, of_metric
 from analysis.tables.table import Cell, Column, Table
 
 
 def looks_table(results: Results) -> Table | None:
-    """One row a comparison, one column a look; None where all seeds are looked at once."""
+    """Make one row a comparison, one column a look; None where all seeds are looked at once."""
     plan = results.experiment.plan
     if not plan.looks:
         return None
@@ -26,41 +27,36 @@ def looks_table(results: Results) -> Table | None:
         for one in found
     ]
     reached = max([plan.looks[0], *(one.newest.seeds for one in found)])
-    columns = (
+    looks = [seeds for seeds in plan.looks if seeds <= reached]
+    columns = [
         Column("arm", "arm"),
         Column("reference", "against"),
         *(
-            Column(
-                f"look_{seeds}",
-                f"Δ at {seeds} seeds (95 % simultaneous)",
-                digits=results.metric.digits,
-                scale=results.metric.scale,
+            replace(
+                metric_column(results.metric, f"look_{seeds}", f"Δ at {seeds} seeds (95 % simultaneous)"),
                 signed=True,
                 words=True,
             )
-            for seeds in plan.looks
-            if seeds <= reached
+            for seeds in looks
         ),
         Column("state", "decided"),
-    )
-    notes = (
+    ]
+    notes = [
         "Each interval uses the first seeds of both arms up to its look, and holds together with those of all looks and all "
         "comparisons; the first that gives a word closes the comparison.",
-    )
-    return of_metric(
-        Table(f"{plan.name}-looks", f"{plan.title} (looks)", columns, tuple(rows), notes), results
-    )
+    ]
+    return of_metric(experiment_table(results, "looks", "looks", columns, rows, notes), results)
 
 
 def look_states(results: Results) -> dict[str, str]:
-    """Arm to what has become of its comparison; nothing where all seeds are looked at once."""
+    """Map each arm to what has become of its comparison; nothing where all seeds are looked at once."""
     if not results.experiment.plan.looks:
         return {}
     return {one.arm.name: state_text(one) for one in followed(results)}
 
 
 def state_text(one: Comparison) -> str:
-    """``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
+    """Say where a comparison stands: ``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
     if one.newest.absent:
         return one.newest.absent
     if one.next_look is not None:

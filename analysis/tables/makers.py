@@ -12,7 +12,7 @@ MARK = " †"
 
 
 def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
-    """Arm name → seeds of finished runs that were not made by what made most runs of the experiment; empty: all alike.
+    """Map arm names to the seeds of finished runs that were not made by what made most runs of the experiment.
 
     Runs whose manifest does not say (foreign ones, for example) are left out of the comparison.
     """
@@ -39,12 +39,12 @@ def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
 
 
 def marked(arm: StoredArm, odd: Mapping[str, list[int]]) -> str:
-    """The arm's label, with a dagger where some of its runs are odd."""
+    """Return the arm's label, with a dagger where some of its runs are odd."""
     return arm.label + (MARK if arm.name in odd else "")
 
 
 def maker_notes(experiment: StoredExperiment) -> list[str]:
-    """One sentence that explains the daggers, or nothing."""
+    """Write one sentence that explains the daggers, or nothing."""
     odd = odd_arms(experiment)
     if not odd:
         return []

@@ -11,7 +11,7 @@ _MORE_DIGITS = 4
 
 
 def number_text(value: float, digits: int, *, signed: bool = False, landmarks: Sequence[float] = ()) -> str:
-    """A shown number, thousands apart by thin spaces, with a real minus sign and never ``-0.0``.
+    """Write a shown number, thousands apart by thin spaces, with a real minus sign and never ``-0.0``.
 
     ``landmarks`` are numbers that the reader compares it with: it gets more digits where rounding would put it
     onto or across one of them, so that what is printed and the word beside it agree.
@@ -28,7 +28,7 @@ def number_text(value: float, digits: int, *, signed: bool = False, landmarks: S
 
 
 def bounds_text(estimate: Estimate, digits: int, *, scale: float, signed: bool = True) -> tuple[str, str]:
-    """Both ends of an interval, exact enough to be told from zero and from the margin."""
+    """Write both ends of an interval, exact enough to be told from zero and from the margin."""
     marks = [0.0] if estimate.margin is None else [-scale * estimate.margin, 0.0, scale * estimate.margin]
     low, high = (
         number_text(scale * bound, digits, signed=signed, landmarks=marks)

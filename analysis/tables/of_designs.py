@@ -12,7 +12,7 @@ import numpy as np
 from analysis.evidence.grid import grid_axes, grid_value, near_best
 from analysis.evidence.results import Results
 from analysis.tables.differences import difference_column, word_notes
-from analysis.tables.of_metric import metric_header, of_metric
+from analysis.tables.of_metric import experiment_table, metric_column, metric_header, of_metric
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.attribution import (
     Attribution,
@@ -26,15 +26,10 @@ from harness.statistics.attribution import (
 from harness.statistics.estimate import Verdict
 from harness.statistics.intervals import welch_difference
 
-_FACTORIAL = (
-    ("main-effects", "main effect"),
-    ("interactions", "interaction"),
-    ("order", "last minus first"),
-)
-_EFFECTS: dict[str, Callable[..., Attribution]] = {
-    "main-effects": main_effects,
-    "interactions": interactions,
-    "order": last_minus_first,
+_FACTORIAL: Mapping[str, tuple[str, Callable[..., Attribution]]] = {
+    "main-effects": ("main effect", main_effects),
+    "interactions": ("interaction", interactions),
+    "order": ("last minus first", last_minus_first),
 }
 _MEANING = {
     "interactions": "The whole change of one patch's effect when the other is switched on, over all settings of the rest (textbooks "
@@ -44,7 +39,7 @@ _MEANING = {
 
 
 def attribution_tables(results: Results, metric: str) -> list[Table]:
-    """Main effects, interactions and order of a factorial, Shapley values; a note where arms are missing."""
+    """Make the tables of main effects, interactions and order of a factorial, Shapley values; a note where arms are missing."""
     plan = results.experiment.plan
     if plan.design not in ("factorial", "shapley"):
         return []
@@ -54,17 +49,15 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     )
     scores = {frozenset(arm.patches): {} if never else results.values(arm) for arm in plan.arms}
     judging = Judging(results.margin, results.columns, plan.replicates)
-    effects: dict[str, Callable[..., Attribution]] = {
-        **_EFFECTS,
-        "shapley": partial(shapley, orders=plan.orders or None),
+    wanted: dict[str, tuple[str, Callable[..., Attribution]]] = {
+        "shapley": ("Shapley value", partial(shapley, orders=plan.orders or None))
     }
-    wanted = [("shapley", "Shapley value")]
     if plan.design == "factorial":
-        wanted = [*_FACTORIAL, *wanted]
+        wanted = {**_FACTORIAL, **wanted}
     tables = []
-    for key, header in wanted:
+    for key, (header, effects) in wanted.items():
         try:
-            found = effects[key](patches, scores, judging=judging)
+            found = effects(patches, scores, judging=judging)
         except IncompleteDesign as error:
             found = Attribution((), ())
             notes = [f"Not computed: {never or error}."]
@@ -73,28 +66,21 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
             notes += word_notes(results, [found.effects], "Student's t")
             notes += [_MEANING[key]] if key in _MEANING else []
             notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
-        columns = (
+        name = f"{header} on {metric}, {results.metric.unit}"
+        columns = [
             Column("patch", "patch"),
-            difference_column(
-                results.metric, "effect", f"{header} on {metric}, {results.metric.unit}", found.effects
-            ),
-        )
+            difference_column(results.metric, "effect", name, found.effects),
+        ]
         rows: list[Mapping[str, Cell]] = [
             {"patch": n, "effect": e} for n, e in zip(found.names, found.effects, strict=True)
         ]
-        table = Table(
-            f"{plan.name}-{key}",
-            f"{plan.title} ({header if key == 'order' else header + 's'})",
-            columns,
-            tuple(rows),
-            tuple(notes),
-        )
-        tables.append(of_metric(table, results))
+        title = header if key == "order" else f"{header}s"
+        tables.append(of_metric(experiment_table(results, key, title, columns, rows, notes), results))
     return tables
 
 
 def _missing_seeds(found: Attribution, planned: int) -> list[str]:
-    """How many seeds the effects rest on, where it is not all of the plan's."""
+    """Say how many seeds the effects rest on, where it is not all of the plan's."""
     counts = sorted({effect.seeds for effect in found.effects})
     if counts == [planned]:
         return []
@@ -103,17 +89,14 @@ def _missing_seeds(found: Attribution, planned: int) -> list[str]:
 
 
 def grid_table(results: Results, metric: str) -> Table | None:
-    """Score by the two settings that vary over the arms, or None where the arms are no grid."""
+    """Make the table of the score by the two settings that vary over the arms, or None where the arms are no grid."""
     plan = results.experiment.plan
     axes = grid_axes(plan)
     if axes is None or len(axes) != 2:
         return None
     (row_key, row_values), (column_key, column_values) = axes.items()
     columns = [Column("setting", f"{row_key} \\ {column_key}")]
-    columns += [
-        Column(f"c{i}", str(value), digits=results.metric.digits, scale=results.metric.scale)
-        for i, value in enumerate(column_values)
-    ]
+    columns += [metric_column(results.metric, f"c{i}", str(value)) for i, value in enumerate(column_values)]
     cells = {
         (grid_value(plan, arm, row_key), grid_value(plan, arm, column_key)): results.mean(arm)
         for arm in plan.arms
@@ -131,12 +114,11 @@ def grid_table(results: Results, metric: str) -> Table | None:
         notes.append(
             f"Best: {plan.arm(best).label}. Not distinguishable from it (simultaneous intervals of all pairs of cells): {rest}."
         )
-    table = Table(f"{plan.name}-grid", f"{plan.title} (grid)", tuple(columns), tuple(rows), tuple(notes))
-    return of_metric(table, results)
+    return of_metric(experiment_table(results, "grid", "grid", columns, rows, notes), results)
 
 
 def null_table(results: Results, splits: int = 2000) -> Table | None:
-    """How often two groups of seeds of *one* configuration are called different, or None where no two arms are the same.
+    """Count how often two groups of seeds of *one* configuration are called different, or None where no two arms are the same.
 
     The seeds of arms with the same ``arm_id`` are pooled and split at random into two disjoint groups of S seeds, each
     split tested by Welch's t as independent arms are. All splits share the pool, so the rate has the pool's own noise.
@@ -176,16 +158,11 @@ def null_table(results: Results, splits: int = 2000) -> Table | None:
         Column("pool", "runs in the pool"),
         Column("rate", "null called resolved %", scale=100),
         Column("covered", "95 % interval covers zero %", scale=100),
-        Column(
-            "half",
-            f"mean half width, {results.metric.unit}",
-            digits=results.metric.digits,
-            scale=results.metric.scale,
-        ),
+        metric_column(results.metric, "half", f"mean half width, {results.metric.unit}"),
     )
-    notes = (
+    notes = [
         f"The arms are one configuration: every difference is chance. {splits} random splits of the pooled seeds into two "
         f"disjoint groups, Welch's t; nominal 5 %. {Verdict.NOT_RESOLVED.capitalize()} is the right word for each.",
-    )
-    title = f"{plan.title} (A/A: splits of one configuration)"
-    return of_metric(Table(f"{plan.name}-null", title, columns, tuple(rows), notes), results)
+    ]
+    title = "A/A: splits of one configuration"
+    return of_metric(experiment_table(results, "null", title, columns, rows, notes), results)

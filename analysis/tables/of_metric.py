@@ -1,22 +1,24 @@
-"""How a table of one metric is called where an experiment asks for several, or for another than accuracy."""
+"""Names of tables and columns of one metric, where an experiment asks for several, or for another than accuracy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.evidence.metric_values import needed_columns
 from analysis.evidence.results import Results
-from analysis.tables.table import Table
+from analysis.tables.table import Cell, Column, Table
+from harness.evaluation.metrics.names import Metric
 
 
 def metric_name(results: Results) -> str:
-    """``avg@32``, ``length of wrong answers``, or the score of foreign runs under the name their trainer gave it."""
+    """Name the metric: ``avg@32``, ``length of wrong answers``, or the score of foreign runs under the name their trainer gave it."""
     metric = results.metric
     return score_name(results) if metric == results.experiment.plan.score else metric.title
 
 
 def score_name(results: Results) -> str:
-    """``avg@32``, or the score of foreign runs under the name their trainer gave it."""
+    """Name the score: ``avg@32``, or that of foreign runs under the name their trainer gave it."""
     score = results.experiment.plan.score
     if score.name != "avg":
         return score.title
@@ -25,14 +27,14 @@ def score_name(results: Results) -> str:
 
 
 def samples(results: Results) -> int:
-    """Samples a problem at the checkpoint, 0 where nobody recorded them."""
+    """Count the samples a problem at the checkpoint, 0 where nobody recorded them."""
     frame = results.per_seed
     known = frame["samples"].dropna() if "samples" in frame else frame["avg"].iloc[:0]
     return int(known.max()) if len(known) else 0
 
 
 def metric_header(results: Results) -> str:
-    """Name and unit of a value: ``avg@32 %``, ``length of wrong answers, tokens``."""
+    """Return name and unit of a value: ``avg@32 %``, ``length of wrong answers, tokens``."""
     metric = results.metric
     if metric == results.experiment.plan.score:
         return f"{metric_name(results)}{metric.percent}"
@@ -40,7 +42,7 @@ def metric_header(results: Results) -> str:
 
 
 def of_metric(table: Table, results: Results) -> Table:
-    """The table with the metric in its title, and in its name unless it is the experiment's first; unchanged for the score alone."""
+    """Put the metric into the title, and into the name unless it is the experiment's first; unchanged for the score alone."""
     plan = results.experiment.plan
     if plan.about_score:
         return table
@@ -48,13 +50,31 @@ def of_metric(table: Table, results: Results) -> Table:
     return replace(table, name=f"{table.name}{metric_suffix(results)}", title=title)
 
 
+def metric_column(metric: Metric, key: str, header: str) -> Column:
+    """Make a column of values of the metric, shown with its scale and digits."""
+    return Column(key, header, digits=metric.digits, scale=metric.scale)
+
+
+def experiment_table(
+    results: Results,
+    key: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Cell]],
+    notes: Sequence[str],
+) -> Table:
+    """Make a table beside the main one: its key and title stand behind those of the experiment."""
+    plan = results.experiment.plan
+    return Table(f"{plan.name}-{key}", f"{plan.title} ({title})", columns, rows, notes)
+
+
 def metric_suffix(results: Results) -> str:
-    """What tells the files of a further metric from those of the first: ``-length_wrong``."""
+    """Return what tells the files of a further metric from those of the first: ``-length_wrong``."""
     return "" if results.metric == results.experiment.plan.metrics[0] else f"-{results.metric.file_name}"
 
 
 def absent_notes(results: Results) -> list[str]:
-    """Which finished seeds have no value of the metric; targets that were never reached are told in their cells."""
+    """Say which finished seeds have no value of the metric; targets that were never reached are told in their cells."""
     plan = results.experiment.plan
     if results.metric == plan.score:
         return []
@@ -73,19 +93,14 @@ def absent_notes(results: Results) -> list[str]:
 
 
 def why_absent(results: Results) -> str:
-    """What the runs would have had to log, or sample."""
+    """Say what the runs would have had to log, or sample."""
     metric, n = results.metric, samples(results)
     steps = results.experiment.steps
     needed = [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]
     if needed:
         return f": they have not logged {', '.join(needed)}"
-    if (
-        metric.kind in ("pass", "maj")
-        and n
-        and isinstance(metric.parameter, float | int)
-        and metric.parameter <= n
-    ):
+    if metric.kind not in ("pass", "maj") or not n:
+        return ""
+    if isinstance(metric.parameter, float | int) and metric.parameter <= n:
         return f": load the experiment with metrics=[{metric.name!r}]"
-    if metric.kind in ("pass", "maj") and n:
-        return f": they have {n} samples a problem"
-    return ""
+    return f": they have {n} samples a problem"

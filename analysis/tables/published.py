@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
-from analysis.tables.of_metric import score_name
+from analysis.tables.of_metric import experiment_table, metric_column, score_name
 from analysis.tables.table import Cell, Column, Table
 
 REPOSITORY = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ STANDING = {
 
 
 def published_table(results: Results, repository: Path = REPOSITORY) -> Table | None:
-    """Every row of the plan's ``reference`` file with our score of the same arm; None without such a file.
+    """Put every row of the plan's ``reference`` file beside our score of the same arm; None without such a file.
 
     An arm of ours is the same as a published one where its label or the end of its name says so.
     """
@@ -48,24 +48,20 @@ def published_table(results: Results, repository: Path = REPOSITORY) -> Table | 
     ours = f"ours{name}{plan.score.percent} (95 % interval)"
     columns = (
         Column("arm", "arm"),
-        Column("ours", ours, digits=plan.score.digits, scale=plan.score.scale),
+        metric_column(plan.score, "ours", ours),
         Column("published", "published"),
         Column("metric", "their metric"),
         Column("seeds", "their seeds"),
         Column("protocol", "their protocol"),
         Column("source", "source"),
     )
-    return Table(
-        f"{plan.name}-published",
-        f"{plan.title} (published numbers)",
-        columns,
-        tuple(rows),
-        _notes(results, reference),
+    return experiment_table(
+        results, "published", "published numbers", columns, rows, _notes(results, reference)
     )
 
 
 def read_reference(plan: StoredPlan, repository: Path = REPOSITORY) -> list[dict[str, str]]:
-    """The rows of ``reference.csv``; none where the plan names no file or the file is not in this checkout."""
+    """Read the rows of ``reference.csv``; none where the plan names no file or the file is not in this checkout."""
     path = repository / plan.reference if plan.reference else None
     if path is None or not path.is_file():
         return []
@@ -74,7 +70,7 @@ def read_reference(plan: StoredPlan, repository: Path = REPOSITORY) -> list[dict
 
 
 def matching_arm(plan: StoredPlan, published: str) -> StoredArm | None:
-    """Our arm of a published one, by label (``+ clip-higher`` for ``clip_higher``) or by the end of its name."""
+    """Find our arm of a published one, by label (``+ clip-higher`` for ``clip_higher``) or by the end of its name."""
     for arm in plan.arms:
         label = re.sub(r"[^a-z0-9.]+", "_", arm.label.lower()).strip("_")
         if published in (label, arm.name) or arm.name.endswith(f"_{published}"):

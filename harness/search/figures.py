@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,8 +13,8 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-import numpy as np
 import optuna
+import optuna.visualization.matplotlib
 
 _FORMATS = ("pdf", "png")
 _LEAST = 2  # complete trials
@@ -42,7 +41,7 @@ def draw(study: optuna.Study, objectives: Sequence[str], folder: Path) -> list[P
 
 
 def importance(study: optuna.Study, objective: int, keys: Sequence[str]) -> dict[str, float]:
-    """Share of each key in what makes trials good (PED-ANOVA, arXiv:2304.10255), summing to one; zeros where trials do not tell."""
+    """Compute how much each key makes trials good (PED-ANOVA, arXiv:2304.10255), summing to one; zeros where trials do not tell."""
     evaluator = optuna.importance.PedAnovaImportanceEvaluator()
     target: Callable[[Any], float] | None = None
     if len(study.directions) > 1:
@@ -67,40 +66,14 @@ def _importance_figure(importances: dict[str, float], name: str) -> Any:
 
 
 def _contour(study: optuna.Study, objective: int, name: str, first: str, second: str) -> Any:
-    """Trials as points over two keys, with interpolated levels between them where three of them span an area."""
-    trials = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
-    figure, axes = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
-    x, x_ticks, x_log = _axis(study, trials, first)
-    y, y_ticks, y_log = _axis(study, trials, second)
-    values = np.array([trial.values[objective] for trial in trials])
-    colours: dict[str, Any] = {"cmap": "viridis", "vmin": values.min(), "vmax": values.max()}
-    with contextlib.suppress(
-        RuntimeError, ValueError
-    ):  # fewer than three distinct points, or all on one line
-        axes.tricontourf(x, y, values, levels=12, alpha=0.6, **colours)
-    points = axes.scatter(x, y, c=values, edgecolors="black", linewidths=0.6, **colours)
-    for set_ticks, ticks in ((axes.set_xticks, x_ticks), (axes.set_yticks, y_ticks)):
-        if ticks:
-            set_ticks(range(len(ticks)), ticks)
-    axes.set_xlabel(f"{first} (log10)" if x_log else first)
-    axes.set_ylabel(f"{second} (log10)" if y_log else second)
-    figure.colorbar(points, label=name)
-    return figure
-
-
-def _axis(study: optuna.Study, trials: Sequence[Any], key: str) -> tuple[Any, list[str], bool]:
-    """Coordinates, tick labels of a categorical key, and whether the coordinates are logarithms."""
-    distribution = next(trial.distributions[key] for trial in trials if key in trial.distributions)
-    values = [trial.params.get(key) for trial in trials]
-    if isinstance(distribution, optuna.distributions.CategoricalDistribution):
-        choices = list(distribution.choices)
-        return (
-            np.array([choices.index(value) for value in values], float),
-            [str(one) for one in choices],
-            False,
+    """Draw trials as points over two keys, with interpolated levels between them."""
+    with matplotlib.rc_context(), warnings.catch_warnings():  # optuna sets a style for good
+        warnings.simplefilter("ignore")  # optuna calls its figures experimental
+        axes = optuna.visualization.matplotlib.plot_contour(
+            study, params=[first, second], target=lambda trial: trial.values[objective], target_name=name
         )
-    numbers = np.array(values, dtype=float)
-    return (np.log10(numbers), [], True) if distribution.log else (numbers, [], False)
+    axes.set_title("")
+    return axes.figure
 
 
 def _save(figure: Any, stem: Path) -> list[Path]:

@@ -45,23 +45,20 @@ def test_band_is_the_t_interval_of_the_seeds_present():
     assert np.isnan(low[2])
 
 
-def test_curves_on_other_axes_are_interpolated_within_their_own_range():
-    series = combine(
-        [(np.array([0.0, 10.0]), np.array([0.0, 1.0])), (np.array([0.0, 5.0]), np.array([1.0, 1.0]))],
-        exact=False,
-        points=11,
-    )
-    assert series.seed_y[0].tolist() == pytest.approx(np.linspace(0, 1, 11).tolist())
-    assert np.isnan(series.seed_y[1][6:]).all()
-
-
 def test_an_interpolated_mean_ends_where_a_seed_ends():
     series = combine(
         [(np.array([0.0, 10.0]), np.array([0.0, 1.0])), (np.array([0.0, 5.0]), np.array([1.0, 1.0]))],
         exact=False,
         points=11,
     )
+    assert series.seed_y[0].tolist() == pytest.approx(np.linspace(0, 1, 11).tolist())
+    assert np.isfinite(series.seed_y[1]).tolist() == [x <= 5 for x in series.x]
     assert np.isfinite(series.mean).tolist() == [x <= 5 for x in series.x]
+
+
+def test_smoothing_leaves_missing_values_out_and_is_shorter_at_the_ends():
+    assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
+    assert centred_mean(np.array([1.0, 2.0, 6.0]), 8).tolist() == pytest.approx([3.0, 3.0, 3.0])
 
 
 def test_published_figures_are_drawn_from_neighbouring_arms(results, tmp_path):
@@ -95,19 +92,6 @@ def test_few_seeds_do_not_set_the_range_of_a_panel(results):
     low, high = figure.axes[0].get_ylim()
     assert low > 0
     assert high < 100
-
-
-def test_centred_mean_skips_missing_values():
-    assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
-
-
-def test_a_run_shorter_than_the_window_keeps_its_points():
-    assert centred_mean(np.array([1.0, 2.0, 6.0]), 8).tolist() == pytest.approx([3.0, 3.0, 3.0])
-    y = np.arange(9.0)
-    for window in (2, 3, 4, 5):
-        inside = np.convolve(y, np.ones(window) / window, mode="valid")
-        start = window // 2
-        assert centred_mean(y, window)[start : start + len(inside)].tolist() == pytest.approx(inside.tolist())
 
 
 def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
@@ -182,11 +166,6 @@ def test_waterfall_labels_stay_inside_the_figure(results):
     assert box.y0 >= -0.01
     assert box.x1 <= width + 0.01
     assert box.y1 <= height + 0.01
-
-
-def test_unknown_style_is_refused():
-    with pytest.raises(ValueError, match="known: paper, screen"), styled("poster"):
-        pass
 
 
 def test_files_are_byte_identical_and_free_of_dates(results, tmp_path):
@@ -304,10 +283,3 @@ def test_bands_and_seeds_are_drawn_where_few_arms_share_axes(results, tmp_path):
         multiples = accuracy_multiples(results.experiment, "paper")
     drawn = [axes for axes in multiples.axes if axes.collections]
     assert [axes.get_title(loc="left") for axes in drawn] == [a.label for a in results.experiment.plan.arms]
-
-
-def test_no_panel_shows_the_length_of_truncated_responses():
-    """It is the cap by definition."""
-    columns = {panel.column for group in FIGURES.values() for panel in group}
-    assert "response_tokens_mean_right" in columns
-    assert "response_tokens_mean_truncated" not in columns

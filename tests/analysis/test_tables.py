@@ -149,38 +149,27 @@ def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
     assert near == {"high", "close"} - {best}
 
 
-def test_arms_of_one_configuration_are_tested_against_their_own_null(tmp_path):
-    rungs = [("a", "A", 0.5, 1.0), ("b", "A again", 0.5, 1.0)]
+@pytest.mark.parametrize("shared", [False, True])
+def test_arms_of_one_configuration_are_tested_against_their_own_null(tmp_path, results, shared):
+    """Each run is in the pool once, also where both arms are the same runs."""
+    rungs = [("a", "A", 0.5, 1.0), ("b", "B: A again", 0.5, 1.0)]
     store = build_store(
         tmp_path, rungs=rungs, design="arms", seeds=range(8), problems=6, n=4, steps=2, evaluate=(0, 2)
     )
-    plan = store.plan("ladder")
+    plan = store.plan("ladder") | {"paired": False}
     first, second = plan["arms"]
     second["arm_id"] = first["arm_id"]
-    runs = {str(seed): run for seed, run in zip(range(8, 16), second["runs"].values(), strict=True)}
-    store.write_plan(
-        "ladder",
-        plan | {"paired": False, "seeds": list(range(16)), "arms": [first, {**second, "runs": runs}]},
-    )
-    results = results_of(load_experiment(tmp_path, "ladder"))
-    assert [row["seeds"] for row in main_table(results).rows[1:]] == ["8/8", "8/8"]
-    table = null_table(results, splits=200)
-    assert [row["seeds"] for row in table.rows] == ["3 against 3", "5 against 5"]
+    if shared:
+        second["runs"] = first["runs"]
+    else:
+        plan["seeds"] = list(range(16))
+        second["runs"] = {str(int(seed) + 8): run for seed, run in second["runs"].items()}
+    store.write_plan("ladder", plan)
+    table = null_table(results_of(load_experiment(tmp_path, "ladder")), splits=200)
+    pools = [("3 against 3", "8")] if shared else [("3 against 3", "16"), ("5 against 5", "16")]
+    assert [(row["seeds"], row["pool"]) for row in table.rows] == pools
     assert all(row["rate"] <= 0.15 for row in table.rows)
-    assert [row["pool"] for row in table.rows] == ["16", "16"]
-
-
-def test_arms_that_share_seeds_are_in_the_null_pool_once(tmp_path):
-    rungs = [("a", "A", 0.5, 1.0), ("b", "A again", 0.5, 1.0)]
-    store = build_store(
-        tmp_path, rungs=rungs, design="arms", seeds=range(6), problems=6, n=4, steps=2, evaluate=(0, 2)
-    )
-    plan = store.plan("ladder")
-    first, second = plan["arms"]
-    second |= {"arm_id": first["arm_id"], "runs": first["runs"]}
-    store.write_plan("ladder", plan | {"paired": False})
-    table = null_table(results_of(load_experiment(tmp_path, "ladder")), splits=50)
-    assert [(row["seeds"], row["pool"]) for row in table.rows] == [("3 against 3", "6")]
+    assert null_table(results) is None  # its arms differ
 
 
 def test_arms_of_one_label_keep_their_own_cost_and_behaviour(tmp_path):
@@ -190,10 +179,6 @@ def test_arms_of_one_label_keep_their_own_cost_and_behaviour(tmp_path):
     rows = {row["name"]: row for row in summary_table(results).rows}
     behaviour = {row["name"]: row for row in behaviour_table(results).rows}
     assert rows["a"]["entropy_nats"] == behaviour["a"]["entropy_nats"] != rows["b"]["entropy_nats"]
-
-
-def test_different_arms_have_no_null_table(results):
-    assert null_table(results) is None
 
 
 def test_last_mean_and_best_on_test_stand_side_by_side(results):
@@ -273,23 +258,12 @@ NASTY = Table(
 )
 
 
-def test_cells_as_text():
+def test_every_rendering_has_the_values_the_words_and_the_notes():
     assert NASTY.text()[0][1] == "+1.2 [−1.0, +3.4] not resolved"
     assert NASTY.text()[1][1:] == ["–", "12\u2009345.0"]
-
-
-def test_markdown_escapes_pipes():
     assert "| x\\|y\\_\\* |" in to_markdown(NASTY)
-
-
-def test_csv_has_raw_numbers_and_the_word():
-    frame = to_frame(NASTY)
-    assert frame.loc[0, "e_low"] == -0.01
-    assert frame.loc[0, "e_verdict"] == "not resolved"
+    assert to_frame(NASTY).loc[0, ["e_low", "e_verdict"]].tolist() == [-0.01, "not resolved"]
     assert to_csv(NASTY).startswith("a,e,e_low,e_high,e_seeds,e_p_value")
-
-
-def test_terminal_rendering_shows_brackets_and_notes():
     text = to_terminal(NASTY, width=200)
     assert "[−1.0, +3.4]" in text
     assert "note with 100 % & _" in text
@@ -298,7 +272,7 @@ def test_terminal_rendering_shows_brackets_and_notes():
 def test_latex_escapes_every_special_character():
     for character in "&%$#_{}":
         assert latex_escape(character) == f"\\{character}"
-    assert latex_escape("日") == "[U+65E5]"
+    assert latex_escape("日 Šidák †") == r"[U+65E5] \v{S}idák \textdagger{}"
     assert latex_escape("a^b~c\\d") == "a\\textasciicircum{}b\\textasciitilde{}c\\textbackslash{}d"
 
 
@@ -326,37 +300,19 @@ def test_tables_ignore_wall_time(tmp_path):
         assert same is (left.name != "cost")
 
 
-def test_per_seed_frame_is_tidy(results):
-    frame = results.per_seed
-    assert not frame.duplicated(["arm", "seed", "cap"]).any()
-    assert np.isfinite(frame["train_generated_tokens_total"]).all()
-
-
-def test_rows_made_by_other_code_or_packages_are_marked_and_named(tmp_path):
+@pytest.mark.parametrize("what", ["packages", "device"])
+def test_rows_made_by_other_packages_or_another_device_are_marked_and_named(tmp_path, what):
     store = build_store(tmp_path)
     assert "†" not in to_markdown(main_table(results_of(load_experiment(tmp_path, "ladder"))))
-    arm = store.plan("ladder")["arms"][1]
-    run = store.run(arm["runs"]["2"])
-    manifest = run.manifest()
-    manifest["provenance"]["packages"] = {"numpy": "3"}
-    run.write_manifest(manifest)
-    table = main_table(results_of(load_experiment(tmp_path, "ladder")))
-    marked = [row["arm"] for row in table.rows if "†" in str(row["arm"])]
-    assert marked == [f"{arm['label']} †"]
-    assert any(f"{arm['name']}, seeds 2" in note for note in table.notes)
-
-
-def test_rows_of_another_device_are_marked(tmp_path):
-    store = build_store(tmp_path)
     plan = store.plan("ladder")
     arm = plan["arms"][1]
-    run_ids = [run_id for item in plan["arms"] for run_id in item["runs"].values()]
-    for run_id in run_ids:
-        device = "NVIDIA H100" if run_id in arm["runs"].values() else "cpu"
-        manifest = store.run(run_id).manifest()
-        assert manifest is not None
-        store.run(run_id).write_manifest({**manifest, "attempts": [{"device": device}]})
-    assert set(store.made_by(run_ids)["device"]) == {"cpu", "NVIDIA H100"}
+    for run_id in (run_id for item in plan["arms"] for run_id in item["runs"].values()):
+        manifest, odd = store.run(run_id).manifest(), run_id == arm["runs"]["2"]
+        if what == "device":
+            manifest["attempts"] = [{"device": "NVIDIA H100" if odd else "cpu"}]
+        elif odd:
+            manifest["provenance"]["packages"] = {"numpy": "3"}
+        store.run(run_id).write_manifest(manifest)
     table = main_table(results_of(load_experiment(tmp_path, "ladder")))
     assert [row["arm"] for row in table.rows if "†" in str(row["arm"])] == [f"{arm['label']} †"]
-    assert "another device" in to_markdown(table)
+    assert any(f"{arm['name']}, seeds 2" in note for note in table.notes)

@@ -1,10 +1,7 @@
-"""What planning and dispatching cost: `python tests/benchmarks/dispatch_speed.py [runs in the store ...]`.
+"""What dispatching costs: `python tests/benchmarks/dispatch_speed.py`, with the real worker on the testbed.
 
-Prints, for a growing number of finished runs in the store: milliseconds a run to plan a grid with three seeds, and to plan and dispatch
-it without the processes (target: under 20 ms together), seconds to read the store into a table (target: under 5 s for 10,000 runs).
-Then, with the real worker on the testbed: seconds to the first step of a run whose base policy is there, from the command and from
-the start of the run's process (target: 3 s), and the efficiency of two workers on two cores over runs of the ladder's length
-(target: 0.9; seven minutes, on an idle machine). `--store-only` and `--real-only` choose a half.
+Prints seconds to the first step of a run whose base policy is there, from the command and from the start of the run's process (target:
+3 s), and the efficiency of two workers on two cores over runs of the ladder's length (target: 0.9; seven minutes, on an idle machine).
 """
 
 from __future__ import annotations
@@ -16,70 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from store_speed import fill, manifests_and_newest_steps
-
-from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._supervise import Work
-from harness.execution.supervise.attempt import Attempt
-from harness.experiment.planning import Plan, plan_multirun
 from harness.store import ResultStore
 
-GRID = "optimizer.learning_rate={}"
-POINTS, SEEDS = 100, 3
 TESTBED = ["runtime.device=cpu", "runtime.checkpoint_every=100", "training.evaluate_every=1000"]
-
-
-def plan_seconds() -> tuple[float, Plan]:
-    points = ",".join(f"{index + 1}e-6" for index in range(POINTS))
-    begin = time.perf_counter()
-    plan = plan_multirun([GRID.format(points), f"seed={','.join(map(str, range(SEEDS)))}"])
-    assert len(plan.specs) == POINTS * SEEDS
-    return time.perf_counter() - begin, plan
-
-
-def dispatch_seconds(store: ResultStore, plan: Plan) -> tuple[float, float]:
-    """All that is done for runs but their processes: look-up, plan file, claim, attempt, configuration, three manifests.
-
-    Wall and processor seconds; the difference is the disk's, which flushes every manifest.
-    """
-    begin, processor = time.perf_counter(), time.process_time()
-    store.write_plan(plan.experiment.name, plan.record())
-    work = Work(
-        store.root, plan.specs, RuntimeConfig(), {"packages": {f"p{n}": "1.2.3" for n in range(40)}}, "x"
-    )
-    for spec in work.unfinished():
-        attempt = Attempt.begin(
-            spec, store.run(spec.run_id), identity_version=1, provenance=work.provenance, environment={}
-        )
-        assert attempt is not None
-        attempt.started(1)
-        attempt.end(0, stopping=False)
-    return time.perf_counter() - begin, time.process_time() - processor
-
-
-def growth(counts: list[int]) -> None:
-    print(
-        f"{'runs':<7}{'plan ms/run':>13}{'dispatch ms/run':>17}{'(processor)':>13}{'together':>10}{'table s':>9}"
-    )
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as root:
-        done = 0
-        for count in sorted(counts):
-            store = ResultStore(Path(root))
-            fill(store, done, count)
-            done = count
-            planning, plan = plan_seconds()
-            runs = POINTS * SEEDS
-            begin = time.perf_counter()
-            manifests_and_newest_steps(store)
-            table = time.perf_counter() - begin
-            for spec in plan.specs:  # the same grid is new again
-                subprocess.run(["rm", "-rf", str(store.run(spec.run_id).path)], check=True)
-            dispatching, processor = dispatch_seconds(store, plan)
-            ms = [1e3 * seconds / runs for seconds in (planning, dispatching, processor)]
-            print(
-                f"{count:<7}{ms[0]:>13.1f}{ms[1]:>17.1f}{ms[2]:>13.1f}{ms[0] + ms[1]:>10.1f}{table:>9.2f}",
-                flush=True,
-            )
 
 
 def command(root: str, *overrides: str) -> list[str]:
@@ -147,8 +83,4 @@ def real(rounds: int, runs: int = 6, steps: int = 60) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
-    if "--real-only" not in sys.argv:
-        growth(numbers or [100, 1000, 10_000])
-    if "--store-only" not in sys.argv:
-        real(rounds=2)
+    real(rounds=2)

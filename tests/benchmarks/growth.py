@@ -13,16 +13,76 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from command_speed import processor_seconds
-from dispatch_speed import POINTS, SEEDS, dispatch_seconds, plan_seconds
-from store_speed import fill
 from synthetic_store import build_store
 
+from harness.configuration.runtime import RuntimeConfig
+from harness.execution.launch._supervise import Work
+from harness.execution.supervise.attempt import Attempt
+from harness.experiment.planning import Plan, plan_multirun
 from harness.store import ResultStore
+from harness.store.run import RunDir
+from harness.store.schema import METRICS
 
+POINTS, SEEDS, STEPS = 100, 3, 100
 RUNS_OF_A_PLAN = 30
+PROVENANCE = {"git_commit": "0" * 40, "packages": {f"package_{number}": "1.2.3" for number in range(40)}}
+
+
+@dataclass(frozen=True)
+class Spec:
+    run_id: str
+    arm_id: str = "a" * 16
+    seed: int = 0
+    config_yaml: str = "algorithm: {clip_high: 0.28}\n" * 60
+    labels: dict[str, str] = field(default_factory=lambda: {"arm": "clip_higher", "steps": str(STEPS)})
+
+
+def begun_attempt(store: ResultStore, spec: Any, provenance: dict[str, Any]) -> Attempt:
+    begun = Attempt.begin(
+        spec, store.run(spec.run_id), identity_version=1, provenance=provenance, environment={}
+    )
+    assert begun is not None
+    return begun
+
+
+def fill(store: ResultStore, first: int, last: int) -> None:
+    """Finished runs as the supervisor and a worker leave them, written without flushing to save time."""
+    sample = store.run("f" * 16)
+    if not sample.exists():
+        begun = begun_attempt(store, Spec(sample.run_id), PROVENANCE)
+        begun.started(1)
+        for step in range(1, STEPS + 1):
+            sample.append_step({name: 0.123456789 * step for name in METRICS} | {"step": step})
+        begun.end(0, stopping=False)
+    manifest, metrics = ((sample.path / name).read_text() for name in ("manifest.json", "metrics.jsonl"))
+    for number in range(first, last):
+        run = RunDir(store.root / "runs" / f"{number:016x}")
+        run.path.mkdir()
+        (run.path / "manifest.json").write_text(manifest.replace(sample.run_id, run.run_id))
+        (run.path / "metrics.jsonl").write_text(metrics)
+
+
+def grid() -> Plan:
+    """A grid of 100 points with three seeds."""
+    points = ",".join(f"{index + 1}e-6" for index in range(POINTS))
+    plan = plan_multirun([f"optimizer.learning_rate={points}", f"seed={','.join(map(str, range(SEEDS)))}"])
+    assert len(plan.specs) == POINTS * SEEDS
+    return plan
+
+
+def dispatch(store: ResultStore, plan: Plan) -> None:
+    """All that is done for runs but their processes: look-up, plan file, claim, attempt, configuration, three manifests."""
+    store.write_plan(plan.experiment.name, plan.record())
+    work = Work(store.root, plan.specs, RuntimeConfig(), PROVENANCE, "x")
+    for spec in work.unfinished():
+        attempt = begun_attempt(store, spec, work.provenance)
+        attempt.started(1)
+        attempt.end(0, stopping=False)
 
 
 def write_plans(store: ResultStore, first: int, last: int) -> None:
@@ -70,8 +130,8 @@ def main(counts: list[int]) -> None:
                 )
             ]
             begin, processor = time.perf_counter(), time.process_time()
-            _, plan = plan_seconds()
-            dispatch_seconds(store, plan)
+            plan = grid()
+            dispatch(store, plan)
             wall, processor = time.perf_counter() - begin, time.process_time() - processor
             for spec in plan.specs:  # the same grid is new again
                 subprocess.run(["rm", "-rf", str(store.run(spec.run_id).path)], check=True)
