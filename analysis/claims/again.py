@@ -13,8 +13,7 @@ from pathlib import Path
 
 from analysis.claims.judged import Judged, all_judged
 from analysis.claims.table import effect_text
-from analysis.one_table import write_table
-from analysis.tables.table import Column, Table, to_markdown
+from analysis.tables.table import Column, Table, to_markdown, write_table
 
 NOTES = (
     "Two words may differ although the effects do not: an effect near zero or near the margin falls on either side of a border. "

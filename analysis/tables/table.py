@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pandas as pd
 from rich.console import Console
@@ -15,6 +16,7 @@ from rich.table import Table as RichTable
 
 from analysis.tables.numbers import bounds_text, number_text
 from harness.statistics.estimate import Estimate
+from harness.store.atomic import write_file
 
 Cell = Estimate | float | int | str | None
 ABSENT = "–"
@@ -131,6 +133,13 @@ def to_csv(table: Table) -> str:
 def renderings(table: Table) -> dict[str, str]:
     """Write the table as its files hold it: the suffix of a file to its text."""
     return {"md": to_markdown(table), "csv": to_csv(table), "tex": to_latex(table)}
+
+
+def write_table(table: Table, folder: Path, stem: str) -> None:
+    """Write ``stem.md``, ``stem.csv`` and ``stem.tex`` into the folder, which is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, text in renderings(table).items():
+        write_file(folder / f"{stem}.{suffix}", text.encode())
 
 
 def to_terminal(table: Table, width: int = 160) -> str:

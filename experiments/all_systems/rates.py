@@ -18,9 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis import Results
+from analysis import Results, load
 from analysis.evidence.stored_plan import PlanError, StoredArm
-from analysis.one_table import read
 from harness.store import StoreError
 
 EXPERIMENT = "all_systems_rates"
@@ -161,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        found = tried(read(options.root, EXPERIMENT))
+        found = tried(load(options.root, EXPERIMENT))
         print(table(found))
         if options.write is not None:
             reasons = unfit(found)

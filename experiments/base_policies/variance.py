@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pandas as pd
 import yaml
+from variance_components import Components, sampling_variance, variance_components
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.evidence.stored_plan import StoredArm
-from analysis.statistics.variance_components import Components, sampling_variance, variance_components
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load
 from harness.store import ResultStore, StoreError

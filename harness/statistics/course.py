@@ -27,10 +27,6 @@ class Course:
     seeds_NC: Codes
     runs_N: Codes
 
-    def any_of(self, *codes: int) -> float:
-        """Share of experiments in which at least one comparison ends with one of these words."""
-        return float(np.isin(self.word_NC, codes).any(axis=1).mean())
-
 
 def run_course(
     scores_NAS: Floats,

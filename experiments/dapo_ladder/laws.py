@@ -1,5 +1,6 @@
-"""``python -m analysis.laws ROOT EXPERIMENT``: laws of the field fitted to every run of an experiment, with intervals over seeds.
+"""Laws of the field fitted to every run of an experiment, with intervals over seeds.
 
+``python experiments/dapo_ladder/laws.py ROOT EXPERIMENT``.
 ``--law sigmoid``: accuracy against compute, its asymptote A and midpoint (ScaleRL, arXiv:2510.13786). ``--law entropy``:
 R = -a exp(H) + b (Cui et al., arXiv:2505.22617). One fit a run; a parameter's interval is Student's t over seeds, or over the means of
 each base policy's seeds.
@@ -13,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from curve_fits import EntropyFit, SigmoidFit, fit_entropy_law, fit_sigmoid
 
-from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.run_curves import AGAINST, SOURCES, Against, Source, entropy_points, run_curve
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
-from analysis.statistics.curve_fits import EntropyFit, SigmoidFit, fit_entropy_law, fit_sigmoid
+from analysis.tables import one_table
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.estimate import Estimate
 from harness.statistics.intervals import mean_interval

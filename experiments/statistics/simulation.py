@@ -1,8 +1,8 @@
 """Do the intervals and the words do what they say? Simulation with known truth.
 
-``python -m analysis.simulation intervals`` prints, for 3, 5 and 10 seeds and for paired and independent seeds, how
+``python experiments/statistics/simulation.py intervals`` prints, for 3, 5 and 10 seeds and for paired and independent seeds, how
 often a null difference is called resolved (nominal 5 %) and how often the 95 % interval covers the true
-difference, in a model of seeds x problems x samples. ``python -m analysis.simulation ladders`` prints how often the
+difference, in a model of seeds x problems x samples. ``ladders`` prints how often the
 words of a column of five comparisons are false, and how often they find what is there; ``looks`` the same of a
 sequential design, and how many seeds it takes.
 """
@@ -14,10 +14,11 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+import simulated_ladders
+import simulated_looks
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis import simulated_ladders, simulated_looks
 from harness.statistics.estimate import Estimate
 from harness.statistics.intervals import paired_difference, welch_difference
 
@@ -108,7 +109,7 @@ def _covers(estimate: Estimate, truth: float) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the table of measured rates to standard output."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=("all", "intervals", "ladders", "looks"), default="all")
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""``python -m analysis.matched ROOT EXPERIMENT --by COLUMN``: accuracy of two arms where both have moved equally far.
+"""``python experiments/clip_lr_grid/matched.py ROOT EXPERIMENT --by COLUMN``: accuracy of two arms where both have moved equally far.
 
 ``COLUMN`` is a column of the step metrics that is 0 before training and grows with it: ``kl_to_reference`` (distance from the base
 policy) or ``generated_tokens_total``. In each seed both arms' evaluations are read at the largest value that both reach, and their
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.run_curves import own_rows, run_curve
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
+from analysis.tables import one_table
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import Paired, judge

@@ -1,7 +1,8 @@
-"""``python -m analysis.bands ROOT EXPERIMENT --arm ARM --reference ARM``: Pass@k of two arms by difficulty, with paired intervals.
+"""Pass@k of two arms by difficulty, with paired intervals.
 
+``python experiments/dapo_ladder/bands.py ROOT EXPERIMENT --arm ARM --reference ARM``.
 ``--reference before`` compares the arm with its own policies before RL. Bands come from the reference's pass rates on other base policies
-(`analysis/statistics/difficulty_bands.py`). For k above the samples that training took, sample the stored checkpoints again with
+(`difficulty_bands.py`). For k above the samples that training took, sample the stored checkpoints again with
 ``harness evaluate model=RUN@0,RUN,... evaluation.samples_per_problem=256`` and name what it wrote: ``--evaluation FOLDER/evaluation.json``.
 """
 
@@ -14,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
-from analysis import one_table
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from analysis.statistics.difficulty_bands import band_means, crossed_bands
+from analysis.tables import one_table
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.exact import pass_at_k, require_samples
 from harness.evaluation.metrics.summary import default_ks

@@ -1,7 +1,8 @@
-"""``python -m analysis.letters ROOT EXPERIMENT``: arms by the experiment's metric; those that cannot be told apart share a letter.
+"""Arms by the experiment's metric; those that cannot be told apart share a letter.
 
+``python experiments/all_systems/letters.py ROOT EXPERIMENT``.
 Arms and seeds are a randomised block design, the residual variance is pooled over arms, and all pairs are compared by Tukey's HSD
-(`analysis/statistics/letters.py`). ``--leave-out A,B`` leaves out arms that break the one spread; ``--out FOLDER`` writes letters.md,
+(`tukey.py`). ``--leave-out A,B`` leaves out arms that break the one spread; ``--out FOLDER`` writes letters.md,
 letters.csv and letters.tex.
 """
 
@@ -13,17 +14,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import yaml
 from numpy.typing import NDArray
-
-from analysis import one_table
-from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
-from analysis.statistics.letters import (
+from tukey import (
     BlockFit,
     compact_letters,
     fit_blocks,
     honest_difference,
     odd_spreads,
 )
+
+from analysis.evidence.results import Results
+from analysis.evidence.stored_plan import StoredArm
+from analysis.tables import one_table
 from analysis.tables.of_metric import metric_header
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import LOWER

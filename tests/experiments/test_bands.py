@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from bands import band_table, evaluated_counts, main, stored_counts
+from difficulty_bands import band_means, crossed_bands
 from synthetic_store import build_store, make_samples
 
-from analysis.bands import band_table, evaluated_counts, main, stored_counts
-from analysis.one_table import read
-from analysis.statistics.difficulty_bands import band_means, crossed_bands
+from analysis import load
 from harness.evaluation.metrics.exact import pass_at_k
 from harness.store.samples import write_part
 
@@ -69,7 +69,7 @@ def root(tmp_path_factory):
 
 
 def test_all_problems_are_pass_at_k_of_the_arms(root) -> None:
-    results = read(root, "ladder")
+    results = load(root, "ladder")
     arm, reference = results.experiment.plan.arms[3], results.experiment.plan.arms[2]
     counts = stored_counts(results)
     table = band_table(results, counts, arm, reference, [0.5], [1, 4])
@@ -85,7 +85,7 @@ def test_all_problems_are_pass_at_k_of_the_arms(root) -> None:
 
 def test_counts_of_an_evaluation_reach_as_far_as_its_samples(root, tmp_path) -> None:
     """Two runs before RL and after it, 16 samples a problem, 20 in the folder."""
-    results = read(root, "ladder")
+    results = load(root, "ladder")
     arm, cells, expected = results.experiment.plan.arms[0], [], {}
     for seed in (0, 1):
         for at in ("@0", ""):
@@ -125,16 +125,9 @@ def test_the_command_prints_or_names_what_is_wrong(root, capsys) -> None:
 
 def test_one_policy_before_training_gives_no_bands_from_its_own_samples(root) -> None:
     """Without base policies in turn all seeds start from one policy, evaluated with the same sampling seed."""
-    results = read(root, "ladder")
+    results = load(root, "ladder")
     arm, counts = results.experiment.plan.arms[0], stored_counts(results)
     same = counts[arm.runs[0], 0]
     counts |= {(run, 0): same for run in arm.runs.values()}
     with pytest.raises(ValueError, match="are one\\)"):
         band_table(results, counts, arm, None, [0.5])
-
-
-def test_an_experiment_without_a_run_is_said_in_a_line(tmp_path, capsys) -> None:
-    nothing = tuple(((index, seed), "not started") for index in range(4) for seed in (0, 1))
-    build_store(tmp_path, seeds=(0, 1), missing=nothing)
-    assert main([str(tmp_path), "ladder", "--arm", "ladder_3_dynamic_sampling"]) == 2
-    assert "at least two are needed" in capsys.readouterr().err

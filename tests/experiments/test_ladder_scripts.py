@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "dapo_ladder"))
 
 import best_checkpoint
 import budgets
 import ladder_runs
+import numpy as np
 import order
+import pytest
 import single_seed
 import thirty_problems
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matched import Course, at_first_reach, main, match, matched_table, matches
 from synthetic_store import build_store
 
+from analysis import load
 from analysis.evidence.run_curves import run_curve
-from analysis.matched import Course, at_first_reach, main, match, matched_table, matches
-from analysis.one_table import read
 
 
 def run(step, moved, score) -> Course:
@@ -54,7 +54,7 @@ def root(tmp_path_factory):
 
 def test_arms_that_move_alike_differ_as_at_the_end(root) -> None:
     """Generated tokens grow alike in all runs of the synthetic store."""
-    results = read(root, "ladder")
+    results = load(root, "ladder")
     for row in matched_table(results, "generated_tokens_total").rows:
         assert row["moved"] == 3100 * 20
         assert row["difference"].value == pytest.approx(row["last"].value)
@@ -65,7 +65,7 @@ def test_arms_that_move_alike_differ_as_at_the_end(root) -> None:
 
 
 def test_an_arm_that_moves_twice_as_fast_is_read_half_way(root) -> None:
-    results = read(root, "ladder")
+    results = load(root, "ladder")
     steps = results.experiment.steps
     arm, reference = results.experiment.plan.arms[1], results.experiment.plan.arms[0]
     rate = np.where(steps["arm"] == arm.name, 0.02, 0.01)

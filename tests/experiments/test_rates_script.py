@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+import rates
 import yaml
+from rates import Tried
 from synthetic_store import build_store
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "all_systems"))
-
-import rates
-from rates import Tried
-
-from analysis.one_table import read
+from analysis import load
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
 
@@ -69,7 +65,7 @@ def test_a_best_rate_at_an_edge_is_said() -> None:
 
 def test_finished_runs_are_averaged_and_rates_written(tmp_path, capsys) -> None:
     grid_store(tmp_path)
-    results = read(tmp_path, rates.EXPERIMENT)
+    results = load(tmp_path, rates.EXPERIMENT)
     found = rates.tried(results)
     arm = results.experiment.plan.arms[1]
     assert list(found) == ["grpo", "sft"]
@@ -97,7 +93,7 @@ def test_nothing_is_written_while_runs_are_missing_and_a_diverged_rate_is_out(tm
     run.write_manifest(
         {**run.manifest(), "error": "exit code 1; harness.training.fault.NumericalFault: loss nan"}
     )
-    found = rates.tried(read(tmp_path, rates.EXPERIMENT))
+    found = rates.tried(load(tmp_path, rates.EXPERIMENT))
     assert found["sft"][5e-4].text == "diverged"
     assert rates.choice(found["sft"]) == 1e-4
     assert rates.unfit(found) == ["grpo at 2e-4: 1 runs have not finished"]

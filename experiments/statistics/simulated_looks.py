@@ -1,6 +1,6 @@
 """Does *seeds until it is decided* do what it says? Simulated ladders of five comparisons, with known truth.
 
-``python -m analysis.simulation looks`` prints how often any word of a ladder is wrong over all its looks, and how
+``python experiments/statistics/simulation.py looks`` prints how often any word of a ladder is wrong over all its looks, and how
 many seeds the design takes beside the fixed design of equal power. Six arms stand in a row, each compared with the
 one below, so that neighbouring comparisons share an arm; scores are normal. Differences are in standard deviations of one seed's
 difference between two arms.
@@ -45,6 +45,11 @@ def simulate_ladders(
     return Course(np.concatenate(words), np.concatenate(seeds), np.concatenate(runs))
 
 
+def any_of(course: Course, *codes: int) -> float:
+    """Share of experiments in which at least one comparison ends with one of these words."""
+    return float(np.isin(course.word_NC, codes).any(axis=1).mean())
+
+
 def fixed_seeds(power: float, effect: float, limit: int = 200) -> int:
     """Fewest seeds of a fixed design of five paired comparisons, corrected likewise, with at least this power each."""
     alpha = 1 - comparison_level(COMPARISONS)
@@ -68,10 +73,10 @@ def error_lines(simulations: int, seed: int) -> list[str]:
     ]
     for looks in LOOKS:
         paired, welch = (
-            simulate_ladders(looks, 0.0, simulations, paired=p, seed=seed).any_of(LOWER, HIGHER)
+            any_of(simulate_ladders(looks, 0.0, simulations, paired=p, seed=seed), LOWER, HIGHER)
             for p in (True, False)
         )
-        edge = simulate_ladders(looks, 1.0, simulations, margin=1.0, seed=seed).any_of(EQUIVALENT)
+        edge = any_of(simulate_ladders(looks, 1.0, simulations, margin=1.0, seed=seed), EQUIVALENT)
         lines.append(f"| {named(looks)} | {paired:.2%} | {welch:.2%} | {edge:.2%} |")
     return lines
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
+from laws import entropy_fits, main, over_seeds, sigmoid_fits
 from synthetic_store import build_store
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.evidence.run_curves import run_curve
-from analysis.laws import entropy_fits, main, over_seeds, sigmoid_fits
-from analysis.statistics.curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
 from harness.statistics.intervals import mean_interval
 
 STEPS = np.arange(0.0, 100.0)
@@ -32,13 +32,6 @@ def test_an_exact_curve_is_found_again(given: bool) -> None:
     assert fit([15.0, 0.0]) == pytest.approx(
         [0.55, 0.3], abs=1e-5
     )  # half of the rise at the midpoint, R_0 without compute
-
-
-def test_the_unit_of_compute_moves_the_midpoint_alone() -> None:
-    score = sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6) + np.random.default_rng(0).normal(0, 0.02, 100)
-    one, other = fit_sigmoid(STEPS, score), fit_sigmoid(3300 * STEPS, score)
-    assert other.midpoint == pytest.approx(3300 * one.midpoint, rel=1e-4)
-    assert (other.asymptote, other.exponent) == pytest.approx((one.asymptote, one.exponent), rel=1e-4)
 
 
 def test_the_asymptote_s_standard_error_is_its_spread_over_repeats() -> None:
@@ -72,18 +65,6 @@ def test_entropy_law_against_values_worked_by_hand() -> None:
     assert (fit.a, fit.b, fit.ceiling) == pytest.approx((0.15, 1.0, 0.85))
     assert fit.rmse == pytest.approx(np.sqrt(0.015 / 3))
     assert fit.r_squared == pytest.approx(1 - 0.015 / 0.06)
-
-
-def test_entropy_that_does_not_move_tells_nothing() -> None:
-    assert fit_entropy_law([0.1, 0.1, 0.1], [0.2, 0.3, 0.4]).missing
-
-
-@pytest.mark.parametrize("fit", [fit_sigmoid, fit_entropy_law])
-def test_points_that_are_none_are_refused(fit) -> None:
-    with pytest.raises(ValueError, match="2 points on one axis and 3"):
-        fit([1.0, 2.0], [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="no number"):
-        fit([1.0, np.nan], [1.0, 2.0])
 
 
 @pytest.fixture(scope="module")

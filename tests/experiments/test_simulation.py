@@ -1,0 +1,118 @@
+"""Reduced simulation: intervals and words keep their promise (``python experiments/statistics/simulation.py`` for the full one)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+from simulated_ladders import LADDERS, Ladder, bounds, draw, false_within, false_words, found
+from simulated_looks import any_of, fixed_seeds, power_at_least, simulate_ladders
+from simulation import Model, rates, simulate
+
+from harness.statistics.course import EQUIVALENT, HIGHER, LOWER
+from harness.statistics.families import Independent, Paired, comparison_level, judge
+from harness.statistics.intervals import two_way_difference
+
+LOOKS = (5, 8, 11, 14, 17, 20)
+
+
+@pytest.mark.parametrize(("seeds", "paired"), [(3, True), (5, True), (10, True), (5, False), (10, False)])
+def test_null_is_resolved_five_percent_of_the_time_and_intervals_cover(seeds, paired):
+    measured = rates(seeds, paired=paired, simulations=1500, model=Model(problems=32, shared=0.5 * paired))
+    assert measured.false_positive == pytest.approx(0.05, abs=0.015)
+    assert 0.93 <= measured.coverage <= 0.97
+
+
+def test_welch_at_three_seeds_is_conservative_never_liberal():
+    measured = rates(3, paired=False, simulations=1500, model=Model(problems=32, shared=0.0))
+    assert 0.02 <= measured.false_positive <= 0.05
+    assert measured.coverage >= 0.95
+
+
+@pytest.mark.parametrize(("seeds", "seed_sd", "problem_sd"), [(3, 0.4, 0.0), (5, 0.15, 0.5)])
+def test_the_population_interval_is_never_liberal(seeds, seed_sd, problem_sd):
+    rng = np.random.default_rng(seeds)
+    hits = 0
+    for _ in range(300):
+        base = rng.normal(-1, 2, 60)
+        own = rng.normal(0, problem_sd, 60)  # an arm is better on some problems and worse on others
+        arms = []
+        for sign in (0.5, -0.5):
+            logit = base + sign * own + seed_sd * rng.normal(size=(seeds, 1))
+            arms.append(rng.binomial(32, 1 / (1 + np.exp(-logit))) / 32)
+        hits += two_way_difference(*arms).resolved
+    assert hits / 300 <= 0.08
+
+
+def test_the_true_difference_is_the_mean_of_many_simulated_seeds():
+    model = Model(problems=16, effect=0.5, samples=200)
+    scores, truth = simulate(model, 200, 4, np.random.default_rng(1))
+    assert (scores[:, 1] - scores[:, 0]).mean(axis=1) == pytest.approx(truth, abs=0.012)
+
+
+@pytest.mark.parametrize("name", LADDERS)
+def test_the_simulated_bounds_are_those_of_the_tables(name):
+    ladder = dataclasses.replace(LADDERS[name], truth=(0, 1, 0, 2, 2, 5))
+    arms = draw(ladder, 4, 20, np.random.default_rng(1))
+    low, high = bounds(ladder, arms)
+    for row in range(20):
+        pairs = [(arms[i + 1][row], arms[i][row]) for i in range(5)]
+        column = judge(
+            {str(i): Paired(a - b) if ladder.paired else Independent(a, b) for i, (a, b) in enumerate(pairs)}
+        )
+        assert low[row] == pytest.approx([estimate.low for estimate in column.values()])
+        assert high[row] == pytest.approx([estimate.high for estimate in column.values()])
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 8, 12])
+@pytest.mark.parametrize("name", ["paired, arms alike", "paired, spreads of arms 0.5 to 4"])
+def test_a_ladder_of_five_null_steps_has_a_false_word_five_percent_of_the_time(name, seeds):
+    held, plain = false_words(LADDERS[name], seeds, 20_000)
+    assert held == pytest.approx(0.05, abs=0.015)
+    assert plain > 0.18
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 8, 12])
+@pytest.mark.parametrize("name", [name for name in LADDERS if name.startswith("Welch")])
+def test_independent_ladders_are_never_liberal(name, seeds):
+    held, _ = false_words(LADDERS[name], seeds, 20_000)
+    assert 0.02 <= held <= 0.065
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 8, 12])
+@pytest.mark.parametrize("spread", [1.0, 4.2])
+def test_a_difference_at_the_margin_is_seldom_called_smaller(seeds, spread):
+    assert false_within(spread, seeds, 3.0, 20_000) <= 0.03
+
+
+def test_power_of_one_step_is_that_of_the_noncentral_t_at_the_corrected_level():
+    critical = stats.t.isf((1 - comparison_level(5)) / 2, 4)
+    exact = stats.nct.sf(critical, 4, 8.0 / (3.2 / np.sqrt(5)))
+    assert found(8.0, 3.2, 5, 40_000) == pytest.approx(exact, abs=0.01)
+
+
+def test_a_true_step_the_wrong_way_counts_as_false():
+    ladder = Ladder(spreads=(0.1,) * 6, truth=(0, 8, 16, 24, 32, 40))
+    assert false_words(ladder, 5, 500) == (0.0, 0.0)
+    assert false_words(dataclasses.replace(ladder, truth=(0,) * 6), 5, 500)[0] > 0
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_sequential_ladder_without_differences_gets_a_false_word_five_percent_of_the_time(paired):
+    rate = any_of(simulate_ladders(LOOKS, 0.0, 6_000, paired=paired), HIGHER, LOWER)
+    assert rate == pytest.approx(0.05, abs=0.015)
+
+
+@pytest.mark.parametrize("edge", [1.0, 3.0])
+def test_equivalent_is_false_at_the_edge_of_the_margin_in_at_most_five_percent(edge):
+    rate = any_of(simulate_ladders(LOOKS, edge, 6_000, margin=edge), EQUIVALENT)
+    assert 0.0 < rate <= 0.05
+
+
+def test_a_difference_of_three_standard_deviations_takes_thirty_percent_fewer_seeds():
+    found = simulate_ladders(tuple(range(4, 21, 2)), 3.0, 20_000)
+    hits = int((found.word_NC == HIGHER).sum())
+    fixed = fixed_seeds(power_at_least(hits, found.word_NC.size), 3.0)
+    assert found.seeds_NC.mean() <= 0.7 * fixed
