@@ -1,4 +1,4 @@
-"""What each system does with one group of rollouts: advantage, per-token coefficient and share of the gradient.
+"""Explain what each system does with one group of rollouts: advantage, per-token coefficient and share of the gradient.
 
 harness explain 'rewards=[1.1,0.1,0,1.1]' 'lengths=[220,950,1100,180]'
 harness explain 'rewards=[1,0]' 'lengths=[2,3]' 'old_log_probs=[-1,-2]' 'new_log_probs=[[-0.5,-1],[-2,-2,-2]]' format=json
@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands._key_values import read_yaml
+from harness.commands._key_values import key_values
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.folder import no_option
-from harness.configuration.registry import nearest
 
 if TYPE_CHECKING:
     from harness.explain.shares import Rollout
@@ -77,27 +76,23 @@ def run(options: argparse.Namespace) -> int:
 
 
 def parse(items: Sequence[str]) -> dict[str, Any]:
-    """`key=value` arguments, values in YAML.
+    """Return `key=value` arguments, values in YAML.
 
     Raises:
         ConfigError: an unknown key, a value that is not YAML or not of the right shape.
     """
-    values: dict[str, Any] = {}
-    for item in items:
-        key, equals, text = item.partition("=")
-        if not equals or key not in _KEYS:
-            raise ConfigError(f"explain has no argument {item!r}{nearest(key, list(_KEYS))}")
-        values[key] = read_yaml(text, item)
+    values = key_values(items, _KEYS, "explain")
+    for key, value in values.items():
         listed = key in ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
-        if listed and not _numbers(values[key], nested=key.endswith("log_probs")):
-            raise ConfigError(f"{key}={text} must be a list of numbers such as [1.1,0.1]")
-        if key in ("cap", "value") and not _number(values[key]):
-            raise ConfigError(f"{key}={text} must be a number")
+        if listed and not _numbers(value, nested=key.endswith("log_probs")):
+            raise ConfigError(f"{key}={value} must be a list of numbers such as [1.1,0.1]")
+        if key in ("cap", "value") and not isinstance(value, int | float):
+            raise ConfigError(f"{key}={value} must be a number")
     return values
 
 
 def tables(explained: Mapping[str, Sequence[Rollout]], width: int) -> list[Table]:
-    """One row a system, one column a rollout; as many tables as `width` characters make necessary, so that no number is cut."""
+    """Return one row a system, one column a rollout; as many tables as `width` characters make necessary, so that no number is cut."""
     first = next(iter(explained.values()))
     heads = [f"{i + 1}\nreward {r.reward:g}\n{r.length} tokens" for i, r in enumerate(first)]
     cells = {
@@ -123,18 +118,14 @@ def tables(explained: Mapping[str, Sequence[Rollout]], width: int) -> list[Table
 def _names(value: Any) -> list[str] | None:
     if value is None:
         return None
-    names = value if isinstance(value, list) else str(value).split(",")
+    names = [str(name) for name in (value if isinstance(value, list) else str(value).split(","))]
     for name in names:
         if name not in config_options("algorithm"):
-            raise ConfigError(f"systems: {no_option('algorithm', str(name))}")
-    return [str(name) for name in names]
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float)
+            raise ConfigError(f"systems: {no_option('algorithm', name)}")
+    return names
 
 
 def _numbers(value: Any, nested: bool) -> bool:
     if not isinstance(value, list):
         return False
-    return all(_number(item) or (nested and _numbers(item, False)) for item in value)
+    return all(isinstance(item, int | float) or (nested and _numbers(item, False)) for item in value)

@@ -8,12 +8,13 @@ What the target cannot express, and how units or defaults differ, follow as comm
 from __future__ import annotations
 
 import argparse
+from types import ModuleType
 
 import yaml
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
-from harness.configuration.registry import kinds, member, nearest
+from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Translation
 from harness.experiment.planning import plan_experiment
@@ -30,8 +31,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
-    name, rest = take(options.overrides, "dialect")
-    translation = dialect(name).export(_configuration(rest))
+    name, module, rest = dialect(options.overrides)
+    translation = module.export(_configuration(rest))
     print(yaml.safe_dump(translation.settings, sort_keys=False), end="")
     print_remarks(translation, name)
     return 0
@@ -57,27 +58,21 @@ def _configuration(items: list[str]) -> RunConfig:
     return planned[chosen]
 
 
-def take(items: list[str], key: str) -> tuple[str, list[str]]:
-    """The value of the one `key=value` among arguments, and the others.
+def dialect(items: list[str]) -> tuple[str, ModuleType, list[str]]:
+    """Return the name and the module that `dialect=` chooses, and the other arguments.
 
     Raises:
-        ConfigError: there is none, or more than one.
+        ConfigError: there is no such dialect, or not one choice.
     """
-    values = [item.partition("=")[2] for item in items if item.startswith(f"{key}=")]
+    values = [item.partition("=")[2] for item in items if item.startswith("dialect=")]
     if len(values) != 1:
-        raise ConfigError(f"name one {key}, for example dialect=trl ({', '.join(sorted(kinds(FAMILY)))})")
-    return values[0], [item for item in items if not item.startswith(f"{key}=")]
-
-
-def dialect(name: str):  # type: ignore[no-untyped-def]
-    """The dialect's module. Raises `ConfigError` naming the nearest one."""
-    if name not in kinds(FAMILY):
-        raise ConfigError(f"no dialect {name!r}{nearest(name, list(kinds(FAMILY)))}")
-    return member(FAMILY, name)
+        raise ConfigError(f"name one dialect, for example dialect=trl ({', '.join(sorted(kinds(FAMILY)))})")
+    require("dialect", values[0], list(kinds(FAMILY)))
+    return values[0], member(FAMILY, values[0]), [item for item in items if not item.startswith("dialect=")]
 
 
 def print_remarks(translation: Translation, target: str) -> None:
-    """What has no counterpart in the target, and differences of units and defaults, as YAML comments."""
+    """Print what has no counterpart in the target, and differences of units and defaults, as YAML comments."""
     if translation.inexpressible:
         print(f"# {target} cannot express:")
         for line in translation.inexpressible:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.commands._key_values import read_yaml
-from harness.commands.export import dialect, print_remarks, take
+from harness.commands.export import dialect, print_remarks
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
@@ -26,8 +26,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
-    name, rest = take(options.settings, "dialect")
-    translation = dialect(name).overrides(read(rest))
+    _, module, rest = dialect(options.settings)
+    translation = module.overrides(read(rest))
     overrides = [f"{key}={_text(value)}" for key, value in translation.settings.items()]
     compose_run(overrides)  # what is printed can be run
     print("\n".join(overrides))
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read(items: list[str]) -> dict[str, Any]:
-    """Settings of files and `key=value` items, nested mappings flattened to dotted keys.
+    """Return settings of files and `key=value` items, nested mappings flattened to dotted keys.
 
     Raises:
         ConfigError: a file that cannot be read as a YAML mapping, or an argument that is no `key=value`.

@@ -18,8 +18,7 @@ from typing import Any
 
 from harness.commands._key_values import key_values
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import UnknownMemberError
-from harness.exchange.importers._log import ForeignLogError
+from harness.configuration.loader import load_dataclass
 from harness.exchange.importers._plan import Import
 from harness.exchange.importers._store import import_run
 from harness.store import ResultStore
@@ -27,14 +26,7 @@ from harness.store.layout import safe_name
 
 _REQUIRED = ("format", "path", "experiment", "arm", "seed")
 _KEYS = tuple(item.name for item in dataclasses.fields(Import))
-_KINDS: dict[str, type] = {
-    "seed": int,
-    "responses_per_step": int,
-    "cap": int,
-    "paired": bool,
-    "replace": bool,
-}
-_TEXTS = tuple(key for key in (*_KEYS, "results") if key not in _KINDS)
+_TEXTS = (*(item.name for item in dataclasses.fields(Import) if "str" in str(item.type)), "path", "results")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +38,7 @@ def run(options: argparse.Namespace) -> int:
     """Execute the verb."""
     values = key_values(options.values, (*_KEYS, "results"), "import_runs", texts=_TEXTS)
     store = ResultStore(str(values.pop("results", "results")))
-    try:
-        found = import_run(store, request_of(values))
-    except (ForeignLogError, UnknownMemberError) as error:
-        raise ConfigError(str(error)) from error
+    found = import_run(store, request_of(values))
     place = f", in the place of run {found.replaced}" if found.replaced else ""
     known = "" if found.new else " (already in the store)"
     print(f"run {found.run_id}: {found.steps} steps, score {found.score}{known}{place}")
@@ -59,22 +48,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def request_of(values: dict[str, Any]) -> Import:
-    """The typed request. Raises `ConfigError` naming the key."""
+    """Return the typed request. Raises `ConfigError` naming the key."""
     missing = [key for key in _REQUIRED if values.get(key) is None]
     if missing:
         raise ConfigError(f"import_runs needs {', '.join(f'{key}=' for key in missing)}")
-    for key, value in values.items():
-        kind = _KINDS.get(key)
-        if kind is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-            raise ConfigError(
-                f"import_runs: {key}={value} is not a{'n integer' if kind is int else ' truth value'}"
-            )
     try:
         safe_name(str(values["experiment"]), "experiment")
     except ValueError as error:
         raise ConfigError(f"import_runs: {error}; it names a folder") from error
-    texts: dict[str, Any] = {
-        key: value if key in _KINDS or value is None else str(value) for key, value in values.items()
-    }
-    texts["path"] = Path(texts["path"])
-    return Import(**texts)
+    return load_dataclass(Import, {**values, "path": Path(values["path"])}, "import_runs")

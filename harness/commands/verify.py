@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
-    """The verifier's settings: those of `verifier` under `conf/verifier`, then `verifier.KEY`. Raises `ConfigError` naming the key."""
+    """Return the verifier's settings: those of `verifier` under `conf/verifier`, then `verifier.KEY`. Raises `ConfigError`."""
     settings: dict[str, object] = {}
     if "verifier" in values:
         require("verifier", values["verifier"], options("verifier"))
@@ -74,7 +74,7 @@ def verifier_config(values: Mapping[str, object]) -> VerifierConfig:
 
 
 def describe(summary: VerifySummary, out: Path) -> str:
-    """Counts in a line; malformed lines by number go to standard error."""
+    """Return counts in a line; malformed lines by number go to standard error."""
     for number, problem in summary.malformed[:_REPORTED_LINES]:
         sys.stderr.write(f"line {number}: {problem}\n")
     if len(summary.malformed) > _REPORTED_LINES:

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from harness.configuration.error import ConfigError
-from harness.configuration.families import BENCHMARK
-from harness.configuration.loader import load_dataclass
-from harness.configuration.registry import member
-from harness.problems.problem import load_benchmark
+from harness.problems.problem import benchmark_config, load_benchmark
 from harness.store import RunDir
 
 
@@ -24,7 +21,7 @@ class ProblemText:
 
 
 def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
-    """By problem id; nothing where this machine does not have the data. Never asks the network."""
+    """Return prompt and gold by problem id, nothing where this machine does not have the data. Never asks the network."""
     values = yaml.safe_load(run.config())
     for key in ("evaluation", "benchmarks", benchmark):
         values = values.get(key) if isinstance(values, dict) else None
@@ -33,11 +30,10 @@ def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
     for switch in (
         "HF_HUB_OFFLINE",
         "HF_DATASETS_OFFLINE",
-    ):  # a dataset of the Hub comes from its cache or not at all
+    ):  # the Hub's data come from its cache or not at all
         os.environ.setdefault(switch, "1")
     try:
-        config = load_dataclass(member(BENCHMARK, values["kind"]).Config, values, benchmark)
-        problems = load_benchmark(config).problems
+        problems = load_benchmark(benchmark_config(values, benchmark)).problems
     except (ConfigError, ValueError):
         return {}
     return {problem.id: ProblemText(problem.prompt, problem.gold) for problem in problems}

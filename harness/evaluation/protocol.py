@@ -13,10 +13,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
-from harness.configuration.families import BENCHMARK
-from harness.configuration.loader import load_dataclass
-from harness.configuration.registry import member, nearest
+from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, load
+from harness.problems.problem import benchmark_config
 from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
@@ -56,8 +55,7 @@ def task_config(request: Request) -> Any | None:
     overrides = [item for item in request.overrides if _key(item).split(".")[0] == "task"]
     if not overrides:
         return None
-    values = compose_values(overrides)["task"]
-    return load_dataclass(member(BENCHMARK, values["kind"]).Config, values, "task")
+    return benchmark_config(compose_values(overrides)["task"], "task")
 
 
 def protocol_config(request: Request, runs: Sequence[RunDir]) -> RunConfig:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from harness.configuration.error import ConfigError
 from harness.evaluation.named_models import run_config
 from harness.evaluation.recorded import LOST, SAMPLES_FILE
-from harness.problems.problem import load_benchmark
+from harness.problems.problem import benchmark_config, load_benchmark
 from harness.store import ResultStore, RunDir
 from harness.store.layout import MANIFEST, RUN_ID, part_paths
 from harness.store.samples import read_parts
@@ -39,7 +39,7 @@ class Regraded:
         return self.frame[self.frame["verdict"] != self.frame["old_verdict"]]
 
     def lines(self) -> list[str]:
-        """What changed, in words: per set the averages, the transitions of verdicts, the first samples that flipped."""
+        """Say what changed: per set the averages, the transitions of verdicts, the first samples that flipped."""
         lines = []
         for name, rows in self.frame.groupby("set", sort=False):
             old, new = 100 * rows["old_correct"].mean(), 100 * rows["correct"].mean()
@@ -106,9 +106,7 @@ def _folders(evaluation: Path, store: ResultStore) -> list[Path]:
     roots = (evaluation.resolve().parent.parent, store.root)
     cells = json.loads((evaluation / "evaluation.json").read_bytes())["cells"]
     folders = []
-    for name in dict.fromkeys(
-        cell["samples"] for cell in cells
-    ):  # one folder holds all caps of a model on a benchmark
+    for name in dict.fromkeys(cell["samples"] for cell in cells):  # one folder holds all caps
         found = [root / name for root in roots if (root / name / _ABOUT).exists()]
         if not found:
             raise ConfigError(
@@ -124,26 +122,21 @@ def _said(answer: object) -> str:
 
 
 def _of_model(folder: Path) -> pd.DataFrame:
-    from harness.configuration.families import BENCHMARK
-    from harness.configuration.loader import load_dataclass
-    from harness.configuration.registry import member
-
     about = json.loads((folder / _ABOUT).read_bytes())
-    values: dict[str, Any] = about["benchmark_config"]
-    config = load_dataclass(member(BENCHMARK, values["kind"]).Config, values, "benchmark")
-    golds = {problem.id: problem.gold for problem in load_benchmark(config).problems}
-    name = f"{about['names'][0]} on {about['benchmark']['name']}"
-    return _with_golds(read_parts(folder).to_pandas(), golds, name)
+    config = benchmark_config(about["benchmark_config"], "benchmark")
+    return _with_golds(
+        read_parts(folder).to_pandas(), config, f"{about['names'][0]} on {about['benchmark']['name']}"
+    )
 
 
 def _of_run(run: RunDir, benchmark: str) -> pd.DataFrame:
     config = run_config(run).evaluation.benchmarks[benchmark]
-    golds = {problem.id: problem.gold for problem in load_benchmark(config).problems}
     step = run.sample_steps(benchmark)[-1]
-    return _with_golds(run.samples(benchmark, step), golds, f"{run.run_id} on {benchmark} at step {step}")
+    return _with_golds(run.samples(benchmark, step), config, f"{run.run_id} on {benchmark} at step {step}")
 
 
-def _with_golds(frame: pd.DataFrame, golds: dict[str, str], name: str) -> pd.DataFrame:
+def _with_golds(frame: pd.DataFrame, config: Any, name: str) -> pd.DataFrame:
+    golds = {problem.id: problem.gold for problem in load_benchmark(config).problems}
     unknown = sorted(set(frame["problem_id"]) - set(golds))
     if unknown:
         raise ConfigError(

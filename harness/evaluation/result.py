@@ -12,13 +12,14 @@ import pandas as pd
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.exact import UnevenSamples
 from harness.evaluation.metrics.summary import (
+    RULES,
     Samples,
     default_ks,
+    length_by_outcome,
     problem_scores,
     samples_from_columns,
-    summarise,
 )
-from harness.evaluation.metrics.votes import group_answers
+from harness.evaluation.metrics.votes import NO_ANSWER, group_answers
 from harness.statistics.intervals import problems_interval
 
 SCHEMA_VERSION = 1
@@ -30,16 +31,13 @@ _INTEGER = re.compile(r"-?[0-9]{1,1000}")
 TROUBLE = ("timeout", "killed", "error", "over_limit", "gold_unparsable")
 
 
-def arrays(
-    frame: pd.DataFrame, length: str, equivalent: Callable[[str, str], bool] | None, n: int | None = None
-) -> Samples:
-    """Arrays of graded samples; columns problem_id, correct, answer, verdict, finish_reason and `length`.
+def arrays(frame: pd.DataFrame, length: str, equivalent: Callable[[str, str], bool] | None) -> Samples:
+    """Return arrays of graded samples; columns problem_id, correct, answer, verdict, finish_reason and `length`.
 
     Args:
         frame: one row per sample.
         length: the column of response lengths.
         equivalent: the verifier's equality of two answers, for votes; None: equal texts only.
-        n: samples a problem must have; by default as many as any has.
 
     Raises:
         ConfigError: problems have different numbers of samples.
@@ -52,14 +50,13 @@ def arrays(
             frame[length].to_numpy(),
             frame["finish_reason"].tolist(),
             frame["verdict"].tolist(),
-            n=n,
         )
     except UnevenSamples as error:
         raise ConfigError(str(error)) from error
 
 
 def voting_answers(frame: pd.DataFrame, equivalent: Callable[[str, str], bool] | None) -> list[str | None]:
-    """The answer each sample votes for: one text for each class of equal answers of a problem, None for no answer.
+    """Return the answer each sample votes for: one text for each class of equal answers of a problem, None for no answer.
 
     Right answers are one class, since all equal the gold; only wrong ones are compared with each other, integers as integers, and an
     answer that troubled the verifier stands alone.
@@ -93,50 +90,57 @@ def _equal(a: str, b: str, equivalent: Callable[[str, str], bool]) -> bool:
 
 
 def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[str, Any]:
-    """Scores, intervals and health as a JSON-ready mapping.
+    """Return scores, intervals and health as a JSON-ready mapping; a mean over nothing is None.
 
     Keys: `n_problems`, `samples_per_problem`, `n_samples` (all of them), `avg`, `pass_at` and `maj_at` by k (as text), `intervals`
-    for the same three, `scores` (every metric by name), `verifier` (counts by verdict and how many ended in trouble), `lost_samples`,
-    `truncated_fraction`, `no_answer_fraction`, the distribution of `length` by outcome, `rules`.
+    for the same three, `scores` (every metric by name, mean over problems), `coarse_ks` (k above n/2, where Pass@k rests on few
+    subsets), `verifier` (counts by verdict and how many ended in trouble), `lost_samples`, `truncated_fraction`,
+    `truncated_right_fraction`, `accuracy_finished` (of the responses that were not cut), `no_answer_fraction`, the distribution of
+    `length` by outcome (truncated overlaps right and wrong), `rules`.
     """
     wanted = default_ks(samples.n) if ks is None else sorted(set(ks))
     if wanted and (wanted[0] < 1 or wanted[-1] > samples.n):
         raise ConfigError(f"k={wanted} must lie between 1 and the {samples.n} samples of a problem")
-    summary = summarise(samples, wanted)
     per_problem = problem_scores(samples, wanted)
+    scores = {name: float(values.mean()) for name, values in per_problem.items()}
     average = f"avg@{samples.n}"
-    verdicts = summary["verdicts"]
+    counts = np.bincount(samples.verdict_R, minlength=len(samples.verdict_names)).tolist()
+    verdicts = dict(sorted(zip(samples.verdict_names, counts, strict=True)))
     return {
         "schema_version": SCHEMA_VERSION,
         "n_problems": samples.problems,
         "samples_per_problem": samples.n,
         "n_samples": samples.problems * samples.n,
-        "avg": summary["scores"][average],
-        "pass_at": {str(k): summary["scores"][f"pass@{k}"] for k in wanted},
-        "maj_at": {str(k): summary["scores"][f"maj@{k}"] for k in wanted},
+        "avg": scores[average],
+        "pass_at": {str(k): scores[f"pass@{k}"] for k in wanted},
+        "maj_at": {str(k): scores[f"maj@{k}"] for k in wanted},
         "intervals": {
             "method": INTERVAL_METHOD,
             "avg": _interval(per_problem[average]),
             "pass_at": {str(k): _interval(per_problem[f"pass@{k}"]) for k in wanted},
             "maj_at": {str(k): _interval(per_problem[f"maj@{k}"]) for k in wanted},
         },
-        "scores": summary["scores"],
-        "coarse_ks": summary["coarse_ks"],
-        "lost_samples": summary["lost_samples"],
-        "truncated_fraction": summary["truncated_fraction"],
-        "truncated_right_fraction": summary["truncated_right_fraction"],
-        "accuracy_finished": summary["accuracy_finished"],
-        "no_answer_fraction": summary["no_answer_fraction"],
-        length: summary["response_tokens"],
+        "scores": scores,
+        "coarse_ks": [k for k in wanted if 2 * k > samples.n],
+        "lost_samples": int(samples.lost_R.sum()),
+        "truncated_fraction": _mean(samples.truncated_R),
+        "truncated_right_fraction": _mean(samples.truncated_R & samples.right_R),
+        "accuracy_finished": _mean(samples.right_R[~samples.truncated_R & ~samples.lost_R]),
+        "no_answer_fraction": _mean(samples.class_R == NO_ANSWER),
+        length: length_by_outcome(samples),
         "verifier": {
             "verdicts": verdicts,
             "trouble": sum(verdicts.get(name, 0) for name in TROUBLE),
-            "vote_conflicts": summary["vote_conflicts"],
+            "vote_conflicts": samples.votes.conflicts,
         },
-        "rules": summary["rules"],
+        "rules": dict(RULES),
     }
 
 
 def _interval(score_P: np.ndarray) -> list[float] | None:
     found = problems_interval(score_P)
     return None if found is None else list(found)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if len(values) else None

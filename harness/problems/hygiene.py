@@ -1,4 +1,4 @@
-"""What is wrong with problems, said before a run: golds that do not verify against themselves, repeats, train / test overlap."""
+"""Faults of problems, said before a run: golds that do not verify against themselves, repeats, train / test overlap."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing found: in which set, which check, in words."""
+class DataFault:
+    """One fault of the data: in which set, by which check, in words."""
 
     name: str
     check: str
@@ -31,8 +31,8 @@ class Finding:
 
 def report(
     benchmarks: Mapping[str, Any], task: Any = None, verifier: MathVerifier | None = None
-) -> list[Finding]:
-    """Findings about benchmarks, the training task, and the two together; an empty list: nothing to say.
+) -> list[DataFault]:
+    """Return the faults of benchmarks, the training task, and the two together; an empty list: nothing to say.
 
     Args:
         benchmarks: name → configuration of a member of `harness.problems.benchmarks` (`RunConfig.evaluation.benchmarks`).
@@ -44,7 +44,7 @@ def report(
     """
     sets = dict(benchmarks) | ({"task": task} if task is not None else {})
     grader = verifier or MathVerifier()
-    findings: list[Finding] = []
+    faults: list[DataFault] = []
     loaded: dict[str, Benchmark] = {}
     try:
         for name, config in sets.items():
@@ -53,16 +53,16 @@ def report(
             except ConfigError as error:
                 key = name if config is task else f"evaluation.benchmarks.{name}"
                 raise ConfigError(f"{key}: {error}") from error
-            findings += [Finding(name, "duplicates", line) for line in repeats.lines()]
-            findings += check_golds(name, loaded[name], grader)
+            faults += [DataFault(name, "duplicates", line) for line in repeats.lines()]
+            faults += check_golds(name, loaded[name], grader)
     finally:
         if verifier is None:
             grader.close()
     if task is not None:
         train = loaded.pop("task")
         for name, benchmark in loaded.items():
-            findings += check_overlap(name, train, benchmark)
-    return findings
+            faults += check_overlap(name, train, benchmark)
+    return faults
 
 
 def _load(config: Any) -> tuple[Benchmark, DuplicateReport]:
@@ -80,47 +80,34 @@ def _load(config: Any) -> tuple[Benchmark, DuplicateReport]:
     return benchmark, deduplicate(rows)[1]
 
 
-def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[Finding]:
-    """Golds that the verifier does not call right when they are the answer: no response could be, either."""
+def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
+    """Return golds that the verifier does not call right when they are the answer: no response could be, either."""
     verdicts = {gold: verifier.check_gold(gold) for gold in {p.gold for p in benchmark.problems}}
     bad = [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]
     if not bad:
         return []
     shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({verdicts[p.gold].verdict})" for p in bad[:_SHOWN])
-    return [
-        Finding(
-            name,
-            "gold",
-            f"{len(bad)} of {len(benchmark.problems)} golds do not verify against themselves: {shown}",
-        )
-    ]
+    text = f"{len(bad)} of {len(benchmark.problems)} golds do not verify against themselves: {shown}"
+    return [DataFault(name, "gold", text)]
 
 
-def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[Finding]:
-    """Test problems that also stand, whole or mostly, in the training problems."""
+def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFault]:
+    """Return test problems that also stand, whole or mostly, in the training problems."""
     there = {normalised(problem.prompt) for problem in train.problems}
     equal = [problem.id for problem in test.problems if normalised(problem.prompt) in there]
-    findings = []
+    faults = []
     if equal:
-        findings.append(
-            Finding(
-                name,
-                "overlap",
-                f"{len(equal)} of {len(test.problems)} problems stand in the training set: {_some(equal)}",
-            )
-        )
+        text = f"{len(equal)} of {len(test.problems)} problems stand in the training set: {_some(equal)}"
+        faults.append(DataFault(name, "overlap", text))
     found = find_overlaps([p.prompt for p in train.problems], [p.prompt for p in test.problems])
     near = [test.problems[o.test].id for o in found if test.problems[o.test].id not in set(equal)]
     if near:
-        findings.append(
-            Finding(
-                name,
-                "overlap",
-                f"{len(near)} of {len(test.problems)} problems share more than {COVERED:.0%} of their words with one training "
-                f"problem ({NGRAM}-grams): {_some(near)}",
-            )
+        text = (
+            f"{len(near)} of {len(test.problems)} problems share more than {COVERED:.0%} of their words with one training problem "
+            f"({NGRAM}-grams): {_some(near)}"
         )
-    return findings
+        faults.append(DataFault(name, "overlap", text))
+    return faults
 
 
 def _some(ids: list[str]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.configuration.families import BENCHMARK
 from harness.configuration.identity import content_hash
-from harness.configuration.registry import implementation
+from harness.configuration.loader import load_dataclass
+from harness.configuration.registry import implementation, member
 
 
 @dataclass(frozen=True)
@@ -40,4 +42,9 @@ def load_benchmark(config: Any) -> Benchmark:
     Raises:
         ConfigError: its data is missing or malformed; the message names the file and the fix.
     """
-    return implementation("harness.problems.benchmarks", config).load(config)
+    return implementation(BENCHMARK, config).load(config)
+
+
+def benchmark_config(values: Mapping[str, Any], where: str) -> Any:
+    """Return the typed configuration of a benchmark from its mapping; errors begin with `where`."""
+    return load_dataclass(member(BENCHMARK, values["kind"]).Config, values, where)

@@ -66,7 +66,7 @@ def test_names_carry_unit_scale_and_direction():
         "k tokens",
         1e-3,
     )
-    assert (reach.parameter, reach.direction, reach.censored) == (0.85, "lower is better", True)
+    assert (reach.parameter, reach.direction) == (0.85, "lower is better")
     assert (gradient.unit, gradient.scale, gradient.parameter) == ("points", 100, "clip_fraction_low")
     assert (metric("pass@8").header, wrong.header) == ("Pass@8 %", "length of wrong answers, tokens")
     assert metric("training/gradient_norm").file_name == "training_gradient_norm"

@@ -16,7 +16,7 @@ _TRACKER = "latest_checkpointed_iteration.txt"
 
 
 def newest_step(checkpoints: Path) -> int:
-    """The step verl resumes from (`trainer.resume_mode=auto`), 0 for the beginning."""
+    """Return the step verl resumes from (`trainer.resume_mode=auto`), 0 for the beginning."""
     tracker = checkpoints / _TRACKER
     text = tracker.read_text().strip() if tracker.exists() else ""
     step = int(text) if text.isdigit() else 0

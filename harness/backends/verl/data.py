@@ -56,7 +56,7 @@ def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_f
 
 
 def prompt_texts(tokenizer: Any, benchmark: Benchmark) -> tuple[list[str], int]:
-    """Texts that `tokenizer(text, add_special_tokens=False)` turns into our prompts, and the longest in tokens.
+    """Return texts that `tokenizer(text, add_special_tokens=False)` turns into our prompts, and the longest in tokens.
 
     Raises:
         ConfigError: the tokenizer adds something that no text stands for.

@@ -16,7 +16,7 @@ _HINT = "docs/verl.md says how to make that environment"
 
 
 def interpreter(runtime: VerlRuntime) -> str:
-    """The interpreter of verl's environment.
+    """Return the interpreter of verl's environment.
 
     Raises:
         ConfigError: it is not named, not there, has no verl, or another version than the overrides are written for.
@@ -51,7 +51,7 @@ def interpreter(runtime: VerlRuntime) -> str:
 
 
 def environment(python: str) -> dict[str, str]:
-    """This process's environment for another interpreter: nothing that imports our packages, its own programs first."""
+    """Return this process's environment for another interpreter: nothing that imports our packages, its own programs first."""
     kept = {
         key: value
         for key, value in os.environ.items()

@@ -19,12 +19,7 @@ def main(rules: str) -> int:
         for line in sys.stdin:
             request = json.loads(line)
             (verdict,) = verifier.verify_many([(request["response"], request["gold"])])
-            reply = {
-                "correct": verdict.correct,
-                "answer": verdict.answer,
-                "verdict": verdict.verdict,
-                "method": verdict.method,
-            }
+            reply = {key: getattr(verdict, key) for key in ("correct", "answer", "verdict", "method")}
             sys.stdout.write(json.dumps(reply) + "\n")
             sys.stdout.flush()
     finally:

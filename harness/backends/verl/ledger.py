@@ -22,25 +22,38 @@ class Graded(NamedTuple):
     truncated: int
 
 
+class NewLines:
+    """The whole lines that files have gained since they were read last."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, int] = {}
+
+    def of(self, path: Path) -> list[bytes]:
+        """Return the new lines of a file; none where there is no file."""
+        if not path.exists():
+            return []
+        with path.open("rb") as file:
+            file.seek(self._read.get(path, 0))
+            whole = file.read().rpartition(b"\n")[0]
+        if not whole:
+            return []
+        self._read[path] = self._read.get(path, 0) + len(whole) + 1
+        return whole.split(b"\n")
+
+
 class Ledger:
-    """Reads what the files of a folder have gained since the last time; whole lines only."""
+    """The graded responses of each step, as far as the files of a folder tell by now."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._read: dict[Path, int] = {}
+        self._folder, self._new = folder, NewLines()
         self._steps: dict[int, list[Graded]] = defaultdict(list)
 
     def step(self, number: int) -> Sequence[Graded]:
-        """The responses of a step that are known by now."""
+        """Return the responses of a step that are known by now."""
         for path in sorted(self._folder.glob("*.jsonl")):
-            with path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                whole = file.read().rpartition(b"\n")[0]
-            if whole:
-                self._read[path] = self._read.get(path, 0) + len(whole) + 1
-                for line in whole.split(b"\n"):
-                    graded = Graded(*json.loads(line))
-                    self._steps[graded.step].append(graded)
+            for line in self._new.of(path):
+                graded = Graded(*json.loads(line))
+                self._steps[graded.step].append(graded)
         return self._steps.get(number, ())
 
     def forget(self, number: int) -> None:
@@ -49,7 +62,7 @@ class Ledger:
 
 
 def ledger_columns(graded: Sequence[Graded], kept_groups: int) -> Mapping[str, float]:
-    """The store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome).
+    """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome).
 
     `kept_groups`: groups it trained on; the rest was discarded, dead or surplus.
     """

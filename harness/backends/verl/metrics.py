@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.backends.verl.ledger import Ledger, ledger_columns
+from harness.backends.verl.ledger import Ledger, NewLines, ledger_columns
 from harness.backends.verl.place import Place
 from harness.configuration.schema import RunConfig
 from harness.exchange.importers._log import store_rows
@@ -22,20 +22,12 @@ class MetricsImport:
 
     def __init__(self, config: RunConfig, run: RunDir, place: Place, resumed_step: int) -> None:
         self._config, self._run, self._place = config, run, place
-        self._ledger, self._read = Ledger(place.ledger), 0
+        self._ledger, self._new = Ledger(place.ledger), NewLines()
         self._tokens = _tokens_until(run, resumed_step)
 
     def update(self) -> None:
         """Take in what is there by now."""
-        if not self._place.metrics.exists():
-            return
-        with self._place.metrics.open("rb") as file:
-            file.seek(self._read)
-            whole = file.read().rpartition(b"\n")[0]
-        if not whole:
-            return
-        self._read += len(whole) + 1
-        for line in whole.split(b"\n"):
+        for line in self._new.of(self._place.metrics):
             self._append(json.loads(line))
 
     def _append(self, item: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ _EPOCHS = 1_000_000  # never the end: trainer.total_training_steps is
 
 
 def overrides(config: RunConfig, place: Place) -> list[str]:
-    """The arguments after `python -m verl.trainer.main_ppo`, the user's own last."""
+    """Return the arguments after `python -m verl.trainer.main_ppo`, the user's own last."""
     ours = [
         f"{'+' if key.startswith(ADDED) else ''}{key}={hydra_value(value)}"
         for key, value in settings(config, place).items()
@@ -49,7 +49,7 @@ def overrides(config: RunConfig, place: Place) -> list[str]:
 
 
 def settings(config: RunConfig, place: Place) -> dict[str, Any]:
-    """Dotted keys of verl and their values."""
+    """Return dotted keys of verl and their values."""
     values = dict(dialect.export(config).settings)
     for part in (_data, _model, _update, _sampler, _rewards, _validation, _trainer):
         values |= part(config, place)
@@ -57,7 +57,7 @@ def settings(config: RunConfig, place: Place) -> dict[str, Any]:
 
 
 def owns(config: RunConfig, key: str) -> bool:
-    """Whether a key of verl, or a part of it, follows from the configuration."""
+    """Return whether a key of verl, or a part of it, follows from the configuration."""
     nowhere = Path("/")
     known = settings(config, Place(nowhere, nowhere, nowhere, 1, (0,), 0))
     return any(key == own or key.startswith(f"{own}.") or own.startswith(f"{key}.") for own in known)
@@ -118,17 +118,20 @@ def _sampler(config: RunConfig, place: Place) -> dict[str, Any]:
 
 def _rewards(config: RunConfig, place: Place) -> dict[str, Any]:
     reward, verifier = config.algorithm.reward, config.verifier
+    arguments = {
+        "python": sys.executable,
+        "root": str(_ROOT),
+        "extraction": verifier.extraction,
+        "answer_must_end": verifier.answer_must_end,
+        "workers": config.runtime.verifier_workers,
+        "correct": reward.correct,
+        "wrong": reward.wrong,
+        "format_credit": reward.format_credit,
+    }
     return {
         f"{FUNCTION}.path": str(_INSIDE),
         f"{FUNCTION}.name": "compute_score",
-        f"{FUNCTION}.reward_kwargs.python": sys.executable,
-        f"{FUNCTION}.reward_kwargs.root": str(_ROOT),
-        f"{FUNCTION}.reward_kwargs.extraction": verifier.extraction,
-        f"{FUNCTION}.reward_kwargs.answer_must_end": verifier.answer_must_end,
-        f"{FUNCTION}.reward_kwargs.workers": config.runtime.verifier_workers,
-        f"{FUNCTION}.reward_kwargs.correct": reward.correct,
-        f"{FUNCTION}.reward_kwargs.wrong": reward.wrong,
-        f"{FUNCTION}.reward_kwargs.format_credit": reward.format_credit,
+        **{f"{FUNCTION}.reward_kwargs.{key}": value for key, value in arguments.items()},
         "reward.num_workers": config.runtime.verl.reward_workers,
         "reward.reward_manager.source": "importlib",
         "reward.reward_manager.name": "RecordingRewardManager",  # verl's DAPO manager, which also writes the ledger
@@ -174,7 +177,7 @@ def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
 
 
 def hydra_value(value: Any) -> str:
-    """A value as Hydra's command line reads it back."""
+    """Write a value as Hydra's command line reads it back."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):

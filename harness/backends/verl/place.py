@@ -1,4 +1,4 @@
-"""Which files and folders one attempt of one run uses."""
+"""The files and folders of one attempt of one run."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ class Place:
 
 
 def data_folder(config: RunConfig, cache: Path, model: Path) -> Path:
-    """Where the problems of a configuration lie: named by all they depend on (the tokenizer writes chat turns)."""
+    """Return the folder of a configuration's problems: named by all they depend on (the tokenizer writes chat turns)."""
     depends = [DATA_VERSION, dump(config.task), dump(config.evaluation)["benchmarks"], str(model)]
     return cache / "verl" / content_hash(*depends)

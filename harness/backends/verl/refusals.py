@@ -1,4 +1,4 @@
-"""What verl cannot do as the configuration says it: a line each, with the key to change."""
+"""Choices of a configuration that verl cannot express: a line each, with the key to change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.exchange.dialects import verl as dialect
 
 
 def refusals(config: RunConfig) -> list[str]:
-    """All reasons why verl does not train this configuration; empty where it does."""
+    """Return all reasons why verl does not train this configuration; empty where it does."""
     translation = dialect.export(config)
     unaccepted = (
         f"{text}; list {name} in backend.accept to train it all the same"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -56,13 +57,14 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     evaluation = Evaluation(config, run, kernel, cache)
     try:
         evaluation(initial, 0)
-        policy = _exported(config, run)
+        steps = config.training.steps
+        policy = next((path / POLICY for step, path in run.checkpoints() if step == steps), None)
         if policy is None:
             place = prepare(config, run, initial, cache, attempt)
             if stop() or not _train(config, run, place, python, stop):
                 return False
-            policy = export(python, run, place, config.training.steps, _log(run, attempt))
-        evaluation(policy, config.training.steps)
+            policy = export(python, run, place, steps, _log(run, attempt))
+        evaluation(policy, steps)
     finally:
         evaluation.close()
     shutil.rmtree(run.path / "verl" / "checkpoints", ignore_errors=True)  # only a resume needs them
@@ -76,7 +78,7 @@ def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt:
     ends = stop_tokens(tokenizer, initial)
     place = Place(run.path.resolve(), data, initial, 0, ends, attempt)
     longest = write_data(config, tokenizer, place.train_file, place.validation_file)
-    return Place(place.run, data, initial, longest, ends, attempt)
+    return replace(place, prompt_tokens=longest)
 
 
 def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool]) -> bool:
@@ -146,11 +148,6 @@ class Evaluation:
     def close(self) -> None:
         """End the verifier's processes."""
         self._grader.close()
-
-
-def _exported(config: RunConfig, run: RunDir) -> Path | None:
-    """The last step's policy, if an earlier attempt came so far."""
-    return next((path / POLICY for step, path in run.checkpoints() if step == config.training.steps), None)
 
 
 def _log(run: RunDir, attempt: int) -> Path:

@@ -55,11 +55,6 @@ class Metric:
         return f"{self.title}{self.percent or f', {self.unit}'}"
 
     @property
-    def censored(self) -> bool:
-        """Whether a seed without a value never reached what is counted to, so that leaving it out would flatter its arm."""
-        return self.kind in REACHED
-
-    @property
     def direction(self) -> str:
         """``higher is better``, ``lower is better``, or empty."""
         return f"{self.better} is better" if self.better else ""

@@ -1,4 +1,4 @@
-"""What every format is read into, and how a table of metrics turns it into rows of the store."""
+"""The common form of every format's log, and its rows in the store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.configuration.error import ConfigError
+
 EVALUATION = "evaluation"  # columns `evaluation/<benchmark>/<metric>` are scores; values are fractions of 1
 
 
-class ForeignLogError(ValueError):
+class ForeignLogError(ConfigError):
     """A log that cannot be read, or that lacks what was asked for; the message names the file and the fix."""
 
 
@@ -43,7 +45,7 @@ class Score:
     metrics: Mapping[str, str]
 
     def column(self, name: str) -> str | None:
-        """`evaluation/aime24/avg@32` for `val-core/aime24/acc/mean@32`; None for what is no score."""
+        """Return `evaluation/aime24/avg@32` for `val-core/aime24/acc/mean@32`; None for what is no score."""
         match = self.pattern.fullmatch(name)
         if match is None or match["metric"] not in self.metrics:
             return None
@@ -61,7 +63,7 @@ def store_rows(
     responses_per_step: int | None = None,
     chosen: str | None = None,
 ) -> list[dict[str, float | int | None]]:
-    """Rows of `metrics.jsonl`: known metrics in our units, scores as evaluation columns, the rest under its own name.
+    """Return rows of `metrics.jsonl`: known metrics in our units, scores as evaluation columns, the rest under its own name.
 
     With `responses_per_step` the generated tokens are mean response length x responses x steps since the last line
     (discarded groups are then not counted, unless the trainer logs them); without it they are unknown. Names that would share an
@@ -96,7 +98,7 @@ def store_rows(
 
 
 def shared_columns(logged: Sequence[Logged], scores: Sequence[Score]) -> dict[str, list[str]]:
-    """Evaluation columns that several names of the log mean, such as two reward functions with `accuracy` in their names."""
+    """Return evaluation columns that several names of the log mean, such as two reward functions with `accuracy` in their names."""
     names: dict[str, list[str]] = {}
     for name in sorted({name for entry in logged for name in entry.values}):
         column = _column(name, scores)
@@ -110,7 +112,7 @@ def _column(name: str, scores: Sequence[Score]) -> str | None:
 
 
 def merge(entries: Iterable[Logged]) -> list[Logged]:
-    """One entry per step: trainers log training and evaluation of a step apart; a later value replaces an earlier one."""
+    """Return one entry per step: trainers log training and evaluation of a step apart; a later value replaces an earlier one."""
     by_step: dict[int, dict[str, float]] = {}
     for entry in entries:
         by_step.setdefault(entry.step, {}).update(entry.values)
@@ -118,7 +120,7 @@ def merge(entries: Iterable[Logged]) -> list[Logged]:
 
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """The finite numbers of a logged dict, also those written as text (`'0.061'`); booleans, lists and texts are left out."""
+    """Return the finite numbers of a logged dict, also those written as text (`'0.061'`); booleans, lists and texts are left out."""
     found = {}
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -133,7 +135,7 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file: a JSON list, JSON lines, or lines that hold a printed Python dict (a console log).
+    """Return the objects of a file: a JSON list, JSON lines, or lines that hold a printed Python dict (a console log).
 
     Raises:
         ForeignLogError: the file cannot be read or holds none; a torn last line is left out.
@@ -154,7 +156,7 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, less a byte order mark. Raises `ForeignLogError` where there is none."""
+    """Return the text of a file, less a byte order mark. Raises `ForeignLogError` where there is none."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -162,7 +164,7 @@ def read_text(path: Path) -> str:
 
 
 def path_safe(name: str) -> str:
-    """A name that can stand in a path and in a column name: `HuggingFaceH4/aime_2024` -> `HuggingFaceH4-aime_2024`."""
+    """Return a name that can stand in a path and in a column name: `HuggingFaceH4/aime_2024` -> `HuggingFaceH4-aime_2024`."""
     return re.sub(r"[^A-Za-z0-9._=+-]+", "-", name).strip("-.") or "eval"
 
 

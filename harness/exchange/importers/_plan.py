@@ -1,4 +1,4 @@
-"""What an import asks for, and its place in the plan of a foreign experiment."""
+"""The request of an import, and its place in the plan of a foreign experiment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.store import ResultStore
 
 @dataclass(frozen=True)
 class Import:
-    """What to read and where it belongs.
+    """A log to read, and where it belongs.
 
     Attributes:
         format: a module of this package.
@@ -55,7 +55,7 @@ class Import:
 def planned(
     store: ResultStore, request: Import, score: str, arm_id: str, run_id: str
 ) -> tuple[dict[str, Any], str | None]:
-    """The experiment's plan with this run in it, and the run whose place it takes. The caller holds the experiment's claim.
+    """Return the experiment's plan with this run in it, and the run whose place it takes. The caller holds the experiment's claim.
 
     Raises:
         ForeignLogError: the experiment is planned by `harness run`, is about another score, or says otherwise.

@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.configuration.error import require
 from harness.configuration.identity import content_hash
-from harness.configuration.registry import member, nearest
+from harness.configuration.registry import kinds, member, nearest
 from harness.exchange.importers._log import (
     EVALUATION,
     ForeignLogError,
@@ -23,6 +24,7 @@ from harness.store import ResultStore, layout, lease
 __all__ = ["Import", "Imported", "import_run"]
 
 IMPORT_VERSION = 1
+_FAMILY = "harness.exchange.importers"
 SCORE_UNITS = {"fraction": 1.0, "percent": 0.01, "reward": 1.0}
 PATIENCE_SECONDS = 60.0  # for other imports into the experiment; one takes about a second
 
@@ -43,12 +45,13 @@ def import_run(store: ResultStore, request: Import) -> Imported:
     """Write the run and its place in the plan; a log that is in the store already is not written again.
 
     Raises:
+        ConfigError: no such unit or format.
         ForeignLogError: the log cannot be read, has no such score, or contradicts what the store holds.
         StoreError: the store cannot be written, or another import into the experiment does not end.
     """
-    if request.unit not in SCORE_UNITS:
-        raise ForeignLogError(f"unit={request.unit} is unknown{nearest(request.unit, list(SCORE_UNITS))}")
-    module = member("harness.exchange.importers", request.format)
+    require("unit", request.unit, list(SCORE_UNITS))
+    require("format", request.format, list(kinds(_FAMILY)))
+    module = member(_FAMILY, request.format)
     logged: list[Logged] = module.read(request.path, request.run)
     rows = store_rows(
         logged,
