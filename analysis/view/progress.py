@@ -1,38 +1,41 @@
-"""What every run of an experiment does now, out of the store: the numbers on top of a page that follows runs."""
+"""The progress of an experiment: the numbers on top of a page that follows runs."""
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.evidence.stored_plan import PlanError, StoredArm, StoredPlan, parse_plan
-from harness.store import ResultStore, RunDir, StoreError, layout
+from analysis.evidence.stored_plan import PlanError, StoredPlan, parse_plan
+from harness.store import ResultStore, StoreError
+from harness.store.progress import RunState, run_state
 
 
 def progress_of(store: ResultStore, name: str) -> dict[str, Any]:
-    """``{"title", "counts", "fraction", "runs", "error"}`` of an experiment, ready for JSON; nothing is raised or written.
+    """Make ``{"title", "counts", "fraction", "runs", "error"}`` of an experiment, ready for JSON; nothing is raised or written.
 
     ``counts`` has a status to its number of runs, ``fraction`` the share of all steps that is done (runs of unknown
-    length count when they end), ``error`` why the plan cannot be read (else null). A run has label, seed, run_id, status,
-    step and total (null where unknown), phase, reward, seconds_left (at the pace of the newest step) and problem. Beside the
-    statuses of manifests there are ``waiting`` (not started), ``lost`` (its supervisor is gone: running the experiment
-    again resumes it) and ``unreadable``.
+    length count when they end), ``error`` why the plan cannot be read (else null). A run has label, seed and what
+    `harness.store.progress.RunState` has.
     """
     try:
         plan = plan_of(store, name)
-    except (StoreError, PlanError) as error:
+    except StoreError as error:
         return {"title": name, "counts": {}, "fraction": 0.0, "runs": [], "error": str(error)}
-    runs = [_run(store, arm, seed, run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
-    counts = dict(sorted(Counter(run["status"] for run in runs).items()))
-    done = sum(1.0 if run["status"] == "finished" else _share(run) for run in runs)
-    fraction = done / len(runs) if runs else 0.0
+    seeds = [(arm.label, seed, run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
+    states = [run_state(store, run_id) for _, _, run_id in seeds]
+    runs = [
+        {"label": label, "seed": seed, **dataclasses.asdict(state)}
+        for (label, seed, _), state in zip(seeds, states, strict=True)
+    ]
+    counts = dict(sorted(Counter(state.status for state in states).items()))
+    fraction = sum(map(_share, states)) / len(states) if states else 0.0
     return {"title": plan.title, "counts": counts, "fraction": fraction, "runs": runs, "error": None}
 
 
 def plan_of(store: ResultStore, name: str) -> StoredPlan:
-    """The plan of an experiment, from whoever wrote it. Raises StoreError, or PlanError for whatever is no plan."""
+    """Read the plan of an experiment, from whoever wrote it. Raises StoreError, or PlanError for whatever is no plan."""
     raw = store.plan(name)
     try:
         return parse_plan(raw)
@@ -43,50 +46,12 @@ def plan_of(store: ResultStore, name: str) -> StoredPlan:
 
 
 def counts_text(progress: Mapping[str, Any]) -> str:
-    """``3 finished, 1 running``, or why that is not known."""
+    """Say ``3 finished, 1 running``, or why that is not known."""
     counts = ", ".join(f"{count} {status}" for status, count in progress["counts"].items())
     return str(progress["error"] or counts or "no runs")
 
 
-def _run(store: ResultStore, arm: StoredArm, seed: int, run_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"label": arm.label, "seed": seed, "run_id": run_id, "status": "waiting"}
-    found |= {"step": None, "total": None, "phase": "", "reward": None, "seconds_left": None, "problem": ""}
-    try:
-        run = store.run(run_id)
-        manifest = run.manifest()
-        row = run.last_step() or {}
-    except (StoreError, OSError, ValueError) as error:  # ValueError: a plan whose run id is none
-        return found | {"status": "unreadable", "problem": str(error)}
-    if manifest is None:
-        return found
-    status = str(manifest["status"])
-    if status in ("claimed", "running") and not _supervised(run):
-        status = "lost"
-    steps = str((manifest.get("labels") or {}).get("steps", ""))
-    found |= {"status": status, "step": row.get("step", 0), "total": int(steps) if steps.isdigit() else None}
-    found["reward"] = _number(row.get("reward_mean"))
-    if status == "running":
-        phase, pace = run.phase(), _number(row.get("seconds_total"))
-        found["phase"] = "" if phase == layout.TRAINING else phase
-        if pace is not None and found["total"] is not None:
-            found["seconds_left"] = max(0, found["total"] - found["step"]) * pace
-    if status == "failed":
-        found["problem"] = str(manifest.get("error") or "").strip().rpartition("\n")[2]
-    return found
-
-
-def _supervised(run: RunDir) -> bool:
-    try:
-        return run.claimed_by() is not None
-    except OSError:  # no locks here, or not ours to read: the manifest is all there is
-        return True
-
-
-def _share(run: Mapping[str, Any]) -> float:
-    return min(run["step"] / run["total"], 1.0) if run["step"] and run["total"] else 0.0
-
-
-def _number(value: Any) -> float | None:
-    """A finite number, or None for whatever else a log holds."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if known else None
+def _share(state: RunState) -> float:
+    if state.status == "finished":
+        return 1.0
+    return min(state.step / state.total, 1.0) if state.step and state.total else 0.0

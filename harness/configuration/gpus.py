@@ -1,4 +1,4 @@
-"""GPUs by name. Used for estimates only: what a run really has is asked of the driver."""
+"""GPUs by name, for estimates, and the ones that the driver of this machine lists."""
 
 from __future__ import annotations
 
@@ -30,28 +30,51 @@ GPUS = {
 }
 
 
+@dataclass(frozen=True)
+class Installed:
+    """A GPU of this machine as the driver lists it."""
+
+    index: str
+    uuid: str
+    name: str
+    driver: str
+    memory_mib: str
+
+
 @functools.cache
-def visible_memory_gib() -> float | None:
-    """Memory of the smallest GPU that this process may use, GiB; None without one."""
+def installed_gpus() -> tuple[Installed, ...]:
+    """List the GPUs of this machine without importing torch; none where the driver does not answer."""
     if shutil.which("nvidia-smi") is None:
-        return None
-    command = ["nvidia-smi", "--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if listed.returncode != 0:
-        return None
-    rows = [
-        [part.strip() for part in line.split(",")]
-        for line in listed.stdout.splitlines()
-        if line.count(",") == 2
+        return ()
+    command = [
+        "nvidia-smi",
+        "--query-gpu=index,uuid,name,driver_version,memory.total",
+        "--format=csv,noheader,nounits",
     ]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = listed.stdout.splitlines() if listed.returncode == 0 else []
+    return tuple(Installed(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)
+
+
+def visible_gpus() -> list[str]:
+    """List the GPUs that this process may use: CUDA_VISIBLE_DEVICES, else the index of all that are installed."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        names = {name.strip() for name in chosen.split(",")}
-        rows = [row for row in rows if row[0] in names or row[1] in names]
-    sizes = [float(row[2]) / 1024 for row in rows if row[2].replace(".", "", 1).isdigit()]
-    return min(sizes) if sizes else None
+    if chosen is None:
+        return [gpu.index for gpu in installed_gpus()]
+    return [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
+
+
+def visible_memory_gib() -> float | None:
+    """Find the memory of the smallest GPU that this process may use, GiB; None without one."""
+    names = visible_gpus()
+    sizes = [
+        float(gpu.memory_mib) / 1024
+        for gpu in installed_gpus()
+        if (gpu.index in names or gpu.uuid in names) and gpu.memory_mib.replace(".", "", 1).isdigit()
+    ]
+    return min(sizes, default=None)
 
 
 def host_memory_gib() -> float:
-    """Memory of this machine, GiB."""
+    """Read the memory of this machine, GiB."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB

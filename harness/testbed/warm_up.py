@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import random
 import shutil
@@ -12,7 +13,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as functional
-from filelock import FileLock
 
 from harness.configuration.identity import content_hash
 from harness.model.adamw import AdamW
@@ -21,6 +21,7 @@ from harness.model.decoder import Decoder
 from harness.model.linear import Linear
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
+from harness.store.lease import acquire
 from harness.testbed.demonstrator import demonstrate
 from harness.testbed.recipe import Config
 from harness.testbed.tokenizer import VOCABULARY, testbed_tokenizer
@@ -39,7 +40,7 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
     if folder.exists():
         return folder
     cache.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
+    with acquire(Path(f"{folder}.lock"), wait_seconds=math.inf):
         if not folder.exists():
             scratch = Path(tempfile.mkdtemp(dir=cache, prefix=".warmup-"))
             decoder = initialise(config, scratch, linear_kernel)

@@ -15,11 +15,10 @@ from harness.execution.progress import (
     Snapshot,
     format_seconds,
     progress_on,
-    run_name,
     status_table,
-    total_steps,
 )
 from harness.store import ResultStore, layout
+from harness.store.progress import run_name, total_steps
 
 
 def running(step: int = 30, total: int | None = 100) -> RunProgress:

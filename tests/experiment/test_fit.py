@@ -10,7 +10,7 @@ import pytest
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import GPUS, visible_memory_gib
+from harness.configuration.gpus import GPUS, installed_gpus, visible_memory_gib
 from harness.configuration.schema import RunConfig
 from harness.experiment.estimate import fit as fit_module
 from harness.experiment.estimate.fit import fit_of, misfits
@@ -135,7 +135,7 @@ def test_run_refuses_what_plan_shows():
 
 def test_the_driver_is_asked_for_the_smallest_visible_gpu(tmp_path: Path, monkeypatch):
     program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\nprintf '0, GPU-a, 81559\\n1, GPU-b, 24564\\n'\n")
+    program.write_text("#!/bin/sh\nprintf '0, GPU-a, A, 5, 81559\\n1, GPU-b, B, 5, 24564\\n'\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     seen = []
@@ -143,9 +143,9 @@ def test_the_driver_is_asked_for_the_smallest_visible_gpu(tmp_path: Path, monkey
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if devices is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", devices)
-        visible_memory_gib.cache_clear()
+        installed_gpus.cache_clear()
         seen.append(visible_memory_gib())
-    visible_memory_gib.cache_clear()
+    installed_gpus.cache_clear()
     assert seen == [24564 / 1024, 81559 / 1024, 24564 / 1024, None]
 
 

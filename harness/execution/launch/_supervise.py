@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
+from harness.configuration.gpus import visible_gpus
 from harness.configuration.identity import IDENTITY_VERSION
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution.follower import tracked
@@ -100,22 +99,3 @@ def worker_count(runtime: RuntimeConfig, gpus: int) -> int:
     if gpus:
         return max(1, gpus // runtime.gpus_per_run * runtime.runs_per_gpu)
     return max(1, len(os.sched_getaffinity(0)) // runtime.threads)
-
-
-def visible_gpus() -> list[str]:
-    """The GPUs this process may use, without importing torch: CUDA_VISIBLE_DEVICES, else what the driver lists."""
-    if "CUDA_VISIBLE_DEVICES" in os.environ:
-        return [
-            gpu
-            for gpu in os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-            if gpu.strip() and gpu.strip() != "-1"
-        ]
-    if shutil.which("nvidia-smi") is None:
-        return []
-    listed = subprocess.run(
-        ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return listed.stdout.split() if listed.returncode == 0 else []

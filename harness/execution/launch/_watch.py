@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 from harness.execution.launch._job import Before, summary_of
 from harness.execution.launch._supervise import Work
-from harness.execution.progress import Progress, RunProgress, Snapshot, run_name, total_steps
+from harness.execution.progress import Progress, RunProgress, Snapshot
 from harness.execution.supervise import Summary
 from harness.execution.supervise.attempt import Runnable
 from harness.execution.supervise.stop import request_stop
 from harness.store import StoreError
+from harness.store.progress import run_name, total_steps
 
 _ENDED = ("finished", "failed", "interrupted", "refused")
 

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.execution.progress import Progress, RunProgress, Snapshot, run_name, total_steps
+from harness.execution.progress import Progress, RunProgress, Snapshot
 from harness.execution.supervise.attempt import Attempt, Runnable
 from harness.execution.supervise.devices import GpuLease, GpuLeases
 from harness.execution.supervise.process import Exited, Started, Workers
 from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
+from harness.store.progress import run_name, total_steps
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _REMIND_SECONDS = 5.0
