@@ -1,4 +1,4 @@
-"""A results folder of an earlier version (`before_rooms/`, commit 49f8cbe): its runs have the same ids and are reported with their numbers."""
+"""A results folder of an earlier version (`before_rooms/`, commit 49f8cbe): its runs have the same ids and their numbers."""
 
 from __future__ import annotations
 
