@@ -19,8 +19,8 @@ from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
 from harness.reward.shaping import overlong_ramp, shaped_rewards
-from harness.sampling.collector import Collected
 from harness.sampling.groups import Groups
+from harness.sampling.selection import Collected
 from harness.training.step_tokens import StepTokens
 
 # what weights are held against; the columns of the metrics stand in this order

@@ -1,141 +1,121 @@
-"""Generating and grading a step's groups; each rank generates and grades its share."""
+"""The rollouts of a step: which responses, and how they are graded. Each rank generates and grades its share."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from harness.configuration.schema import RunConfig
-from harness.model.ranks import Ranks
-from harness.problems.problem import Problem
-from harness.reward.grading import Grader
+from harness.reward.grading import Grades
 from harness.reward.shaping import shaped_rewards
 from harness.rollout.noise import key, sample_seeds
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
+from harness.sampling.selection import Collected, choose_groups, enough
+from harness.training.trainer import Trainer
 from harness.training.verdict_noise import believed
 
 
-class RollOut:
-    """Asks a source for responses and the verifier for verdicts. `seconds` and `verifier_faults` are of the step so far.
+@dataclass
+class Tally:
+    """Time and verdicts of one step on this rank.
 
-    Args:
-        config: the run.
-        source: where responses come from (see `harness.sampling.source`).
-        engine: samples from the current policy.
-        problems: the training problems, and `prompts` their token ids.
-        tokenizer: decodes responses for the verifier.
-        grader: the verifier.
-        params: how responses are sampled.
-        curriculum: draws problems and is told how they went.
-        ranks: who shares the work.
+    Attributes:
+        seconds_rollout, seconds_verify: spent on responses, and on their verdicts.
+        faults: timeouts, killed workers, errors and refused answers of the verifier.
+        verdicts, flipped: verdicts given, and those that a noisy verifier turned round.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        source: Any,
-        engine: RolloutEngine,
-        problems: Sequence[Problem],
-        prompts: Sequence[Sequence[int]],
-        tokenizer: Any,
-        grader: Grader,
-        params: SamplingParams,
-        curriculum: Any,
-        ranks: Ranks,
-    ) -> None:
-        self.config, self.source, self.engine = config, source, engine
-        self.problems, self.prompts = problems, prompts
-        self.tokenizer, self.grader, self.params, self.ranks = tokenizer, grader, params, ranks
-        self.curriculum = curriculum
-        self.prompt_keys = np.array([key("problem", problem.id) for problem in problems])
-        self.seconds = {"rollout": 0.0, "verify": 0.0}
-        self.verifier_faults = 0  # timeouts, killed workers, errors, refused answers
-        self.verdicts, self.flipped_verdicts = 0, 0
+    seconds_rollout: float = 0.0
+    seconds_verify: float = 0.0
+    faults: int = 0
+    verdicts: int = 0
+    flipped: int = 0
 
-    def start_step(self) -> None:
-        """Set the step's clocks and counters to zero."""
-        self.seconds = {"rollout": 0.0, "verify": 0.0}
-        self.verifier_faults = 0
-        self.verdicts, self.flipped_verdicts = 0, 0
 
-    def round(self, step: int, round_: int, count: int) -> Groups:
-        """One round of `count` groups; noise belongs to (run seed, step, round, problem, sample, position)."""
-        chosen = self.curriculum.draw(count)
-        groups = self.groups(chosen, self.seeds(step, round_, chosen))
-        self.curriculum.observe(chosen, groups.accuracy_P.numpy())
-        return groups
+def collect(trainer: Trainer, step: int, tally: Tally) -> Collected:
+    """Roll out a step's groups, round by round until there are enough.
 
-    def seeds(self, step: int, round_: int, chosen: np.ndarray) -> np.ndarray:
-        """Seeds [P, G] of a round's responses."""
-        stream = key("train", self.config.seed, step, round_)
-        return sample_seeds(stream, self.prompt_keys[chosen], self.config.algorithm.responses_per_prompt)
+    Noise belongs to (run seed, step, round, problem, sample, position).
+    """
+    algorithm, rounds = trainer.config.algorithm, list[Groups]()
+    selection = algorithm.dead_groups, algorithm.prompts_per_step, trainer.carried
+    while not enough(rounds, *selection):
+        chosen = trainer.curriculum.draw(algorithm.prompts_per_step)
+        stream = key("train", trainer.config.seed, step, len(rounds))
+        seeds_PG = sample_seeds(stream, trainer.prompt_keys[chosen], algorithm.responses_per_prompt)
+        groups = roll_out(trainer, chosen, seeds_PG, tally)
+        trainer.curriculum.observe(chosen, groups.accuracy_P.numpy())
+        rounds.append(groups)
+    return choose_groups(rounds, *selection)
 
-    def groups(self, chosen: np.ndarray, seeds_PG: np.ndarray) -> Groups:
-        """Graded groups of the chosen problems, in order, on every rank."""
+
+def roll_out(trainer: Trainer, chosen: np.ndarray, seeds_PG: np.ndarray, tally: Tally) -> Groups:
+    """Generate and grade the groups of the chosen problems; all of them, in order, come back on every rank."""
+    begin = time.perf_counter()
+    mine, parts = trainer.ranks.share(len(chosen)), []
+    if len(chosen[mine]):
+        completions = trainer.source.generate(chosen[mine], seeds_PG[mine], trainer.params)
+        tally.seconds_rollout += time.perf_counter() - begin
         begin = time.perf_counter()
-        mine = self.ranks.share(len(chosen))
-        parts = []
-        if len(chosen[mine]):
-            completions = self.source.generate(chosen[mine], seeds_PG[mine], self.params)
-            self.seconds["rollout"] += time.perf_counter() - begin
-            parts.append(self.graded(chosen[mine], completions, seeds_PG[mine]))
+        parts.append(graded(trainer, chosen[mine], completions, seeds_PG[mine], tally))
+        tally.seconds_verify += time.perf_counter() - begin
         begin = time.perf_counter()
-        gathered = [part for rank_parts in self.ranks.gather(parts) for part in rank_parts]
-        self.seconds["rollout"] += time.perf_counter() - begin
-        return gathered[0] if len(gathered) == 1 else Groups.concatenate(gathered)
+    gathered = [part for rank_parts in trainer.ranks.gather(parts) for part in rank_parts]
+    tally.seconds_rollout += time.perf_counter() - begin
+    return Groups.concatenate(gathered)
 
-    def graded(self, chosen: np.ndarray, completions: Completions, seeds_PG: np.ndarray) -> Groups:
-        """Verdicts and shaped rewards of the responses to the chosen problems; their seeds decide where a noisy verifier errs."""
-        begin = time.perf_counter()
-        algorithm = self.config.algorithm
-        size = algorithm.responses_per_prompt
-        golds = [self.problems[i].gold for i in chosen for _ in range(size)]
-        grades = self.grader.grade(self.texts(completions.token_lists()), golds)
-        self.verifier_faults += grades.faults
-        shape = (len(chosen), size)
-        exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
-        correct = believed(exact, seeds_PG, algorithm.reward)
-        self.flipped_verdicts += int((correct != exact).sum())
-        self.verdicts += exact.numel()
-        rewards = shaped_rewards(
-            correct,
-            answered,
-            completions.lengths_R.view(shape),
-            self.params.max_response_tokens,
-            algorithm.reward,
-            algorithm.overlong,
-            ~completions.finished_R.view(shape),
-        )
-        groups = Groups(torch.from_numpy(chosen.astype(np.int64)), completions, correct, answered, rewards)
-        self.seconds["verify"] += time.perf_counter() - begin
-        return groups
 
-    def texts(self, token_lists: Sequence[Sequence[int]]) -> list[str]:
-        """Responses as text, special tokens left out."""
-        return list(self.tokenizer.batch_decode(token_lists, skip_special_tokens=True))
+def graded(
+    trainer: Trainer, chosen: np.ndarray, completions: Completions, seeds_PG: np.ndarray, tally: Tally
+) -> Groups:
+    """Give the responses to the chosen problems verdicts and shaped rewards; their seeds decide where a noisy verifier errs."""
+    algorithm = trainer.config.algorithm
+    grades = _grades(trainer, chosen, completions, seeds_PG.shape[1])
+    exact, answered = grades.correct_R.view(seeds_PG.shape), grades.answered_R.view(seeds_PG.shape)
+    correct = believed(exact, seeds_PG, algorithm.reward)
+    tally.faults += grades.faults
+    tally.flipped += int((correct != exact).sum())
+    tally.verdicts += exact.numel()
+    rewards = shaped_rewards(
+        correct,
+        answered,
+        completions.lengths_R.view(seeds_PG.shape),
+        trainer.params.max_response_tokens,
+        algorithm.reward,
+        algorithm.overlong,
+        ~completions.finished_R.view(seeds_PG.shape),
+    )
+    return Groups(torch.from_numpy(chosen.astype(np.int64)), completions, correct, answered, rewards)
 
-    def pass_rates(self, samples: int) -> tuple[np.ndarray, int]:
-        """The policy's share of right answers on every problem from `samples` responses each, and the tokens generated for it."""
-        rates, tokens = np.zeros(len(self.problems)), 0
-        stream = key("calibrate", self.config.seed)
-        for part in np.array_split(np.arange(len(self.problems)), max(1, len(self.problems) // 256)):
-            mine = part[self.ranks.share(len(part))]
-            done = self._rates_of(mine, sample_seeds(stream, self.prompt_keys[mine], samples))
-            gathered = self.ranks.gather(done)
-            rates[part] = np.concatenate([shares for shares, _ in gathered])
-            tokens += sum(count for _, count in gathered)
-        return rates, tokens
 
-    def _rates_of(self, chosen: np.ndarray, seeds_PG: np.ndarray) -> tuple[np.ndarray, int]:
-        if not len(chosen):
-            return np.zeros(0), 0
-        completions = self.engine.generate([self.prompts[i] for i in chosen], seeds_PG, self.params)
-        golds = [self.problems[i].gold for i in chosen for _ in range(seeds_PG.shape[1])]
-        grades = self.grader.grade(self.texts(completions.token_lists()), golds)
-        shares = grades.correct_R.view(seeds_PG.shape).double().mean(1).numpy()
-        return shares, int(completions.lengths_R.sum())
+def pass_rates(trainer: Trainer, samples: int) -> tuple[np.ndarray, int]:
+    """Measure the policy's share of right answers on every problem from `samples` responses each; also the tokens generated for it."""
+    rates, tokens = np.zeros(len(trainer.problems)), 0
+    stream = key("calibrate", trainer.config.seed)
+    for part in np.array_split(np.arange(len(rates)), max(1, len(rates) // 256)):
+        mine = part[trainer.ranks.share(len(part))]
+        done = np.zeros(0), 0
+        if len(mine):
+            seeds_PG = sample_seeds(stream, trainer.prompt_keys[mine], samples)
+            prompts = [trainer.prompts[i] for i in mine]
+            completions = trainer.engine.generate(prompts, seeds_PG, trainer.params)
+            correct_R = _grades(trainer, mine, completions, samples).correct_R
+            shares = correct_R.view(seeds_PG.shape).double().mean(1).numpy()
+            done = shares, int(completions.lengths_R.sum())
+        gathered = trainer.ranks.gather(done)
+        rates[part] = np.concatenate([shares for shares, _ in gathered])
+        tokens += sum(count for _, count in gathered)
+    return rates, tokens
+
+
+def _grades(
+    trainer: Trainer, chosen: Sequence[int] | np.ndarray, completions: Completions, samples: int
+) -> Grades:
+    """The verifier's verdicts on the responses' texts, special tokens left out."""
+    texts = trainer.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
+    golds = [trainer.problems[i].gold for i in chosen for _ in range(samples)]
+    return trainer.grader.grade(list(texts), golds)

@@ -15,8 +15,9 @@ from harness.reward.grading import Grader
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
 from harness.training.determinism import deterministic
-from harness.training.loop import Trainer
+from harness.training.loop import train
 from harness.training.numerics import settle_kernel
+from harness.training.trainer import Trainer
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
@@ -44,7 +45,7 @@ def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt
         trainer = Trainer(config, run, initial, kernel, grader, ranks)
         phases["trainer_ready"] = time.time()
         try:
-            complete = trainer.train(stop, attempt)
+            complete = train(trainer, stop, attempt)
         finally:
             trainer.close()
     finally:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from harness.configuration.schema import RunConfig
 from harness.objective.correction import Mismatch
-from harness.sampling.collector import Collected
+from harness.sampling.selection import Collected
 from harness.training.engagement import groups_row
 from harness.training.loss_scale import LossScale
 from harness.training.update import UpdateStats
@@ -40,6 +42,14 @@ def rollout_row(collected: Collected) -> dict[str, float]:
         "generated_tokens": collected.generated_tokens,
         "trained_tokens": int(collected.kept.completions.lengths_R.sum()),
     }
+
+
+def flipped_row(counts: Sequence[tuple[int, int]], config: RunConfig) -> dict[str, float]:
+    """Share of verdicts that a noisy verifier turned round, from (flipped, all) of each rank; nothing where it is exact."""
+    if config.algorithm.reward.exact:
+        return {}
+    flipped, verdicts = (sum(column) for column in zip(*counts, strict=True))
+    return {"flipped_verdicts_fraction": flipped / verdicts if verdicts else float("nan")}
 
 
 def update_row(stats: UpdateStats, config: RunConfig, loss_scale: LossScale) -> dict[str, float]:

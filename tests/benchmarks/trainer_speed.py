@@ -37,7 +37,8 @@ from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.testbed.tokenizer import VOCABULARY
 from harness.testbed.warm_up import initialise
-from harness.training.loop import Trainer
+from harness.training.step import take_step
+from harness.training.trainer import Trainer
 from harness.verify import Verdict
 
 SIZES = {
@@ -129,7 +130,7 @@ def make_trainer(case: Case, folder: Path, kernel: str, skip_dead: bool) -> Trai
     run = ResultStore(folder / "store").run("a" * 16)
     run.path.mkdir(parents=True)
     trainer = Trainer(config, run, initial, kernel, grader)
-    trainer.roll_out.params = SamplingParams(
+    trainer.params = SamplingParams(
         case.cap, stop_token_ids=stop_token(trainer, case.cap) if case.ends else ()
     )
     return trainer
@@ -153,7 +154,7 @@ def measure(trainer: Trainer, steps: int) -> dict[str, float]:
     rows = []
     for _ in range(steps):
         start = time.process_time()
-        trainer._one_step(0)
+        take_step(trainer, 0)
         rows.append(time.process_time() - start)
     metrics = trainer.run.steps().tail(steps)
     return {
@@ -215,7 +216,7 @@ def main() -> None:
                         options.peer_python, options.peers / "peers/trl_grpo_cpu.py", case.peer
                     )["cycle_s_cpu"]
                 rounds.append(row)
-            trainer.roll_out.grader.close()
+            trainer.grader.close()
         print(
             line(case, {key: statistics.median(row[key] for row in rounds) for key in rounds[0]}), flush=True
         )

@@ -30,7 +30,8 @@ from harness.experiment.estimate.work import forward_flop, update_passes
 from harness.model.shapes import Shape, from_config
 from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore
-from harness.training.loop import Trainer
+from harness.training.step import take_step
+from harness.training.trainer import Trainer
 from harness.verify import Verdict
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 256, "vocab_size": 512}
@@ -104,14 +105,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         run.path.mkdir(parents=True)
         grader = ContrastGrader(config.verifier, config.runtime)
         trainer = Trainer(config, run, initial, "torch", grader)
-        trainer.roll_out.params = _endless(trainer)
+        trainer.params = _endless(trainer)
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         try:
             trainer.sync.load()
             begin = time.monotonic()
             for done in range(1, options.steps + 1):
-                trainer._one_step(0)
+                take_step(trainer, 0)
                 if options.seconds and done >= 5 and time.monotonic() - begin > options.seconds:
                     break
         finally:
@@ -181,7 +182,7 @@ def parameters(shape: Shape) -> int:
 def _endless(trainer: Trainer) -> Any:
     import dataclasses
 
-    return dataclasses.replace(trainer.roll_out.params, stop_token_ids=())
+    return dataclasses.replace(trainer.params, stop_token_ids=())
 
 
 def main() -> None:

@@ -24,7 +24,8 @@ from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
-from harness.training.loop import Trainer
+from harness.training.loop import train
+from harness.training.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -125,7 +126,7 @@ def test_the_testbed_trains_on_a_gpu(
     config = make_config(runtime__device="cuda", algorithm__dead_groups__policy="refill")
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), base_policy, "torch", grader)
-    assert trainer.train(lambda: False, attempt=0)
+    assert train(trainer, lambda: False, attempt=0)
     steps = trainer.run.steps()
     assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-2
     assert torch.isfinite(torch.tensor(steps["loss"].to_numpy())).all()

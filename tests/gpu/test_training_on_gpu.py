@@ -17,7 +17,8 @@ from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.store import ResultStore
 from harness.training.determinism import deterministic
-from harness.training.loop import Trainer
+from harness.training.loop import train
+from harness.training.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -82,7 +83,7 @@ def test_memory_that_runs_out_once_costs_half_the_micro_batch(
     else:
         trainer.policy.token_log_probs = greedy  # type: ignore[method-assign]
     try:
-        assert trainer.train(lambda: False, attempt=0)
+        assert train(trainer, lambda: False, attempt=0)
     finally:
         trainer.close()
         grader.close()

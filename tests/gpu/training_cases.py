@@ -16,7 +16,8 @@ from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.rollout.engine import transformers
 from harness.store import RunDir
-from harness.training.loop import Trainer
+from harness.training.loop import train
+from harness.training.trainer import Trainer
 
 TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512}
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
@@ -85,7 +86,7 @@ def trained(
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, run, folder, "torch", grader)
     try:
-        trainer.train(stop, attempt=0)
+        train(trainer, stop, attempt=0)
     finally:
         trainer.close()
         grader.close()

@@ -15,7 +15,8 @@ from harness.objective.correction import Mismatch, engine_weights
 from harness.reward.grading import Grader
 from harness.rollout.types import Completions
 from harness.store import ResultStore
-from harness.training.loop import Trainer
+from harness.training.loop import train
+from harness.training.trainer import Trainer
 
 # Two responses of two and three tokens; the trainer's probabilities are 2, 1, 0.5, 4 and 3 times the sampler's.
 SAMPLER = torch.log(torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1]))
@@ -99,7 +100,7 @@ def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
         return completions
 
     trainer.engine.generate = shifted  # type: ignore[method-assign, assignment]
-    assert trainer.train(lambda: False, attempt=0)
+    assert train(trainer, lambda: False, attempt=0)
     grader.close()
     (row,) = trainer.run.steps().to_dict("records")
     assert row["sampler_log_prob_gap_mean"] == pytest.approx(off, abs=1e-4)

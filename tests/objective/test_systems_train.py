@@ -13,7 +13,8 @@ from objective_support import SYSTEMS, algorithm
 from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.store import ResultStore, RunDir
-from harness.training.loop import Trainer
+from harness.training.loop import train
+from harness.training.trainer import Trainer
 
 
 def small(make_config: Callable[..., RunConfig], name: str) -> RunConfig:
@@ -49,7 +50,7 @@ def test_every_system_trains(
     run = new_run(tmp_path, config)
     subject = trainer(config, run, base_policy)
     before = torch.cat([p.detach().reshape(-1).clone() for p in subject.policy.parameters()])
-    assert subject.train(lambda: False, attempt=0)
+    assert train(subject, lambda: False, attempt=0)
     after = torch.cat([p.detach().reshape(-1) for p in subject.policy.parameters()])
     assert after.isfinite().all()
     # A barely warmed-up policy may have no right response, and then some systems have nothing to learn from.
@@ -65,12 +66,12 @@ def test_a_resume_changes_nothing(
     config = small(make_config, name)
     config.training.steps, config.runtime.checkpoint_every = 4, 2
     whole = trainer(config, new_run(tmp_path / "whole", config), base_policy)
-    whole.train(lambda: False, attempt=0)
+    train(whole, lambda: False, attempt=0)
     run = new_run(tmp_path / "parted", config)
     first = trainer(config, run, base_policy)
-    assert not first.train(lambda: first.step >= 2, attempt=0)
+    assert not train(first, lambda: first.step >= 2, attempt=0)
     second = trainer(config, run, base_policy)
-    assert second.train(lambda: False, attempt=1)
+    assert train(second, lambda: False, attempt=1)
     for mine, other in zip(second.policy.parameters(), whole.policy.parameters(), strict=True):
         assert torch.equal(mine, other)
 
@@ -85,7 +86,7 @@ def test_the_value_warm_up_leaves_the_policy_alone_and_teaches_the_critic(
     run = new_run(tmp_path, config)
     subject = trainer(config, run, base_policy)
     before = [p.detach().clone() for p in subject.policy.parameters()]
-    subject.train(lambda: False, attempt=0)
+    train(subject, lambda: False, attempt=0)
     assert all(torch.equal(a, b) for a, b in zip(before, subject.policy.parameters(), strict=True))
     losses = run.steps()["value_loss"]
     assert losses.tail(3).mean() < 0.6 * losses.iloc[0]

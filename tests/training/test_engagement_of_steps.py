@@ -23,13 +23,14 @@ from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
 from harness.reward.grading import Grader
 from harness.rollout.types import Completions
-from harness.sampling.collector import Collected
 from harness.sampling.groups import Groups
+from harness.sampling.selection import Collected
 from harness.store import ResultStore
 from harness.training import update
 from harness.training.engagement import Touched, groups_row, sigma_weight_change, weight_change
-from harness.training.loop import Trainer
+from harness.training.loop import train
 from harness.training.step_metrics import engagement_row
+from harness.training.trainer import Trainer
 from harness.training.update import Updater, UpdateStats
 
 RUNGS = (
@@ -68,7 +69,7 @@ def groups_of(lengths: list[list[int]], rewards: list[list[float]], cap: int = 1
     return Groups(torch.arange(len(lengths)), completions, correct, torch.ones_like(correct), rewards_PG)
 
 
-def train(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> UpdateStats:
+def updated(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> UpdateStats:
     """One step's updates on these groups; no optimiser step is taken."""
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), updates
     updater = Updater(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
@@ -86,7 +87,7 @@ def exact_log_probs(folder: Path, groups: Groups) -> torch.Tensor:
 
 def row(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> dict[str, float]:
     kept = Collected(groups, groups, None, 1, 0, 0, 0, len(groups))
-    return engagement_row(kept, train(config, folder, groups, updates), config)
+    return engagement_row(kept, updated(config, folder, groups, updates), config)
 
 
 # ---- hand-worked values -------------------------------------------------------------------------------------------------------
@@ -317,7 +318,7 @@ def run(config: RunConfig, folder: Path, root: Path) -> tuple[ResultStore, torch
     manifest = {"status": "running", "arm_id": "a", "seed": 0, "labels": {}, "attempts": []}
     directory.create("", {"schema_version": 1, "run_id": "0" * 16, **manifest})
     trainer = Trainer(config, directory, folder, "torch", Grader(config.verifier, config.runtime))
-    assert trainer.train(lambda: False, attempt=0)
+    assert train(trainer, lambda: False, attempt=0)
     return store, torch.cat([p.detach().reshape(-1).clone() for p in trainer.policy.parameters()])
 
 

@@ -18,8 +18,9 @@ from harness.reward.grading import Grader
 from harness.rollout.sync import EngineMismatch, WeightSync
 from harness.store import ResultStore
 from harness.training.fault import NumericalFault
-from harness.training.loop import Trainer
+from harness.training.loop import train
 from harness.training.memory import MemoryFault
+from harness.training.trainer import Trainer
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Tr
     with pytest.raises(
         NumericalFault, match=r"step 2, update 1: loss nan.*optimizer\.learning_rate.*step-000002\.pt"
     ):
-        trainer.train(never, attempt=0)
+        train(trainer, never, attempt=0)
     batch = torch.load(trainer.run.path / "faults" / "step-000002.pt")
     assert len(batch["rows"]) == 8  # two of eight groups of four
     assert math.isnan(batch["loss"])
@@ -70,7 +71,7 @@ def test_memory_that_runs_out_halves_the_budget_once(
         return plain(*arguments)  # type: ignore[arg-type]
 
     trainer.updater._forward = exhausting  # type: ignore[method-assign, assignment]
-    assert trainer.train(never, attempt=0)
+    assert train(trainer, never, attempt=0)
     configured = trainer.config.runtime.micro_batch_tokens
     assert trainer.updater.micro_batch_tokens == configured // 2
     assert f"micro-batches of {configured // 2} tokens" in capsys.readouterr().err
@@ -79,9 +80,9 @@ def test_memory_that_runs_out_halves_the_budget_once(
         ResultStore(tmp_path / "other").run("b" * 16),
         trainer.policy.folder,
         "torch",
-        trainer.roll_out.grader,
+        trainer.grader,
     )
-    assert straight.train(never, attempt=0)
+    assert train(straight, never, attempt=0)
     timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
     assert straight.run.steps()[timeless].equals(trainer.run.steps()[timeless])
 
@@ -94,7 +95,7 @@ def test_memory_that_runs_out_again_names_the_settings(trainer: Trainer) -> None
     with pytest.raises(
         MemoryFault, match=r"runtime\.micro_batch_tokens=1024.*gradient_checkpointing.*gpus_per_run"
     ):
-        trainer.train(never, attempt=0)
+        train(trainer, never, attempt=0)
 
 
 def test_another_error_is_not_taken_for_memory(trainer: Trainer) -> None:
@@ -103,7 +104,7 @@ def test_another_error_is_not_taken_for_memory(trainer: Trainer) -> None:
 
     trainer.updater._forward = broken  # type: ignore[method-assign, assignment]
     with pytest.raises(RuntimeError, match="shape mismatch"):
-        trainer.train(never, attempt=0)
+        train(trainer, never, attempt=0)
 
 
 class Stale:
@@ -126,14 +127,14 @@ def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: Trainer,
     from harness.rollout.engine.native.sampler import NativeEngine
 
     engine = NativeEngine(load_decoder(base_policy), shares_weights=False)
-    sync = WeightSync(Stale(engine), trainer.policy, trainer.prompts, trainer.roll_out.params)  # type: ignore[arg-type]
+    sync = WeightSync(Stale(engine), trainer.policy, trainer.prompts, trainer.params)  # type: ignore[arg-type]
     assert sync.load() < 1e-5
     with torch.no_grad():
         for parameter in trainer.policy.parameters():
             parameter.mul_(1.1)
     with pytest.raises(EngineMismatch, match=r"differ from the trainer's by .* nats.*engine=native"):
         sync.load()
-    honest = WeightSync(engine, trainer.policy, trainer.prompts, trainer.roll_out.params)
+    honest = WeightSync(engine, trainer.policy, trainer.prompts, trainer.params)
     assert honest.load() < 1e-5
 
 
@@ -163,7 +164,7 @@ def test_a_critic_that_diverges_stops_the_run(
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, ResultStore(tmp_path).run("c" * 16), base_policy, "torch", grader)
     with pytest.raises(NumericalFault, match=r"critic|advantages"):
-        trainer.train(never, attempt=0)
+        train(trainer, never, attempt=0)
     grader.close()
 
 

@@ -18,35 +18,48 @@ from harness.experiment.checks import inert
 from harness.reward.grading import Grader
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
+from harness.sampling.selection import Collected
 from harness.store import ResultStore, RunDir
-from harness.training.loop import Trainer
+from harness.training.loop import train
+from harness.training.roll_out import Tally, collect
+from harness.training.trainer import Trainer
+
+Watched = Callable[..., dict[int, tuple[int, Any]]]
 
 
-def watched(
-    config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None
-) -> dict[int, tuple[int, Any]]:
-    """Train; step → (step of the policy that its responses came from, the responses)."""
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, run, folder, "torch", grader)
-    collect, seen = trainer._collect, {}
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    def train_watched(
+        config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None
+    ) -> dict[int, tuple[int, Any]]:
+        """Train; step → (step of the policy that its responses came from, the responses)."""
+        grader, seen = Grader(config.verifier, config.runtime), {}
+        trainer = Trainer(config, run, folder, "torch", grader)
 
-    def watch(step: int) -> Any:
-        collected = collect(step)
-        # the policy has been trained for `trainer.step` steps
-        seen[step] = (trainer.step, collected.kept.completions.tokens_N.clone())
-        return collected
+        def watch(trainer: Trainer, step: int, tally: Tally) -> Collected:
+            collected = collect(trainer, step, tally)
+            # the policy has been trained for `trainer.step` steps
+            seen[step] = (trainer.step, collected.kept.completions.tokens_N.clone())
+            return collected
 
-    trainer._collect = watch  # type: ignore[method-assign]
-    trainer.train(lambda: trainer.step == stop_after, attempt=0)
-    grader.close()
-    return seen
+        monkeypatch.setattr("harness.training.step.collect", watch)
+        train(trainer, lambda: trainer.step == stop_after, attempt=0)
+        grader.close()
+        return seen
+
+    return train_watched
 
 
 @pytest.mark.parametrize(
     ("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())]
 )
 def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, lag: int, engine: Any
+    make_config: Callable[..., RunConfig],
+    base_policy: Path,
+    tmp_path: Path,
+    watched: Watched,
+    lag: int,
+    engine: Any,
 ) -> None:
     config = make_config(training__steps=5, sampling__lag_steps=lag, engine=engine)
     seen = watched(config, ResultStore(tmp_path).run("a" * 16), base_policy)
@@ -56,7 +69,7 @@ def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
 
 
 def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, watched: Watched
 ) -> None:
     config, store = make_config(training__steps=5, sampling__lag_steps=2), ResultStore(tmp_path)
     straight = watched(config, store.run("a" * 16), base_policy)
@@ -70,7 +83,7 @@ def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(
 
 
 def test_a_lag_moves_the_ratio_from_the_first_update_on(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, watched: Watched
 ) -> None:
     ratios = {}
     for lag in (0, 2):

@@ -13,7 +13,7 @@ from harness.model.policy import NativePolicy
 from harness.reward.grading import Grader
 from harness.rollout.engine import native, transformers
 from harness.store import ResultStore
-from harness.training.loop import Trainer
+from harness.training.trainer import Trainer
 
 
 @pytest.mark.parametrize("engine", [native.Config(), transformers.Config()])

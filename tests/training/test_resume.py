@@ -14,7 +14,8 @@ from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.store import ResultStore, RunDir
-from harness.training.loop import Trainer
+from harness.training.loop import train
+from harness.training.trainer import Trainer
 
 CURRICULUM = "harness.sampling.curriculum"
 VARIANTS: dict[str, dict[str, object]] = {
@@ -45,11 +46,11 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def train(config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None) -> Trainer:
+def trained(config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None) -> Trainer:
     """Train until the end, or until the step after which a stop signal comes."""
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, run, folder, "torch", grader)
-    complete = trainer.train(lambda: trainer.step == stop_after, attempt=0)
+    complete = train(trainer, lambda: trainer.step == stop_after, attempt=0)
     grader.close()
     assert complete == (stop_after is None)
     return trainer
@@ -88,9 +89,9 @@ def test_stop_and_resume_is_bit_identical(
 ) -> None:
     config = make_config(training__steps=5, training__evaluate_every=5, **VARIANTS[name])
     store = ResultStore(tmp_path)
-    straight = train(config, store.run("a" * 16), base_policy)
-    train(config, store.run("b" * 16), base_policy, stop_after=3)
-    resumed = train(config, store.run("b" * 16), base_policy)
+    straight = trained(config, store.run("a" * 16), base_policy)
+    trained(config, store.run("b" * 16), base_policy, stop_after=3)
+    resumed = trained(config, store.run("b" * 16), base_policy)
     assert_equal(state(straight), state(resumed))
     timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
     assert straight.run.steps()[timeless].equals(resumed.run.steps()[timeless])
@@ -106,9 +107,9 @@ def test_every_curriculum_survives_a_resume(
         training__steps=4, training__evaluate_every=4, algorithm__curriculum=member(CURRICULUM, kind).Config()
     )
     store = ResultStore(tmp_path)
-    straight = train(config, store.run("a" * 16), base_policy)
-    train(config, store.run("b" * 16), base_policy, stop_after=2)
-    assert_equal(state(straight), state(train(config, store.run("b" * 16), base_policy)))
+    straight = trained(config, store.run("a" * 16), base_policy)
+    trained(config, store.run("b" * 16), base_policy, stop_after=2)
+    assert_equal(state(straight), state(trained(config, store.run("b" * 16), base_policy)))
 
 
 def test_a_kill_between_checkpoints_repeats_the_lost_steps(
@@ -116,7 +117,7 @@ def test_a_kill_between_checkpoints_repeats_the_lost_steps(
 ) -> None:
     config = make_config(training__steps=4, runtime__checkpoint_every=2)
     store = ResultStore(tmp_path)
-    straight = train(config, store.run("a" * 16), base_policy)
+    straight = trained(config, store.run("a" * 16), base_policy)
     killed = store.run("b" * 16)
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, killed, base_policy, "torch", grader)
@@ -130,8 +131,8 @@ def test_a_kill_between_checkpoints_repeats_the_lost_steps(
         return False
 
     with pytest.raises(Killed):
-        trainer.train(kill, attempt=0)
-    resumed = train(config, killed, base_policy)
+        train(trainer, kill, attempt=0)
+    resumed = trained(config, killed, base_policy)
     assert_equal(state(straight), state(resumed))
     assert killed.steps()["step"].tolist() == [1, 2, 3, 4]
 
@@ -153,11 +154,11 @@ def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(
         return False
 
     with pytest.raises(Killed):
-        trainer.train(kill, attempt=0)
+        train(trainer, kill, attempt=0)
     assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 8]
     config.training.steps = 7
     resumed = Trainer(config, run, base_policy, "torch", grader)
-    assert resumed.train(lambda: False, attempt=1)
+    assert train(resumed, lambda: False, attempt=1)
     assert run.steps()["step"].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert run.steps()["attempt"].tolist() == [0] * 6 + [1]
     assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 7]
@@ -169,7 +170,7 @@ def test_the_final_checkpoint_is_an_ordinary_transformers_model(
 ) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    trainer = train(make_config(training__steps=1), ResultStore(tmp_path).run("a" * 16), base_policy)
+    trainer = trained(make_config(training__steps=1), ResultStore(tmp_path).run("a" * 16), base_policy)
     folder = trainer.run.checkpoints()[-1][1] / "policy"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(r"7+8*3:________\boxed{5}<eos>")["input_ids"]
@@ -185,8 +186,8 @@ def test_evaluations_in_between_take_the_first_samples_of_the_many(
     store = ResultStore(tmp_path)
     many = make_config(training__steps=4, training__evaluate_every=2)
     few = make_config(training__steps=4, training__evaluate_every=2, evaluation__samples_between=2)
-    train(many, store.run("a" * 16), base_policy)
-    train(few, store.run("b" * 16), base_policy)
+    trained(many, store.run("a" * 16), base_policy)
+    trained(few, store.run("b" * 16), base_policy)
     for step, count in ((0, 4), (2, 2), (4, 4)):
         full, part = (store.run(run_id * 16).samples("arithmetic_heldout", step) for run_id in "ab")
         first = full[full["sample_index"] < count].reset_index(drop=True)

@@ -24,9 +24,10 @@ from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.store import ResultStore, UnreadableCheckpoint
 from harness.training.checkpoints import STATE
-from harness.training.loop import Trainer
+from harness.training.loop import train
 from harness.training.shard_reader import PlainValues, ShardReader
 from harness.training.stored_state import as_data, load_state, save_state
+from harness.training.trainer import Trainer
 
 CURRICULUM = "harness.sampling.curriculum"
 
@@ -61,7 +62,7 @@ def test_a_resume_refuses_a_hostile_checkpoint_and_runs_none_of_it(
     trainer = Trainer(config, run, base_policy, "torch", grader := Grader(config.verifier, config.runtime))
     words = r"step-000002.state\.pt holds posix\.mkdir; .*nothing in it is run\. Delete the folder"
     with pytest.raises(UnreadableCheckpoint, match=words):
-        trainer.train(lambda: False, attempt=0)
+        train(trainer, lambda: False, attempt=0)
     grader.close()
     assert not mark.exists()
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
 from harness.configuration.algorithm import DeadGroupsConfig
 from harness.rollout.types import Completions
-from harness.sampling.collector import collect
 from harness.sampling.groups import Groups
+from harness.sampling.selection import Collected, choose_groups, enough
 
 SIZE = 4
 
@@ -38,29 +36,28 @@ def groups_of(right: list[int], first_problem: int, rewards: torch.Tensor | None
     )
 
 
-def script(*rounds: list[int]) -> Callable[[int, int], Groups]:
-    """A rollout that yields the given rounds, problems numbered on."""
-
-    def roll_out(number: int, count: int) -> Groups:
-        return groups_of(rounds[number], 10 * number)
-
-    return roll_out
+def collect(outcomes: list[list[int]], config: DeadGroupsConfig, carried: Groups | None = None) -> Collected:
+    """A step of three groups, whose rounds go as `outcomes` say; problems are numbered on."""
+    rounds: list[Groups] = []
+    while not enough(rounds, config, 3, carried):
+        rounds.append(groups_of(outcomes[len(rounds)], 10 * len(rounds)))
+    return choose_groups(rounds, config, 3, carried)
 
 
 def test_keep_takes_the_first_round_as_it_is() -> None:
-    made = collect(script([0, 2, 4]), DeadGroupsConfig(policy="keep"), 3, None)
-    assert made.kept is made.first
+    made = collect([[0, 2, 4]], DeadGroupsConfig(policy="keep"))
+    assert made.kept.problems_P.tolist() == made.first.problems_P.tolist() == [0, 1, 2]
     assert (made.rounds, made.dead, made.unused, made.generated_tokens) == (1, 0, 0, 30)
 
 
 def test_drop_removes_dead_groups_and_does_not_refill() -> None:
-    made = collect(script([0, 2, 4]), DeadGroupsConfig(policy="drop"), 3, None)
+    made = collect([[0, 2, 4]], DeadGroupsConfig(policy="drop"))
     assert made.kept.problems_P.tolist() == [1]
     assert (made.rounds, made.dead, made.generated_groups) == (1, 2, 3)
 
 
 def test_refill_rolls_out_until_the_batch_is_full_and_counts_the_rest() -> None:
-    made = collect(script([0, 2, 4], [1, 4, 0], [3, 3, 3]), DeadGroupsConfig(policy="refill"), 3, None)
+    made = collect([[0, 2, 4], [1, 4, 0], [3, 3, 3]], DeadGroupsConfig(policy="refill"))
     assert made.kept.problems_P.tolist() == [1, 10, 20]
     assert made.rounds == 3
     assert made.dead == 4
@@ -71,20 +68,20 @@ def test_refill_rolls_out_until_the_batch_is_full_and_counts_the_rest() -> None:
 
 
 def test_refill_is_bounded_and_trains_on_what_it_has() -> None:
-    made = collect(script([0, 0, 2], [4, 4, 4]), DeadGroupsConfig(policy="refill", max_rounds=2), 3, None)
+    made = collect([[0, 0, 2], [4, 4, 4]], DeadGroupsConfig(policy="refill", max_rounds=2))
     assert made.kept.problems_P.tolist() == [2]
     assert made.rounds == 2
-    nothing = collect(script([0, 0, 0]), DeadGroupsConfig(policy="refill", max_rounds=1), 3, None)
+    nothing = collect([[0, 0, 0]], DeadGroupsConfig(policy="refill", max_rounds=1))
     assert len(nothing.kept) == 0
 
 
 def test_surplus_can_be_carried_to_the_next_step() -> None:
     config = DeadGroupsConfig(policy="refill", surplus="carry")
-    made = collect(script([0, 2, 0], [1, 3, 2]), config, 3, None)
+    made = collect([[0, 2, 0], [1, 3, 2]], config)
     assert made.surplus is not None
     assert made.surplus.problems_P.tolist() == [12]
     assert made.unused == 0
-    after = collect(script([2, 2, 0]), config, 3, made.surplus)
+    after = collect([[2, 2, 0]], config, made.surplus)
     assert after.kept.problems_P.tolist() == [12, 0, 1]
     assert after.rounds == 1
 
@@ -93,7 +90,7 @@ def test_surplus_can_be_carried_to_the_next_step() -> None:
 def test_a_group_may_be_dead_by_accuracy_and_alive_by_shaped_reward(metric: str, live: list[int]) -> None:
     shaped = torch.tensor([[1.0, 1.0, 0.5, 1.0], [1.0, 1.0, -1.0, -1.0], [-1.0, -1.0, -1.0, -1.0]])
     groups = groups_of([4, 2, 0], 0, shaped)
-    made = collect(lambda number, count: groups, DeadGroupsConfig(policy="drop", metric=metric), 3, None)
+    made = choose_groups([groups], DeadGroupsConfig(policy="drop", metric=metric), 3, None)
     assert made.kept.problems_P.tolist() == live
 
 

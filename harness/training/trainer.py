@@ -1,0 +1,229 @@
+"""A run's trainer: its parts, wired together, and how far it has come. The steps are taken in `harness.training.step`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import content_hash
+from harness.configuration.registry import implementation
+from harness.configuration.schema import RunConfig, dump
+from harness.evaluation.evaluate import Evaluator
+from harness.evaluation.sampler import reads_weights
+from harness.model.checkpoint import load_tokenizer
+from harness.model.content import content_fingerprint
+from harness.model.ranks import Ranks
+from harness.objective.objective import Objective
+from harness.problems.problem import load_benchmark
+from harness.reward.grading import Grader
+from harness.rollout.engine.replay.recording import RecordingEngine
+from harness.rollout.noise import key
+from harness.rollout.prompts import prompt_tokens, stop_tokens
+from harness.rollout.restart import RestartingEngine
+from harness.rollout.stop_strings import StopStringEngine
+from harness.rollout.sync import WeightSync
+from harness.rollout.types import RolloutEngine, SamplingParams
+from harness.sampling.groups import Groups
+from harness.sampling.selection import Collected
+from harness.sampling.source import SourceContext
+from harness.store import RunDir
+from harness.training.checkpoints import Checkpoints
+from harness.training.open_policy import open_policy
+from harness.training.update import Updater
+
+
+class Trainer:
+    """All that trains one run; on several ranks each holds one.
+
+    Attributes:
+        step, updates: rollout steps and optimiser updates made.
+        generated_tokens, seconds: spent on training so far, of all ranks.
+        carried: live groups that the last batch had no room for.
+        waiting: groups rolled out ahead of their steps, oldest first.
+        warned: a sampler that is another policy than the trainer's was told of.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run: RunDir,
+        initial: Path,
+        linear_kernel: str,
+        grader: Grader,
+        ranks: Ranks | None = None,
+    ) -> None:
+        self.config, self.run, self.grader, self.ranks = config, run, grader, ranks or Ranks()
+        if self.ranks.world > 1 and config.algorithm.source.kind != "policy":
+            raise ConfigError(
+                f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
+            )
+        self.tokenizer = load_tokenizer(initial)
+        self.policy = open_policy(config, initial, linear_kernel, self.ranks)
+        self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
+        self.checkpoints = Checkpoints(
+            run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
+        )
+        engine = self._build_engine()
+        self.engine = self._recorded(engine)
+        task = load_benchmark(config.task)
+        self.problems, self.prompts = task.problems, prompt_tokens(self.tokenizer, task)
+        self.prompt_keys = np.array([key("problem", problem.id) for problem in task.problems])
+        self.params = _sampling_params(config, stop_tokens(self.tokenizer, initial))
+        self._require_positions()
+        # The check of a weight update is nobody's rollout: it goes past the recording.
+        self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
+        curriculum, source = config.algorithm.curriculum, config.algorithm.source
+        self.curriculum = implementation("harness.sampling.curriculum", curriculum).build(
+            curriculum, len(task.problems), config.seed
+        )
+        context = SourceContext(config, self.policy, self.engine, self.tokenizer, task.problems, self.prompts)
+        self.source = implementation("harness.sampling.source", source).build(source, context)
+        # Samples that other runs made would be missing in the record; a recording serves its own in their order.
+        alone = config.runtime.record_rollouts or not reads_weights(config.engine)
+        shared = None if alone else base_evaluations(config, run, initial, linear_kernel, grader)
+        self.evaluator = Evaluator(
+            config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, shared, self.ranks
+        )
+        self.step, self.updates, self.generated_tokens, self.seconds = 0, 0, 0, 0.0
+        self.carried: Groups | None = None
+        self.waiting: list[Collected] = []
+        self.warned = False
+
+    def close(self) -> None:
+        """End the engine."""
+        self.engine.close()
+
+    def say(self, attempt: int, phase: str) -> None:
+        """Record what the run is busy with."""
+        if self.ranks.first:
+            self.run.say_phase(attempt, phase)
+
+    def budget_spent(self) -> bool:
+        """Return whether the run's steps, tokens or seconds are used up."""
+        training = self.config.training
+        return (
+            self.step >= training.steps
+            or (training.generated_tokens is not None and self.generated_tokens >= training.generated_tokens)
+            or (training.seconds is not None and self.seconds >= training.seconds)
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return what a resume needs besides weights and optimiser: tensors and plain values.
+
+        Random numbers need no state: they are counter-based.
+        """
+        return {
+            "critic": self.updater.critic.state() if self.updater.critic else None,
+            "reference": self.updater.reference_state(),
+            "entropy_coefficient": self.updater.entropy_control.state(),
+            "loss_scale": self.updater.loss_scale.state(),
+            "curriculum": self.curriculum.state(),
+            "carried": None if self.carried is None else self.carried.state(),
+            "waiting": [collected.state() for collected in self.waiting],
+            "recorded": self.ranks.gather(getattr(self.engine, "recorded_bytes", None)),
+            "step": self.step,
+            "updates": self.updates,
+            "generated_tokens": self.generated_tokens,
+            "seconds": self.seconds,
+        }
+
+    def resume(self) -> None:
+        """Go back to the newest checkpoint, or to step 0 where there is none."""
+        whole = getattr(implementation("harness.rollout.engine", self.config.engine), "WHOLE_RUNS", False)
+        state = None if whole else self.checkpoints.newest()
+        if isinstance(self.engine, RecordingEngine):
+            sizes = state["recorded"] if state else [0] * self.ranks.world
+            if len(sizes) == self.ranks.world:  # another number of ranks records into other files
+                self.engine.rewind(sizes[self.ranks.rank])
+        if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
+            # A record, or what serves one, needs the samples before training again, too.
+            anew = -1 if whole or self.config.runtime.record_rollouts else 0
+            self.run.rewind(state["step"] if state else anew)
+        self.ranks.from_first(None)  # nobody looks for samples before
+        if state is None:
+            return
+        if self.updater.critic:
+            self.updater.critic.restore(state["critic"])
+        if state["reference"] is not None and self.updater.reference is not None:
+            self.updater.reference.restore(state["reference"])
+        self.updater.entropy_control.restore(state["entropy_coefficient"])
+        self.updater.loss_scale.restore(state["loss_scale"])
+        self.curriculum.restore(state["curriculum"])
+        self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
+        self.waiting = [Collected.of_state(item) for item in state["waiting"]]
+        self.step, self.updates = state["step"], state["updates"]
+        self.generated_tokens, self.seconds = state["generated_tokens"], state["seconds"]
+
+    # ---- wiring ---------------------------------------------------------------------------------------------------------
+
+    def _build_engine(self) -> RolloutEngine:
+        def build() -> RolloutEngine:
+            built: RolloutEngine = implementation("harness.rollout.engine", self.config.engine).build(
+                self.config.engine, self.policy, self.config.runtime
+            )
+            return built
+
+        engine: RolloutEngine = build() if self.ranks.world > 1 else RestartingEngine(build, self.policy)
+        if self.config.sampling.stop_strings or self.config.evaluation.stop_strings:
+            engine = StopStringEngine(engine, self.tokenizer)
+        return engine
+
+    def _recorded(self, engine: RolloutEngine) -> RolloutEngine:
+        if not self.config.runtime.record_rollouts:
+            return engine
+        suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
+        return RecordingEngine(engine, self.run.path / f"rollouts{suffix}.jsonl")
+
+    def _require_positions(self) -> None:
+        """Refuse before the first step what an engine would refuse at the step that draws the longest prompt."""
+        longest, problem = max(
+            (len(ids), item.id) for ids, item in zip(self.prompts, self.problems, strict=True)
+        )
+        cap, positions = self.config.sampling.max_response_tokens, self.engine.positions
+        if positions is not None and longest + cap > positions:
+            raise ConfigError(
+                f"the prompt of training problem {problem} has {longest} tokens; with sampling.max_response_tokens={cap} it exceeds the "
+                f"{positions} positions of this model and engine; lower sampling.max_response_tokens, leave such problems out (task.path), "
+                "or with engine=vllm raise engine.max_model_len"
+            )
+
+
+def base_evaluations(
+    config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader
+) -> Path:
+    """Return the store's folder for samples of this initial policy under this protocol (see `Evaluator`)."""
+    benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
+    # A file may be mended at its place: its content counts, not its path.
+    versions = {name: [one.version, one.content] for name, one in benchmarks.items()}
+    protocol = [dump(config.evaluation), dump(config.verifier), dump(config.engine)]
+    # A cached policy's folder is named by its content; another may be overwritten in place, and its precision matters.
+    testbed = config.model.kind == "testbed"
+    model = [] if testbed else [content_fingerprint(initial), config.model.precision]
+    # Another device rounds otherwise, and some responses go on otherwise.
+    device = [torch.cuda.get_device_name()] if config.runtime.device == "cuda" else []
+    depends = [
+        initial.name,
+        *model,
+        linear_kernel,
+        versions,
+        protocol,
+        grader.verifier.fingerprint(),
+        *device,
+    ]
+    return run.path.parent.parent / "cache" / "evaluations" / content_hash(*depends)
+
+
+def _sampling_params(config: RunConfig, stop_token_ids: tuple[int, ...]) -> SamplingParams:
+    sampling = config.sampling
+    return SamplingParams(
+        max_response_tokens=sampling.max_response_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        stop_token_ids=stop_token_ids,
+        stop_strings=tuple(sampling.stop_strings),
+    )
