@@ -26,6 +26,10 @@ SUPPORTED = ("llama", "qwen2", "qwen3")
 _ROTARY_TABLES = tuple(f"rotary_emb.{table}" for table in ("inv_freq", "cos_cached", "sin_cached"))
 
 
+# How a layer attends: its index, and unrotated queries, keys and values [N, H + 2K, D], to attended values [N, H·D].
+Attend = Callable[[int, torch.Tensor], torch.Tensor]
+
+
 class UnsupportedArchitectureError(ConfigError):
     """The checkpoint's architecture is not one that the fused decoder computes."""
 
@@ -146,7 +150,7 @@ class Decoder(nn.Module):
             self._rope = (cos.to(self.embed), sin.to(self.embed))
         return self._rope
 
-    def project(self, layer: Layer, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
+    def _project(self, layer: Layer, x_NE: torch.Tensor, operators: Operators) -> torch.Tensor:
         """Norm and fused q, k, v of N tokens: [N, H + 2K, D] (q, k normalised where the architecture does)."""
         shape = self.shape
         normed = operators.norm(x_NE, layer.input_norm, shape.norm_epsilon)
@@ -159,52 +163,73 @@ class Decoder(nn.Module):
         q, k = operators.norm(q, layer.q_norm, epsilon), operators.norm(k, layer.k_norm, epsilon)
         return torch.cat([q, k, v], 1)
 
-    def mlp(self, layer: Layer, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
-        """The residual SwiGLU block."""
-        normed = operators.norm(x_NE, layer.post_norm, self.shape.norm_epsilon)
-        return x_NE + self.linear(operators.gated(self.linear(normed, layer.gate_up)), layer.down)
-
-    def hidden(
-        self, ids_BS: torch.Tensor, keep: Callable[[int, torch.Tensor, torch.Tensor], None] | None = None
-    ) -> torch.Tensor:
-        """Final-norm hidden states [B·S, E] of right-padded sequences that all start at position 0.
-
-        `keep(layer, keys, values)` is given every layer's rotated keys and values [B, K, S, D].
-        """
-        shape, (batch, length) = self.shape, ids_BS.shape
-        cos, sin = self.rope(length)
-        x = functional.embedding(ids_BS, self.embed).view(batch * length, shape.hidden)
-        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+    def run_layers(self, x_NE: torch.Tensor, attend: Attend, operators: Operators = TORCH) -> torch.Tensor:
+        """Run all layers over N embedded tokens; `attend` decides what each sees. The result still lacks the final norm."""
         for index, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
-            heads = self.project(layer, x).view(batch, length, -1, shape.head_size).transpose(1, 2)
-            qk = heads[:, :rotated]
-            qk = qk * cos[:length] + qk.roll(half, -1) * sin[:length]
-            if keep is not None:
-                keep(index, qk[:, shape.heads :], heads[:, rotated:])
-            attended = functional.scaled_dot_product_attention(
-                qk[:, : shape.heads],
-                qk[:, shape.heads :],
-                heads[:, rotated:],
-                is_causal=True,
-                enable_gqa=shape.heads != shape.kv_heads,
-            )
-            x = x + self.linear(attended.transpose(1, 2).reshape(batch * length, -1), layer.out)
-            x = self.mlp(layer, x)
-        return functional.rms_norm(x, (shape.hidden,), self.norm, shape.norm_epsilon)
+            attended = attend(index, self._project(layer, x_NE, operators))
+            x_NE = x_NE + self.linear(attended, layer.out)
+            normed = operators.norm(x_NE, layer.post_norm, self.shape.norm_epsilon)
+            x_NE = x_NE + self.linear(operators.gated(self.linear(normed, layer.gate_up)), layer.down)
+        return x_NE
+
+    def final_norm(self, x_NE: torch.Tensor, operators: Operators = TORCH) -> torch.Tensor:
+        """Norm what comes out of the layers."""
+        return operators.norm(x_NE, self.norm, self.shape.norm_epsilon)
+
+    def attend_causally(
+        self,
+        heads_NHD: torch.Tensor,
+        batch: int,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        mask: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Rotate the heads of B sequences of S tokens each, and let every token see those before it.
+
+        Args:
+            heads_NHD: unrotated queries, keys and values [B·S, H + 2K, D].
+            batch: B.
+            cos: rotary table that fits [B, heads, S, D].
+            sin: as `cos`.
+            mask: what a token sees, [B, 1, S, S], instead of all before it.
+
+        Returns:
+            Attended values [B·S, H·D], rotated keys and values [B, K, S, D].
+        """
+        shape = self.shape
+        heads = heads_NHD.view(batch, -1, *heads_NHD.shape[1:]).transpose(1, 2)
+        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
+        qk = heads[:, :rotated]
+        qk = qk * cos + qk.roll(half, -1) * sin
+        keys, values = qk[:, shape.heads :], heads[:, rotated:]
+        attended = functional.scaled_dot_product_attention(
+            qk[:, : shape.heads],
+            keys,
+            values,
+            attn_mask=mask,
+            is_causal=mask is None,
+            enable_gqa=shape.heads != shape.kv_heads,
+        )
+        return attended.transpose(1, 2).reshape(len(heads_NHD), -1), keys, values
+
+    def hidden(self, ids_BS: torch.Tensor) -> torch.Tensor:
+        """Return final-norm hidden states [B·S, E] of right-padded sequences that all start at position 0."""
+        batch, length = ids_BS.shape
+        cos, sin = (table[:length] for table in self.rope(length))
+        x = functional.embedding(ids_BS, self.embed).view(batch * length, -1)
+        return self.final_norm(
+            self.run_layers(x, lambda _, heads: self.attend_causally(heads, batch, cos, sin)[0])
+        )
 
     def hidden_of(self, layout: Layout) -> torch.Tensor:
-        """Final-norm hidden states [N, E] of the tokens of a layout: the update's forward, which computes no padding."""
+        """Return final-norm hidden states [N, E] of the tokens of a layout: the update's forward, which computes no padding."""
         shape = self.shape
         attend = SharedAttention(layout, *self.rope(layout.length), shape.heads, shape.kv_heads)
         small = self.embed.device.type == "cpu" and self.embed.dtype == torch.float32
         operators = BY_HAND if small and torch.is_grad_enabled() else TORCH
         x = functional.embedding(layout.ids_N, self.embed)
-        for layer in self.layers:
-            assert isinstance(layer, Layer)
-            x = x + self.linear(attend(self.project(layer, x, operators)), layer.out)
-            x = self.mlp(layer, x, operators)
-        return operators.norm(x, self.norm, shape.norm_epsilon)
+        return self.final_norm(self.run_layers(x, lambda _, heads: attend(heads), operators), operators)
 
     def logits(self, hidden_NE: torch.Tensor) -> torch.Tensor:
         """Logits [N, V] of hidden states."""

@@ -48,12 +48,7 @@ class RestartingEngine(Engine):
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `RolloutEngine`. `weights` must be the policy's: after a death they are read from it again."""
-        try:
-            self.engine.load_weights(weights)
-            return
-        except EngineDied as death:
-            reason = str(death)
-        self._restart(reason)
+        self._survive(lambda engine: engine.load_weights(weights))
 
     def sleep(self) -> None:
         """See `RolloutEngine`. One that dies of it is closed, for the trainer needs its memory; the next weights build it again."""
@@ -68,16 +63,19 @@ class RestartingEngine(Engine):
 
     def wake(self) -> None:
         """See `RolloutEngine`."""
-        try:
-            self.engine.wake()
-            return
-        except EngineDied as death:
-            reason = str(death)
-        self._restart(reason)
+        self._survive(lambda engine: engine.wake())
 
     def close(self) -> None:
         """See `RolloutEngine`."""
         self.engine.close()
+
+    def _survive(self, call: Callable[[RolloutEngine], None]) -> None:
+        try:
+            call(self.engine)
+            return
+        except EngineDied as death:
+            reason = str(death)
+        self._restart(reason)
 
     def _restart(self, reason: str) -> None:
         """Build again. Called outside of the handler: a traceback holds the dead engine's memory, which the new one needs.

@@ -12,7 +12,6 @@ from harness.base_policy.pretrained import Config
 from harness.configuration.runtime import RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.transformers_policy import TransformersPolicy
-from harness.rollout.engine.native.attention import attend
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.types import Completions, SamplingParams
@@ -69,14 +68,3 @@ def test_bfloat16_samples_score_with_the_trainer_as_with_fused_attention(biased:
     plain = gap(TransformersEngine.load(biased, 64, "cpu", torch.bfloat16).generate(PROMPTS, seeds, PARAMS))
     assert plain < 0.05
     assert gap(NativeEngine(decoder).generate(PROMPTS, seeds, PARAMS)) < 1.5 * plain
-
-
-def test_attention_of_grouped_heads_by_hand() -> None:
-    generator = torch.Generator().manual_seed(0)
-    query, keys, values = (torch.randn(3, 2, size, 8, generator=generator).bfloat16() for size in (4, 10, 10))
-    hidden = torch.arange(10)[None] > torch.tensor([9, 4, 0])[:, None]
-    bias = torch.zeros(3, 1, 1, 10, dtype=torch.bfloat16).masked_fill(hidden[:, None, None], float("-inf"))
-    scores = query.float() @ keys.float().transpose(-1, -2) / 8**0.5 + bias.float()
-    torch.testing.assert_close(
-        attend(query, keys, values, bias).float(), scores.softmax(-1) @ values.float(), atol=0.02, rtol=0.02
-    )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_resume import train
+from test_resume import trained
 
 from harness.configuration.algorithm import AlgorithmConfig, EntropyControl
 from harness.configuration.compose import compose_run
@@ -42,12 +42,12 @@ def test_the_coefficient_in_use_is_recorded_and_trains(
 ) -> None:
     control = EntropyControl(target_nats=100.0, step=0.01, maximum=0.025)
     moving = make_config(training__steps=3, algorithm__entropy_control=control)
-    steps = train(moving, ResultStore(tmp_path).run("a" * 16), base_policy).run.steps()
+    steps = trained(moving, ResultStore(tmp_path).run("a" * 16), base_policy).run.steps()
     assert steps["entropy_coefficient"].tolist() == pytest.approx([0.01, 0.02, 0.025])
     assert (steps["entropy_share"] > 0).all()
     # the first step is that of a constant coefficient of the same size
     constant = make_config(training__steps=1, algorithm__entropy_coefficient=0.01)
-    first = train(constant, ResultStore(tmp_path).run("b" * 16), base_policy).run.steps()
+    first = trained(constant, ResultStore(tmp_path).run("b" * 16), base_policy).run.steps()
     assert first["loss"][0] == steps["loss"][0]
     assert first["gradient_norm"][0] == steps["gradient_norm"][0]
     assert "entropy_coefficient" not in first.columns

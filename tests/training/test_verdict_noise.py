@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_resume import train
+from test_resume import trained
 
 from harness.configuration.algorithm import AlgorithmConfig, RewardConfig
 from harness.configuration.compose import compose_run
@@ -68,7 +68,7 @@ def test_a_run_trains_on_them_records_how_many_and_evaluates_exactly(
 ) -> None:
     reward = RewardConfig(true_positive=0.0, false_positive=1.0)  # every verdict turned round
     runs = [
-        train(
+        trained(
             make_config(training__steps=2, training__evaluate_every=2, **changes),
             ResultStore(tmp_path).run(name),
             base_policy,

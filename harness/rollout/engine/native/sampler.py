@@ -15,9 +15,8 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 
-from harness.model.decoder import Decoder, Layer
+from harness.model.decoder import Decoder
 from harness.rollout.choice import choose
-from harness.rollout.engine.native.attention import attend
 from harness.rollout.noise import uniforms
 from harness.rollout.request import check_request
 from harness.rollout.types import Completions, Engine, SamplingParams
@@ -212,29 +211,17 @@ class _Pass:
             mask = (causal[None] & real[:, None, :]) | own[None]
             mask = mask[:, None]
         x = functional.embedding(self.prompts, decoder.embed).view(batch * width, -1)
-        rotated, half = shape.heads + shape.kv_heads, shape.head_size // 2
         expanded = (shape.layers, batch, self.samples, shape.kv_heads, -1, shape.head_size)
         keys, values = self.keys.view(*expanded), self.values.view(*expanded)
-        for index, layer in enumerate(decoder.layers):
-            assert isinstance(layer, Layer)
-            heads = decoder.project(layer, x).view(batch, width, -1, shape.head_size).transpose(1, 2)
-            qk = heads[:, :rotated]
-            qk = qk * cos + qk.roll(half, -1) * sin
-            key, value = qk[:, shape.heads :], heads[:, rotated:]
+
+        def attend(index: int, heads: torch.Tensor) -> torch.Tensor:
+            attended, key, value = decoder.attend_causally(heads, batch, cos, sin, mask)
             keys[index, ..., :width, :] = key[:, None]
             values[index, ..., :width, :] = value[:, None]
-            attended = functional.scaled_dot_product_attention(
-                qk[:, : shape.heads],
-                key,
-                value,
-                attn_mask=mask,
-                is_causal=mask is None,
-                enable_gqa=shape.heads != shape.kv_heads,
-            )
-            x = x + decoder.linear(attended.transpose(1, 2).reshape(batch * width, -1), layer.out)
-            x = decoder.mlp(layer, x)
-        last = x.view(batch, width, -1)[:, -1]
-        return functional.rms_norm(last, (shape.hidden,), decoder.norm, shape.norm_epsilon)
+            return attended
+
+        last = decoder.run_layers(x, attend).view(batch, width, -1)[:, -1]
+        return decoder.final_norm(last)
 
     def _decode(self, chosen: torch.Tensor, at: int) -> torch.Tensor:
         """One position for every row; the cache holds `at` positions. Returns final hidden states [R, E]."""
@@ -251,29 +238,29 @@ class _Pass:
         # The query heads of one key/value head are rows of one small product: nothing is expanded.
         grouped = (count, shape.kv_heads, shape.heads // shape.kv_heads, shape.head_size)
         scale = shape.head_size**-0.5
-        for index, layer in enumerate(decoder.layers):
-            assert isinstance(layer, Layer)
-            heads = decoder.project(layer, x)
+
+        def attend(index: int, heads: torch.Tensor) -> torch.Tensor:
             qk = heads[:, :rotated]
             qk = (qk * cos).add_(qk.roll(half, -1).mul_(sin))
             keys, values = self.keys[index, :count, :, :end], self.values[index, :count, :, :end]
             keys[:, :, at] = qk[:, shape.heads :]
             values[:, :, at] = heads[:, rotated:]
-            if keys.dtype == torch.float32:
-                query = (qk[:, : shape.heads] * scale).reshape(grouped)
-                scores = torch.matmul(query, keys.transpose(-1, -2))
-                if mask is not None:
-                    scores = scores + mask
-                weights = scores.softmax(-1)
-                if end * shape.head_size < _FEW_PRODUCTS and grouped[2] == 1:
-                    attended = (weights.transpose(-1, -2) * values).sum(-2)
-                else:
-                    attended = torch.matmul(weights, values)
+            query = qk[:, : shape.heads].reshape(grouped)
+            if keys.dtype != torch.float32:
+                # As the trainer computes: scores are not rounded (one of 100 in bfloat16 is off by up to 0.25).
+                attended = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+                return attended.reshape(count, -1)
+            scores = torch.matmul(query * scale, keys.transpose(-1, -2))
+            if mask is not None:
+                scores = scores + mask
+            weights = scores.softmax(-1)
+            if end * shape.head_size < _FEW_PRODUCTS and grouped[2] == 1:
+                attended = (weights.transpose(-1, -2) * values).sum(-2)
             else:
-                attended = attend(qk[:, : shape.heads].reshape(grouped), keys, values, mask)
-            x = x + decoder.linear(attended.reshape(count, -1), layer.out)
-            x = decoder.mlp(layer, x)
-        return functional.rms_norm(x, (shape.hidden,), decoder.norm, shape.norm_epsilon)
+                attended = torch.matmul(weights, values)
+            return attended.reshape(count, -1)
+
+        return decoder.final_norm(decoder.run_layers(x, attend))
 
 
 def _row_count(live: int) -> int:
