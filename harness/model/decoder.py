@@ -98,7 +98,7 @@ class Shape:
 
 
 def is_rotary_table(name: str) -> bool:
-    """Whether a checkpoint's tensor is no weight but a table of the rotary embedding, which follows from the configuration."""
+    """Return whether a checkpoint's tensor is no weight but a table of the rotary embedding, which follows from the configuration."""
     return name.endswith(_ROTARY_TABLES)
 
 

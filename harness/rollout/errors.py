@@ -1,4 +1,4 @@
-"""What ends an engine, as opposed to a request that it refuses."""
+"""The error that ends an engine, as opposed to a request that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request must fulfil before any engine works on it."""
+"""The check of a request before any engine works on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every rollout engine takes and gives. Letters: P prompts, G samples a prompt, R = P·G responses, N response tokens."""
+"""The contract of every rollout engine. Letters: P prompts, G samples a prompt, R = P·G responses, N response tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.rollout.errors import EngineDied
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How to sample one request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
+    """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
     `stop_strings` end a response, too, where the engine is wrapped in `harness.rollout.stop_strings.StopStringEngine`.
     """

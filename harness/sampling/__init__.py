@@ -1,4 +1,4 @@
-"""Which prompts are rolled out, and which of their groups are trained on.
+"""The choice of prompts that are rolled out, and of their groups that are trained on.
 
 May import: configuration, model, problems, rollout, testbed.
 """

@@ -1,4 +1,4 @@
-"""Groups of responses: what a rollout round yields and what a step trains on. P groups of G responses, group-major."""
+"""Groups of responses, as a rollout round yields them and a step trains on them. P groups of G responses, group-major."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Groups:
         return self.correct_PG.double().mean(1)
 
     def live_P(self, metric: str) -> torch.Tensor:
-        """Which groups have contrast: by `accuracy` neither all right nor all wrong, by `reward` not all rewards equal."""
+        """Return which groups have contrast: by `accuracy` neither all right nor all wrong, by `reward` not all rewards equal."""
         values = self.correct_PG.float() if metric == "accuracy" else self.rewards_PG
         return values.max(1).values > values.min(1).values
 

@@ -60,7 +60,7 @@ class Critic:
         )
 
     def trains_alone(self, step: int) -> bool:
-        """Whether this rollout step (1-based) belongs to the value warm-up."""
+        """Return whether this rollout step (1-based) belongs to the value warm-up."""
         return step <= self.settings.warmup_steps
 
     def values(

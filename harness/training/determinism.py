@@ -1,4 +1,4 @@
-"""Whether the same run gives the same bits, on devices where that has a price.
+"""Runs that repeat their bits, on devices where that has a price.
 
 On a CPU with one thread nothing has to be done. On a GPU the backward of flash attention and of indexing add in an order that changes from
 call to call, unless torch is told otherwise.
@@ -37,5 +37,5 @@ def deterministic(wanted: bool) -> Iterator[None]:
 
 
 def _fill(wanted: bool) -> None:
-    """Whether new memory is filled with NaN."""
+    """Set whether new memory is filled with NaN."""
     torch.utils.deterministic.fill_uninitialized_memory = wanted  # type: ignore[attr-defined]

@@ -28,10 +28,9 @@ class EntropyController:
         return self.value if below else 0.0
 
     def state(self) -> float:
-        """For a checkpoint."""
+        """Return the coefficient, for a checkpoint."""
         return self.value
 
-    def restore(self, state: float | None) -> None:
-        """Take back what `state` returned; None is a checkpoint of before there was one."""
-        if state is not None:
-            self.value = state
+    def restore(self, state: float) -> None:
+        """Take back what `state` returned."""
+        self.value = state

@@ -35,7 +35,7 @@ class LossScale:
         return norm, float(whole(norm)) if gradients else 0.0
 
     def accepts(self, norm: float) -> bool:
-        """Whether an update of this gradient norm may be made; adapts the factor.
+        """Return whether an update of this gradient norm may be made; adapts the factor.
 
         Raises:
             NumericalFault: gradients overflow although the factor is `SMALLEST`.
@@ -56,10 +56,9 @@ class LossScale:
         return False
 
     def state(self) -> tuple[float, int]:
-        """For a checkpoint."""
+        """Return the factor and the updates since it was halved, for a checkpoint."""
         return self.value, self.since_overflow
 
-    def restore(self, state: tuple[float, int] | None) -> None:
-        """Take back what `state` returned; None is a checkpoint of before there was one."""
-        if state is not None:
-            self.value, self.since_overflow = state
+    def restore(self, state: tuple[float, int]) -> None:
+        """Take back what `state` returned."""
+        self.value, self.since_overflow = state

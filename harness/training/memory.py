@@ -20,7 +20,7 @@ class MemoryFault(RuntimeError):
 
 
 class MicroBatched(Protocol):
-    """What works through an update in micro-batches: the updater."""
+    """The updater, as far as this module needs it."""
 
     config: RunConfig
     policy: Policy
@@ -64,5 +64,5 @@ def halve_on_exhaustion(updater: MicroBatched, work: Callable[[], T]) -> T:
 
 
 def exhausted(error: BaseException) -> bool:
-    """Whether the error says that memory ran out, on a GPU or a CPU."""
+    """Return whether the error says that memory ran out, on a GPU or a CPU."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,4 +1,4 @@
-"""What decides the last bits of a run's numbers beside its configuration: kernel, threads, torch, processor. Every attempt records it."""
+"""A record of every attempt: kernel, threads, torch and processor, which decide the last bits of a run's numbers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from harness.model.linear import onednn_available, resolve_kernel
 from harness.model.processor import processor
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
-
-# Runs of earlier versions told their kernel in the second file.
-_RECORDS = (layout.NUMERICS, "phases.json")
 
 
 def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
@@ -50,12 +47,9 @@ def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
 def _begun_with(run: RunDir, attempt: int) -> str | None:
     """The kernel of the newest earlier attempt that told it."""
     for number in range(attempt - 1, -1, -1):
-        for name in _RECORDS:
-            path = layout.attempt_dir(run.path, number) / name
-            try:
-                kernel = json.loads(path.read_text()).get("linear_kernel") if path.exists() else None
-            except ValueError:  # empty after a power cut
-                continue
-            if kernel is not None:
-                return str(kernel)
+        path = layout.attempt_dir(run.path, number) / layout.NUMERICS
+        try:
+            return str(json.loads(path.read_text())["linear_kernel"])
+        except (FileNotFoundError, ValueError):  # it broke off before, or a power cut left the file empty
+            continue
     return None

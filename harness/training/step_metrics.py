@@ -1,4 +1,4 @@
-"""One row of `metrics.jsonl`: what a rollout step did."""
+"""The row of `metrics.jsonl` that records a rollout step."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def update_row(stats: UpdateStats, config: RunConfig, loss_scale: LossScale) -> 
 
 
 def engagement_row(collected: Collected, stats: UpdateStats, config: RunConfig) -> dict[str, float]:
-    """What each mechanism touched in the step (docs/objective/engagement.md); 0 where it is off, NaN where there was nothing to touch."""
+    """Return what each mechanism touched (docs/objective/engagement.md); 0 where it is off, NaN where there was nothing to touch."""
     algorithm, objective, touched = config.algorithm, stats.objective, stats.touched
     kl = 0.0
     if algorithm.kl.coefficient:

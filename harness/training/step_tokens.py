@@ -1,4 +1,4 @@
-"""What one step trains on, as flat token tensors."""
+"""The data of one step's updates, as flat token tensors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StepTokens:
 
     @cached_property
     def totals_R(self) -> torch.Tensor:
-        """Prompt and response tokens of each response."""
+        """Return prompt and response tokens of each response."""
         return self.lengths_R + torch.tensor([len(prompt) for prompt in self.prompts])
 
     def keep_high_entropy(self, entropy_N: torch.Tensor, fraction: float) -> None:
@@ -56,20 +56,21 @@ class StepTokens:
 
     @property
     def policy_weights_N(self) -> torch.Tensor | None:
-        """What multiplies each token's policy loss: the weight between sampler and trainer, and 0 outside the entropy mask."""
+        """Return the factor of each token's policy loss: the weight between sampler and trainer, and 0 outside the entropy mask."""
         if self.correction_N is None or self.uncertain_N is None:
             return self.uncertain_N if self.correction_N is None else self.correction_N
         return self.correction_N * self.uncertain_N
 
     def index(self, rows: torch.Tensor) -> torch.Tensor:
-        """Flat positions of the tokens of `rows`."""
+        """Return flat positions of the tokens of `rows`."""
         return ragged_index(self.offsets_R[rows], self.lengths_R[rows])
 
-    def prompts_of(self, rows: torch.Tensor) -> list[Sequence[int]]:
-        """The prompts of `rows`."""
-        return [self.prompts[row] for row in rows.tolist()]
+    def inputs(self, rows: torch.Tensor) -> tuple[list[Sequence[int]], torch.Tensor, torch.Tensor]:
+        """Return what a policy or critic reads of the responses at `rows`: prompts, response tokens [M], lengths."""
+        prompts = [self.prompts[row] for row in rows.tolist()]
+        return prompts, self.tokens_N[self.index(rows)], self.lengths_R[rows]
 
     def rows_of(self, groups: torch.Tensor) -> torch.Tensor:
-        """The responses of some groups."""
+        """Return the responses of some groups."""
         size = len(self.group_R) // int(self.group_R[-1] + 1)
         return (groups[:, None] * size + torch.arange(size)).reshape(-1)

@@ -32,7 +32,7 @@ def wanted_ranks(runtime: RuntimeConfig) -> int:
 
 
 def distributed(runtime: RuntimeConfig) -> bool:
-    """Whether a run is trained by more than one process."""
+    """Return whether a run is trained by more than one process."""
     return wanted_ranks(runtime) * runtime.nodes > 1
 
 

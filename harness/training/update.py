@@ -41,7 +41,7 @@ from harness.training.step_tokens import StepTokens
 
 @dataclass
 class UpdateStats:
-    """What the updates of one step did; per-update values are lists."""
+    """A record of one step's updates; per-update values are lists."""
 
     losses: list[float] = field(default_factory=list)
     gradient_norms: list[float] = field(default_factory=list)
@@ -235,9 +235,7 @@ class Updater:
     def _idle_pass(self, policy: Policy, data: StepTokens) -> torch.Tensor:
         """A forward whose value is 0: sharded parameters are gathered by all ranks together."""
         row = torch.zeros(1, dtype=torch.long)
-        log_probs, _ = policy.token_log_probs(
-            data.prompts_of(row), data.tokens_N[data.index(row)], data.lengths_R[row]
-        )
+        log_probs, _ = policy.token_log_probs(*data.inputs(row))
         return log_probs.sum() * 0.0
 
     def _select(self, data: StepTokens, rows: torch.Tensor, stream: np.uint64) -> int:
@@ -264,13 +262,8 @@ class Updater:
             if rows is None:
                 self._idle_pass(policy, data)
                 continue
-            index_N = data.index(rows)
-            scores_N[index_N], _ = policy.token_log_probs(
-                data.prompts_of(rows),
-                data.tokens_N[index_N],
-                data.lengths_R[rows],
-                self.config.sampling.temperature,
-            )
+            scores, _ = policy.token_log_probs(*data.inputs(rows), self.config.sampling.temperature)
+            scores_N[data.index(rows)] = scores
         # Each token was scored on exactly one rank.
         return torch.stack(self.ranks.gather(scores_N)).sum(0) if self.ranks.world > 1 else scores_N
 
@@ -280,10 +273,7 @@ class Updater:
         values_N = torch.empty_like(data.old_log_probs_N)
         for rows in self._passes(data, torch.arange(len(data.lengths_R))):
             assert rows is not None
-            index_N = data.index(rows)
-            values_N[index_N] = critic.values(
-                data.prompts_of(rows), data.tokens_N[index_N], data.lengths_R[rows]
-            )
+            values_N[data.index(rows)] = critic.values(*data.inputs(rows))
         return values_N
 
     def _update_critic(self, critic: Critic, data: StepTokens, chosen: torch.Tensor) -> float:
@@ -295,13 +285,7 @@ class Updater:
             assert rows is not None
             index_N = data.index(rows)
             batches.append(
-                CriticBatch(
-                    data.prompts_of(rows),
-                    data.tokens_N[index_N],
-                    data.lengths_R[rows],
-                    data.values_N[index_N],
-                    data.value_targets_N[index_N],
-                )
+                CriticBatch(*data.inputs(rows), data.values_N[index_N], data.value_targets_N[index_N])
             )
         return critic.update(batches)
 
@@ -371,11 +355,7 @@ class Updater:
         index_N, lengths = data.index(rows), data.lengths_R[rows]
         response_N = torch.arange(len(rows)).repeat_interleave(lengths)
         log_probs, entropy = self.policy.token_log_probs(
-            data.prompts_of(rows),
-            data.tokens_N[index_N],
-            lengths,
-            self.config.sampling.temperature,
-            self.objective.needs_entropy,
+            *data.inputs(rows), self.config.sampling.temperature, self.objective.needs_entropy
         )
 
         def at(values_N: torch.Tensor | None) -> torch.Tensor | None:

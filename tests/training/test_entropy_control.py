@@ -26,8 +26,6 @@ def test_the_coefficient_by_hand() -> None:
     later = EntropyController(AlgorithmConfig(entropy_control=control))
     later.restore(0.2)
     assert later.observe(0.0) == pytest.approx(0.25)
-    later.restore(None)  # a checkpoint of before
-    assert later.state() == pytest.approx(0.25)
 
 
 def test_without_a_target_the_coefficient_is_the_configured_one_and_no_part_of_the_identity() -> None:

@@ -57,8 +57,7 @@ def test_a_run_without_a_checkpoint_begins_anew(run: RunDir) -> None:
 
 
 def test_a_kernel_that_is_not_here_stops_the_run(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of earlier versions told their kernel in phases.json."""
-    (layout.attempt_dir(run.path, 0) / "phases.json").write_text('{"begin": 1.0, "linear_kernel": "onednn"}')
+    (layout.attempt_dir(run.path, 0) / layout.NUMERICS).write_text('{"linear_kernel": "onednn"}')
     checkpoint(run)
     monkeypatch.setattr(numerics, "onednn_available", lambda: False)
     with pytest.raises(ConfigError, match="which this torch has not"):

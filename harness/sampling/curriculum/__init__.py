@@ -24,7 +24,7 @@ class Curriculum(Protocol):
         ...
 
     def record(self) -> dict[str, Any]:
-        """What belongs into the step's metrics: what was sampled, paused and retired since the last call."""
+        """Return entries for the step's metrics: what was sampled, paused and retired since the last call."""
         ...
 
     def state(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import ConfigError, require_range
-from harness.sampling.curriculum._permutations import Uniform
+from harness.sampling.curriculum.uniform import Uniform
 
 
 @dataclass

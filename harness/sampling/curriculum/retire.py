@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.error import ConfigError, require_range
-from harness.sampling.curriculum._permutations import Uniform
+from harness.configuration.error import require_range
+from harness.sampling.curriculum._common import Report, require_problems
+from harness.sampling.curriculum.uniform import Uniform
 
 
 @dataclass
@@ -33,14 +34,10 @@ class Retire:
         self.walk = Uniform(problems, seed)
         self.retired = np.zeros(problems, dtype=np.int64)  # 0: active, else the order in which it retired
         self.clock = 0
-        self._report: dict[str, list[int]] = {"sampled": [], "retired": []}
+        self._report = Report("sampled", "retired")
 
     def draw(self, count: int) -> np.ndarray:
-        if count > len(self.retired):
-            raise ConfigError(
-                f"a step needs {count} distinct problems but the training set holds {len(self.retired)}; "
-                "raise task.problems or lower algorithm.prompts_per_step"
-            )
+        require_problems(count, len(self.retired))
         short = count - int((self.retired == 0).sum())
         if short > 0:
             oldest = np.argsort(
@@ -52,22 +49,18 @@ class Retire:
             for problem in self.walk.draw(1):
                 if not self.retired[problem] and problem not in chosen:
                     chosen.append(int(problem))
-        self._report["sampled"] += chosen
+        self._report.add("sampled", chosen)
         return np.array(chosen)
 
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
         for problem in problems_P[accuracy_P >= self.pass_rate]:
             self.clock += 1
             self.retired[problem] = self.clock
-            self._report["retired"].append(int(problem))
+            self._report.add("retired", [problem])
 
     def record(self) -> dict[str, Any]:
-        """How many are retired, and the problems sampled and retired since the last call (indices, space-separated)."""
-        row: dict[str, Any] = {"curriculum_retired": float((self.retired > 0).sum())}
-        for name, problems in self._report.items():
-            row[f"curriculum_{name}_problems"] = " ".join(map(str, problems))
-        self._report = {name: [] for name in self._report}
-        return row
+        """Return how many are retired, and the problems sampled and retired since the last call (indices, space-separated)."""
+        return {"curriculum_retired": float((self.retired > 0).sum()), **self._report.take()}
 
     def state(self) -> dict[str, Any]:
         return {"walk": self.walk.state(), "retired": self.retired.tolist(), "clock": self.clock}

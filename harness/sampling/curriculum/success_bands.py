@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.configuration.error import ConfigError, require_range
 from harness.rollout.noise import key
+from harness.sampling.curriculum._common import Report, require_problems
 
 _FOREVER = np.iinfo(np.int64).max
 _ROUNDING = 1e-9  # a mean of rates may miss an exact bound by its last bits
@@ -67,7 +68,7 @@ class SuccessBands:
         self.resting = np.zeros(problems, dtype=np.int64)
         self.retired_at = np.zeros(problems, dtype=np.int64)
         self.draws = 0
-        self._report: dict[str, list[int]] = {"sampled": [], "paused": [], "retired": []}
+        self._report = Report("sampled", "paused", "retired")
         self._sampled_bands: list[int] = []
 
     def rates(self) -> np.ndarray:
@@ -82,19 +83,16 @@ class SuccessBands:
         return smoothed * (1 - smoothed)
 
     def draw(self, count: int) -> np.ndarray:
+        require_problems(count, len(self.resting))
         self.draws += 1
         over = (self.resting > 0) & (self.resting < self.draws) & (self.resting != _FOREVER)
         self.window[over], self.resting[over] = np.nan, 0
         self._recall(count)
         active = np.flatnonzero(self.resting == 0)
-        if len(active) < count:
-            raise ConfigError(
-                f"a step needs {count} distinct problems but the training set holds {len(self.resting)}"
-            )
         weight = self.weights()[active]
         rng = np.random.default_rng(int(key("curriculum", self.seed, self.draws)))
         chosen = rng.choice(active, size=count, replace=False, p=weight / weight.sum())
-        self._report["sampled"] += chosen.tolist()
+        self._report.add("sampled", chosen)
         self._sampled_bands += np.digitize(self.rates()[chosen], self.config.bands).tolist()
         return chosen
 
@@ -119,13 +117,13 @@ class SuccessBands:
             hopeless = config.retire_up_to is not None and rate <= config.retire_up_to + _ROUNDING
             if hopeless or rate >= config.retire_from - _ROUNDING:
                 self.resting[problem], self.retired_at[problem] = _FOREVER, self.draws
-                self._report["retired"].append(int(problem))
+                self._report.add("retired", [problem])
             elif rate < config.pause_below - _ROUNDING:
                 self.resting[problem] = self.draws + config.pause_draws
-                self._report["paused"].append(int(problem))
+                self._report.add("paused", [problem])
 
     def record(self) -> dict[str, Any]:
-        """Counts, and the problems sampled, paused and retired since the last call (indices, space-separated)."""
+        """Return counts, and the problems sampled, paused and retired since the last call (indices, space-separated)."""
         retired = self.resting == _FOREVER
         band = np.digitize(self.rates(), self.config.bands)
         seen = ~np.isnan(self.window).all(1)
@@ -137,10 +135,8 @@ class SuccessBands:
         for index in range(len(self.config.bands) + 1):
             row[f"curriculum_band_{index}"] = float((seen & (band == index)).sum())
             row[f"curriculum_sampled_band_{index}"] = float(self._sampled_bands.count(index))
-        for name, problems in self._report.items():
-            row[f"curriculum_{name}_problems"] = " ".join(map(str, problems))
-        self._report, self._sampled_bands = {name: [] for name in self._report}, []
-        return row
+        self._sampled_bands = []
+        return row | self._report.take()
 
     def state(self) -> dict[str, Any]:
         return {

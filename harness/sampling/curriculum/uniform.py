@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from harness.sampling.curriculum._permutations import Uniform
+import numpy as np
+
+from harness.rollout.noise import key
+from harness.sampling.curriculum._common import require_problems
 
 
 @dataclass
@@ -16,9 +18,42 @@ class Config:
     kind: str = "uniform"
 
 
+class Uniform:
+    """Walks through one permutation after the other; the state is the epoch and what is left of it."""
+
+    def __init__(self, problems: int, seed: int) -> None:
+        self.problems, self.seed = problems, seed
+        self.epochs = 0  # permutations begun
+        self.left = np.zeros(0, dtype=np.int64)
+
+    def draw(self, count: int) -> np.ndarray:
+        require_problems(count, self.problems)
+        drawn, self.left = self.left[:count], self.left[count:]
+        if len(drawn) < count:
+            order = np.random.default_rng(int(key("curriculum", self.seed, self.epochs))).permutation(
+                self.problems
+            )
+            self.epochs += 1
+            # What this call already holds waits for the next one, so that the draw is distinct and the epoch still complete.
+            held = np.isin(order, drawn)
+            fresh, missing = order[~held], count - len(drawn)
+            drawn = np.concatenate([drawn, fresh[:missing]])
+            self.left = np.concatenate([order[held], fresh[missing:]])
+        return drawn
+
+    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
+        """Outcomes do not matter here."""
+
+    def record(self) -> dict[str, float]:
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        return {"epochs": self.epochs, "left": self.left.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.epochs, self.left = state["epochs"], np.array(state["left"], dtype=np.int64)
+
+
 def build(config: Config, problems: int, seed: int) -> Uniform:
     """See the family's contract."""
-    # The default: every command reads its settings and few draw from it, so arrays are loaded with the drawing.
-    from harness.sampling.curriculum._permutations import Uniform
-
     return Uniform(problems, seed)

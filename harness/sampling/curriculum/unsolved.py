@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.error import ConfigError, require_range
+from harness.configuration.error import require_range
 from harness.rollout.noise import key
+from harness.sampling.curriculum._common import Report, require_problems
 
 
 @dataclass
 class Config:
-    """What is observed before the first step.
+    """Settings of what is observed before the first step.
 
     Attributes:
         samples: responses of the initial policy to every problem that count as rollouts; 0: none.
@@ -45,7 +46,7 @@ class Unsolved:
         self.calibrated = config.samples == 0
         self.successes = np.zeros(problems, dtype=np.int64)
         self.drawn = np.zeros(problems, dtype=np.int64)
-        self._report: dict[str, list[int]] = {"sampled": [], "filled": [], "solved": []}
+        self._report = Report("sampled", "filled", "solved")
 
     def calibrate(self, pass_rates: np.ndarray) -> None:
         """Count the initial policy's pass rates [problems] as one observed group of each problem."""
@@ -53,20 +54,15 @@ class Unsolved:
         self.calibrated = True
 
     def draw(self, count: int) -> np.ndarray:
-        problems = len(self.successes)
-        if count > problems:
-            raise ConfigError(
-                f"a step needs {count} distinct problems but the training set holds {problems}; "
-                "raise task.problems or lower algorithm.prompts_per_step"
-            )
+        require_problems(count, len(self.successes))
         chosen = np.lexsort((self._places(), self.drawn, self.successes))[:count]
         self.drawn[chosen] += 1
-        self._report["sampled"] += chosen.tolist()
-        self._report["filled"] += chosen[self.successes[chosen] > 0].tolist()
+        self._report.add("sampled", chosen)
+        self._report.add("filled", chosen[self.successes[chosen] > 0])
         return chosen
 
     def _places(self) -> np.ndarray:
-        """Where each problem stands in the permutation of its next epoch, [problems]."""
+        """Return each problem's place in the permutation of its next epoch, [problems]."""
         places = np.zeros(len(self.drawn), dtype=np.int64)
         for epoch in np.unique(self.drawn):
             rng = np.random.default_rng(int(key("curriculum", self.seed, int(epoch))))
@@ -77,19 +73,16 @@ class Unsolved:
     def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
         for problem in problems_P[accuracy_P > 0]:
             if not self.successes[problem]:
-                self._report["solved"].append(int(problem))
+                self._report.add("solved", [problem])
             self.successes[problem] += 1
 
     def record(self) -> dict[str, Any]:
-        """Unsolved problems left; how many were drawn since the last call although solved; and the problems, space-separated."""
-        row: dict[str, Any] = {
+        """Return unsolved problems left; how many were drawn since the last call although solved; and the problems, space-separated."""
+        return {
             "curriculum_unsolved": float((self.successes == 0).sum()),
-            "curriculum_filled": float(len(self._report["filled"])),
+            "curriculum_filled": float(self._report.count("filled")),
+            **self._report.take(),
         }
-        for name, problems in self._report.items():
-            row[f"curriculum_{name}_problems"] = " ".join(map(str, problems))
-        self._report = {name: [] for name in self._report}
-        return row
 
     def state(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Where training responses come from (the "data source" of DeepSeekMath's unified paradigm, arXiv:2402.03300 §5.2.1).
+"""Sources of training responses (the "data source" of DeepSeekMath's unified paradigm, arXiv:2402.03300 §5.2.1).
 
 A member defines `Config` and `build(config, context: SourceContext) -> Source`. Everything after it (grading, groups, objective) is the
 same for all sources.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SourceContext:
-    """What a source may build on. `policy` is the run's policy, still at its initial weights when the source is built."""
+    """The parts of a run that a source may use. `policy` is the run's policy, still at its initial weights when the source is built."""
 
     config: RunConfig
     policy: Policy

@@ -18,7 +18,7 @@ EXACT_ENTROPY = False
 
 @dataclass
 class Config:
-    """Where the server is and how it is asked. The tokenizer comes from the folder or Hub id that `model=` names.
+    """Address of the server, and how it is asked. The tokenizer comes from the folder or Hub id that `model=` names.
 
     Attributes:
         base_url: with `/v1`.

@@ -145,5 +145,5 @@ def _token_ids(choice: dict[str, Any], log_probs: dict[str, Any]) -> list[int] |
 
 
 def _plain(params: SamplingParams) -> bool:
-    """Whether the distribution that is sampled from is the model's own (at temperature 0 the contract's, too)."""
+    """Return whether the distribution that is sampled from is the model's own (at temperature 0 the contract's, too)."""
     return params.temperature in (0.0, 1.0) and params.top_p == 1 and not params.top_k

@@ -16,7 +16,7 @@ WHOLE_RUNS = True
 
 @dataclass
 class Config:
-    """What is served.
+    """Settings of what is served.
 
     Attributes:
         path: the file (see `harness.rollout.engine.replay.recording` for its lines; `runtime.record_rollouts=true` writes one).
@@ -31,7 +31,7 @@ class Config:
         require("engine.match", self.match, ("seed", "order"))
 
     def identity(self) -> dict[str, Any]:
-        """What a run's id holds: the file's content, wherever it lies."""
+        """Return what a run's id holds: the file's content, wherever it lies."""
         return {"kind": self.kind, **identity(self)}
 
 

@@ -51,7 +51,7 @@ class RecordingEngine(PassingEngine):
 
     @property
     def recorded_bytes(self) -> int:
-        """How long the file is: what was recorded so far."""
+        """Return the length of the file, which holds what was recorded so far."""
         return self._file.tell()
 
     def rewind(self, recorded_bytes: int) -> None:

@@ -19,7 +19,7 @@ class Config:
         require_range("engine.rows", self.rows, 1)
 
     def identity(self) -> dict[str, Any]:
-        """What a run's id holds: how many rows fit into memory is the machine's business."""
+        """Return what a run's id holds: how many rows fit into memory is the machine's business."""
         return {"kind": self.kind}
 
 

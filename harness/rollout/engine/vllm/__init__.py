@@ -20,7 +20,7 @@ PACKAGE = (
 
 @dataclass
 class Config:
-    """How vLLM is set up. Rows decoded together are `runtime.rollout_rows`, the number type is the policy's.
+    """Settings of vLLM. Rows decoded together are `runtime.rollout_rows`, the number type is the policy's.
 
     Attributes:
         gpu_memory_utilization: share of a GPU's memory that weights, activations and cache of the engine may take; the rest is the
@@ -51,7 +51,7 @@ class Config:
         require("engine.sleep_level", self.sleep_level, (0, 1, 2))
 
     def identity(self) -> dict[str, Any]:
-        """What a run's id holds: settings change memory, time and rounding, so a run goes on with others."""
+        """Return what a run's id holds: settings change memory, time and rounding, so a run goes on with others."""
         return {"kind": self.kind}
 
 

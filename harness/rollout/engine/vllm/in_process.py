@@ -283,7 +283,7 @@ def _cpu_head_sizes() -> Sequence[int]:
 
 
 def _environment(cpu: bool) -> None:
-    """What vLLM reads from the environment, set before it is imported; what is set already stays, but for the first."""
+    """Set what vLLM reads from the environment, before it is imported; what is set already stays, but for the first."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine's loop runs in this process
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -299,7 +299,7 @@ def _environment(cpu: bool) -> None:
 def _complete(
     weights: Iterable[tuple[str, torch.Tensor]], names: frozenset[str]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """The same tensors; KeyError at one that the checkpoint has not, and at the end for one that did not come.
+    """Yield the same tensors; KeyError at one that the checkpoint has not, and at the end for one that did not come.
 
     The output projection may come or not where it is tied to the embeddings; rotary tables are no weights and do not count.
     """

@@ -1,4 +1,4 @@
-"""What runs inside vLLM's workers when weights change; vLLM finds the class by its name (`worker_extension_cls`)."""
+"""Methods that run inside vLLM's workers when weights change; vLLM finds the class by its name (`worker_extension_cls`)."""
 
 from __future__ import annotations
 
