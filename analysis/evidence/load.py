@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 
 from analysis.evidence.cells import RunCells
 from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
-from analysis.evidence.kept_cells import kept_run
 from analysis.evidence.logged import logged_cells
-from analysis.evidence.reduced import Equality, Question, Reduce, further_benchmarks, own_benchmarks
+from analysis.evidence.reduced import (
+    Equality,
+    Question,
+    Reduce,
+    further_benchmarks,
+    own_benchmarks,
+    reduce_run,
+)
 from analysis.evidence.stored_plan import StoredArm, StoredPlan, parse_plan
 from harness.evaluation.metrics.names import Metric
 from harness.store import ResultStore, StoreError
@@ -142,12 +148,9 @@ def load_plan(
     curves: bool = True,
     also: Sequence[Metric] = (),
     further: bool = False,
-    reduce: Reduce = kept_run,
+    reduce: Reduce = reduce_run,
 ) -> StoredExperiment:
-    """What the store holds of a plan, which itself need not be stored (see `load_experiment`).
-
-    ``reduce`` makes the cells of a run: from those kept on disk where they are still right, and keeping them; `reduce_run` keeps nothing.
-    """
+    """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`); ``reduce`` makes the cells of a run."""
     states, notes = _states(store, plan)
     steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
     own, others = _Gathered(plan.benchmark), dict[str, _Gathered]()

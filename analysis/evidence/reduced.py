@@ -24,26 +24,14 @@ class Equality:
 
     def __init__(self) -> None:
         self._verifier: MathVerifier | None = None
-        self.questions = 0  # asked so far
 
     def __call__(self, answer_a: str, answer_b: str) -> bool:
-        """Whether two answers are one vote."""
-        self.questions += 1
-        return self.verifier.equivalent(answer_a, answer_b)
-
-    @property
-    def verifier(self) -> MathVerifier:
-        """The verifier; it starts no process unless answers need algebra."""
+        """Say whether two answers are one vote."""
         if self._verifier is None:
             from harness.verify import MathVerifier
 
             self._verifier = MathVerifier()
-        return self._verifier
-
-    @property
-    def unsettled(self) -> int:
-        """Answers given so far that another try may change, since a case ran out of time or lost its process."""
-        return 0 if self._verifier is None else self._verifier.unsettled
+        return self._verifier.equivalent(answer_a, answer_b)
 
     def __enter__(self) -> Equality:
         return self
@@ -77,15 +65,6 @@ class Question:
 Reduce = Callable[[ResultStore, str, str, Question], RunCells]
 
 
-def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
-    """The cells of a run on one benchmark that it has samples of, keeping nothing.
-
-    Raises:
-        StoreError: samples that cannot be read.
-    """
-    return reduce_benchmark(store.run(run_id), benchmark, question)
-
-
 def own_benchmarks(run: RunDir, plan: StoredPlan) -> list[str]:
     """Those of the plan's benchmarks that the run has samples of."""
     named = dict.fromkeys([plan.benchmark, plan.dev_benchmark])
@@ -97,12 +76,13 @@ def further_benchmarks(run: RunDir, plan: StoredPlan) -> list[str]:
     return [name for name in run.benchmarks() if name not in (plan.benchmark, plan.dev_benchmark)]
 
 
-def reduce_benchmark(run: RunDir, benchmark: str, question: Question) -> RunCells:
-    """The cells of a run on one benchmark that it has samples of.
+def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
+    """Reduce the samples of a run on one benchmark to cells.
 
     Raises:
         StoreError: samples that cannot be read.
     """
+    run = store.run(run_id)
     evaluated = run.sample_steps(benchmark)
     tables = []
     for step in evaluated:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -231,16 +230,6 @@ class RunDir:
         from harness.store import samples
 
         return samples.read_parts(layout.samples_dir(self.path, benchmark, step), columns, coded=coded)
-
-    def samples_hash(self, benchmark: str) -> str:
-        """SHA-256 of every part of a benchmark with its step and name: another one, and its evaluations are others."""
-        digest = hashlib.sha256()
-        for step in self.sample_steps(benchmark):
-            for path in layout.part_paths(layout.samples_dir(self.path, benchmark, step)):
-                digest.update(
-                    f"{step}/{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
-                )
-        return digest.hexdigest()
 
     def accuracies(self, benchmark: str, step: int) -> dict[int, float]:
         """avg@n by response cap, ascending, as a fraction of 1."""

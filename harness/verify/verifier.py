@@ -50,7 +50,6 @@ class MathVerifier:
     def __init__(self, config: VerifierConfig | None = None) -> None:
         self.config = config or VerifierConfig()
         self.pool = VerifierPool(self.config)
-        self.unsettled = 0  # verdicts given so far that another try may change: timeouts, deaths, errors
         self._comparison = Comparison(self.config.percent, self.config.decimal_digits, self._formulas_equal)
         self._gold = lru_cache(_GOLDS_REMEMBERED)(lambda raw: Gold(raw, self.config))
         self._cache: OrderedDict[_Key, Verdict] = OrderedDict()
@@ -194,7 +193,6 @@ class MathVerifier:
 
     def _remember(self, key: _Key, verdict: Verdict) -> None:
         if verdict.verdict in _TRANSIENT:
-            self.unsettled += 1
             return
         with self._cache_lock:
             self._cache[key] = verdict

@@ -4,7 +4,7 @@ Processor seconds (user and system, children included) of each command as multip
 measured before every one of them: the smallest of a few rounds on both sides. Targets: help 2; `status`, `show`, `diff` 4; `plan`,
 `explain` and a report's table 8; a plan of 1,000 arms 60.
 
-The store holds 30 finished runs with samples. *first*: what is kept of earlier tables (`cache/cells`) is deleted before each round.
+The store holds 30 finished runs with samples.
 *torch alone* is the floor of `explain`. With names, only commands that begin so.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,7 +31,6 @@ from harness.configuration.schema import dump  # noqa: E402
 from harness.store import ResultStore  # noqa: E402
 
 ROUNDS = 5
-FIRST_TABLE = "report only=table, first"
 TORCH = "torch alone"
 REFERENCE = [sys.executable, "-c", "import numpy, pyarrow, yaml"]
 # Compiled modules are kept, as they are for a user; those of the reference come compiled with their packages.
@@ -49,13 +47,9 @@ def processor_seconds(command: Sequence[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def measured(command: Sequence[str], forget: Path | None = None) -> tuple[float, float]:
-    """Smallest processor seconds of the reference and of a command, by turns; the folder `forget` is deleted before each."""
-    pairs = []
-    for _ in range(ROUNDS):
-        if forget is not None:
-            shutil.rmtree(forget, ignore_errors=True)
-        pairs.append((processor_seconds(REFERENCE), processor_seconds(command)))
+def measured(command: Sequence[str]) -> tuple[float, float]:
+    """Smallest processor seconds of the reference and of a command, by turns."""
+    pairs = [(processor_seconds(REFERENCE), processor_seconds(command)) for _ in range(ROUNDS)]
     return min(reference for reference, _ in pairs), min(own for _, own in pairs)
 
 
@@ -72,7 +66,6 @@ def commands(root: str, run_ids: Sequence[str]) -> dict[str, tuple[list[str], fl
         "plan experiment=dapo_ladder": (["plan", "experiment=dapo_ladder", results], 8),
         "explain of four rollouts": (["explain", "rewards=[1.1,0.1,0,1.1]", "lengths=[220,950,1100,180]"], 8),
         "report only=table": (["report", "experiment=ladder", "only=table", results], 8),
-        FIRST_TABLE: (["report", "experiment=ladder", "only=table", results], 8),
         "plan of 1,000 arms": (["plan", "-m", f"optimizer.learning_rate={grid}", results], 60),
     }
 
@@ -97,8 +90,7 @@ def main(names: Sequence[str]) -> None:
         for name, (arguments, target) in commands(root, store.run_ids()).items():
             if names and not any(name.startswith(start) for start in names):
                 continue
-            forget = Path(root) / "cache" / "cells" if name == FIRST_TABLE else None
-            show(name, *measured([sys.executable, "-m", "harness", *arguments], forget), f"{target:.0f}")
+            show(name, *measured([sys.executable, "-m", "harness", *arguments]), f"{target:.0f}")
     if not names or TORCH in names:
         show(TORCH, *measured([sys.executable, "-c", "import torch"]), "")
 
