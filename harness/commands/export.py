@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _configuration(items: list[str]) -> RunConfig:
-    """What overrides describe, or the arm that `experiment=` and `arm=` name.
+    """Return the configuration that overrides describe, or the arm that `experiment=` and `arm=` name.
 
     Raises:
         ConfigError: an experiment without an arm, an arm without an experiment, or one that it does not have.

@@ -1,4 +1,4 @@
-"""Evaluating a policy on fixed problems with fixed sampling seeds; every sample is kept.
+"""Evaluation of a policy on fixed problems with fixed sampling seeds; every sample is kept.
 
 One request per sample at the largest cap yields every smaller cap exactly: sampling is causal and its noise belongs to (problem,
 sample, position), so a smaller cap only cuts.
@@ -98,7 +98,7 @@ class Evaluator:
 
 
 def sampling_params(protocol: EvaluationConfig, stop_token_ids: tuple[int, ...]) -> SamplingParams:
-    """The request that a protocol makes of an engine: one at its largest cap."""
+    """Return the request that a protocol makes of an engine: one at its largest cap."""
     return SamplingParams(
         max_response_tokens=max(protocol.caps),
         temperature=protocol.temperature,
@@ -110,7 +110,7 @@ def sampling_params(protocol: EvaluationConfig, stop_token_ids: tuple[int, ...])
 
 @dataclass(frozen=True)
 class SampleRows:
-    """Which samples a batch of completions holds: problems, the sample numbers of each, and their seeds [P, G]."""
+    """The samples that a batch of completions holds: problems, the sample numbers of each, and their seeds [P, G]."""
 
     problems: Sequence[Problem]
     index_G: np.ndarray
@@ -151,7 +151,7 @@ def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any,
 
 
 def evaluation_seeds(seed: int, name: str, benchmark: Benchmark, samples: int) -> np.ndarray:
-    """One 64-bit seed a (problem, sample): the same for every run and step, so that arms are evaluated with the same noise."""
+    """Return one 64-bit seed a (problem, sample): the same for every run and step, so that arms are evaluated with the same noise."""
     keys = [int(key("problem", problem.id)) for problem in benchmark.problems]
     return sample_seeds(key("evaluation", seed, name), np.array(keys, dtype=np.uint64), samples)
 

@@ -1,4 +1,4 @@
-"""What `model=` may name: a run of ours (`RUN_ID`, `RUN_ID@0` before RL), a folder, or a Hugging Face id (`ORG/NAME[@REVISION]`)."""
+"""Models that `model=` may name: a run of ours (`RUN_ID`, `RUN_ID@0` before RL), a folder, or a Hugging Face id (`ORG/NAME[@REVISION]`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Model:
 
 
 def run_config(run: RunDir) -> RunConfig:
-    """The configuration that a run was trained and evaluated under."""
+    """Return the configuration that a run was trained and evaluated under."""
     return load(yaml.safe_load(run.config()))
 
 

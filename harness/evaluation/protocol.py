@@ -25,7 +25,7 @@ _MACHINE = ("runtime", "engine", "launcher", "tracker")
 
 @dataclass
 class Request:
-    """What the command line asks for.
+    """An evaluation as the command line asks for it.
 
     Attributes:
         benchmarks: names under `conf/benchmark/`; empty: the preset's or the run's own.
@@ -46,7 +46,7 @@ class Request:
 
     @property
     def names_a_protocol(self) -> bool:
-        """Whether the request says what to evaluate on; else a run's own protocol is taken."""
+        """True where the request says what to evaluate on; else a run's own protocol is taken."""
         return bool(self.benchmarks or self.data or "evaluation" in map(_key, self.overrides))
 
 

@@ -1,10 +1,10 @@
-"""Evaluating generations made elsewhere: lines `{"id", "problem", "answer", "samples": [...]}` in, a folder of results out."""
+"""Evaluation of generations made elsewhere: lines `{"id", "problem", "answer", "samples": [...]}` in, a folder of results out."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.result import arrays, result_of
 from harness.problems.records import parse_line
 from harness.store.atomic import publish_file, write_file
-from harness.verify import MathVerifier
+from harness.verify import MathVerifier, Verdict
 
 SAMPLES_FILE, SUMMARY_FILE = "samples.parquet", "summary.json"
 LENGTH = "response_characters"
@@ -126,30 +126,43 @@ def _append(recorded: Recorded, row: dict[str, Any]) -> None:
     recorded.label += [None if label is None else bool(label) for label in labels]
 
 
+def verdicts_of(
+    responses: Sequence[str | None],
+    golds: Sequence[str],
+    verifier: MathVerifier,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Verdict]:
+    """Return the verdict of every response, in order; None is a lost one: wrong, without an answer."""
+    verdicts: list[Verdict] = []
+    for start in range(0, len(responses), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        texts = ["" if response is None else response for response in responses[part]]
+        verdicts += verifier.verify_many(list(zip(texts, golds[part], strict=True)))
+        if progress is not None:
+            progress(len(verdicts), len(responses))
+    return [
+        replace(verdict, verdict="no_answer") if response is None else verdict
+        for response, verdict in zip(responses, verdicts, strict=True)
+    ]
+
+
 def grade_recorded(
     recorded: Recorded, verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
 ) -> pa.Table:
-    """Every sample with its verdict, in order; columns of `SCHEMA`."""
-    verdicts = []
-    texts = ["" if response is None else response for response in recorded.response]
-    for start in range(0, len(texts), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        verdicts += verifier.verify_many(list(zip(texts[part], recorded.gold[part], strict=True)))
-        if progress is not None:
-            progress(len(verdicts), len(texts))
-    lost = [response is None for response in recorded.response]
+    """Return every sample with its verdict, in order; columns of `SCHEMA`."""
+    verdicts = verdicts_of(recorded.response, recorded.gold, verifier, progress)
     return pa.table(
         {
             "problem_id": recorded.problem_id,
             "sample_index": recorded.sample_index,
-            "correct": [v.correct and not gone for v, gone in zip(verdicts, lost, strict=True)],
+            "correct": [verdict.correct for verdict in verdicts],
             "answer": [verdict.answer for verdict in verdicts],
-            "verdict": ["no_answer" if gone else v.verdict for v, gone in zip(verdicts, lost, strict=True)],
+            "verdict": [verdict.verdict for verdict in verdicts],
             "method": [verdict.method for verdict in verdicts],
             "seconds": [verdict.seconds for verdict in verdicts],
             "finish_reason": recorded.finish_reason,
             "gold": recorded.gold,
-            LENGTH: [len(text) for text in texts],
+            LENGTH: [len(response or "") for response in recorded.response],
             "label": recorded.label,
             "response": recorded.response,
         },
@@ -158,7 +171,7 @@ def grade_recorded(
 
 
 def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int] | None) -> dict[str, Any]:
-    """The summary of graded samples: `result_of`, the verifier's settings and, where there are labels, how they compare."""
+    """Return the summary of graded samples: `result_of`, the verifier's settings and, where there are labels, how they compare."""
     frame = table.to_pandas()
     result = result_of(arrays(frame, LENGTH, verifier.equivalent), ks, LENGTH)
     result["verifier"] |= {
@@ -174,7 +187,7 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
 
 
 def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, Any]:
-    """Scores of the labels (avg and Pass@k), and the samples on which verdict and label differ."""
+    """Return scores of the labels (avg and Pass@k), and the samples on which verdict and label differ."""
     labelled = frame.assign(correct=frame["label"].astype(bool))
     lost = labelled["finish_reason"] == LOST
     theirs = result_of(arrays(labelled.assign(correct=labelled["correct"] & ~lost), LENGTH, None), ks, LENGTH)
@@ -199,7 +212,7 @@ def write_results(out: Path, table: pa.Table, summary: dict[str, Any]) -> None:
 
 
 def describe(summary: dict[str, Any]) -> list[str]:
-    """The summary in a few lines for the terminal."""
+    """Return the summary in a few lines for the terminal."""
     low_high = summary["intervals"]["avg"]
     interval = f" [{100 * low_high[0]:.1f}, {100 * low_high[1]:.1f}] over problems" if low_high else ""
     lines = [

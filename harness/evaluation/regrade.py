@@ -1,4 +1,4 @@
-"""Grading stored samples again with other rules, and what that changes."""
+"""A second grading of stored samples with other rules, and its changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.named_models import run_config
-from harness.evaluation.recorded import LOST, SAMPLES_FILE
+from harness.evaluation.recorded import LOST, SAMPLES_FILE, verdicts_of
 from harness.problems.problem import benchmark_config, load_benchmark
 from harness.store import ResultStore, RunDir
 from harness.store.layout import MANIFEST, RUN_ID, part_paths
@@ -72,20 +72,20 @@ def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regraded
     """
     frame = stored_samples(result, store)
     lost = frame["finish_reason"] == LOST
-    texts = ["" if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
-    verdicts = verifier.verify_many(list(zip(texts, frame["gold"], strict=True)))
+    responses = [None if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
+    verdicts = verdicts_of(responses, frame["gold"].tolist(), verifier)
     renamed = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
     return Regraded(
         renamed.assign(
-            verdict=["no_answer" if gone else v.verdict for v, gone in zip(verdicts, lost, strict=True)],
+            verdict=[verdict.verdict for verdict in verdicts],
             answer=pd.Series([verdict.answer for verdict in verdicts], dtype=object),
-            correct=[v.correct and not gone for v, gone in zip(verdicts, lost, strict=True)],
+            correct=[verdict.correct for verdict in verdicts],
         )
     )
 
 
 def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
-    """The stored samples of a result with their golds: see `Regraded`, before the new verdicts."""
+    """Return the stored samples of a result with their golds: see `Regraded`, before the new verdicts."""
     path = Path(result)
     if (path / SAMPLES_FILE).exists():
         return pq.read_table(path / SAMPLES_FILE).to_pandas().assign(set=path.name)
@@ -102,7 +102,7 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
 
 
 def _folders(evaluation: Path, store: ResultStore) -> list[Path]:
-    """Where the samples of an evaluation of models lie: under the results root that holds it, else (`out=`) under the store's."""
+    """Return the folders of an evaluation's samples: under the results root that holds it, else (`out=`) under the store's."""
     roots = (evaluation.resolve().parent.parent, store.root)
     cells = json.loads((evaluation / "evaluation.json").read_bytes())["cells"]
     folders = []

@@ -12,7 +12,7 @@ _SHOWN_KS = 4
 
 
 def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row per model, benchmark and cap; shares in 0 to 1."""
+    """Return one row per model, benchmark and cap; shares in 0 to 1."""
     return pd.DataFrame([_row(cell) for cell in cells])
 
 
@@ -41,7 +41,7 @@ def _row(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Head and rows in percent, with a few k from 1 to n."""
+    """Return head and rows in percent, with a few k from 1 to n."""
     ks = sorted({int(k) for cell in cells for k in cell["pass_at"]})
     picked = (
         ks
@@ -62,14 +62,14 @@ def shown(cells: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]
 
 
 def markdown(cells: Sequence[Mapping[str, Any]]) -> str:
-    """A Markdown table with a line on what the intervals are."""
+    """Return a Markdown table with a line on what the intervals are."""
     head, rows = shown(cells)
     lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join([*lines, "", f"Intervals: {cells[0]['intervals']['method']}."]) + "\n"
 
 
 def terminal(cells: Sequence[Mapping[str, Any]]) -> Table:
-    """The same for the terminal."""
+    """Return the table for the terminal."""
     head, rows = shown(cells)
     table = Table(*head, caption="intervals: 95 %, over problems, Student's t; one checkpoint each")
     for row in rows:

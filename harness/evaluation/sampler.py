@@ -31,7 +31,7 @@ _MEMORY_SHARE = {
 
 @dataclass
 class Sampler:
-    """How a checkpoint is sampled. The weights are read when `engine` is first used: a finished evaluation needs none.
+    """Engine and settings of a checkpoint. The weights are read when `engine` is first used: a finished evaluation needs none.
 
     Attributes:
         open: loads the engine.
@@ -59,7 +59,7 @@ class Sampler:
 
 
 def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wanted: int) -> Sampler:
-    """The configured engine for a checkpoint; the transformers engine where the native one lacks its architecture.
+    """Return the configured engine for a checkpoint; the transformers engine where the native one lacks its architecture.
 
     Args:
         model: the checkpoint.
@@ -101,7 +101,7 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
 
 
 def reads_weights(engine: Any) -> bool:
-    """Whether an engine samples from the checkpoint's own weights (a server or a record does not)."""
+    """Return whether an engine samples from the checkpoint's own weights (a server or a record does not)."""
     return getattr(implementation(ENGINE, engine), "READS_WEIGHTS", True)
 
 

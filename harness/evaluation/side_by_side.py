@@ -1,4 +1,4 @@
-"""Evaluating checkpoints side by side: sampled once, kept part by part, never sampled twice.
+"""Evaluation of checkpoints side by side: sampled once, kept part by part, never sampled twice.
 
 The samples of a checkpoint under a protocol lie in `<results>/evaluations/samples/<key>/` as immutable parts; the key hashes the
 weights, the benchmark's content, the sampling settings, the verifier's rules and the engine. The number of samples is no part of it:
@@ -51,7 +51,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Cell:
-    """One checkpoint on one benchmark: where its samples lie."""
+    """One checkpoint on one benchmark, and the folder of its samples."""
 
     model: Model
     name: str
@@ -231,7 +231,7 @@ def _require_positions(prompts: Sequence[Sequence[int]], cap: int, sampler: Samp
 
 
 def cell_samples(cell: Cell, wanted: int, cap: int) -> pd.DataFrame:
-    """The first `wanted` samples of every problem at one cap, in the benchmark's order."""
+    """Return the first `wanted` samples of every problem at one cap, in the benchmark's order."""
     frame = read_parts(cell.directory, _READ).to_pandas()
     frame = frame[(frame["sample_index"] < wanted) & (frame["max_response_tokens"] == cap)]
     order = {problem.id: i for i, problem in enumerate(cell.benchmark.problems)}
@@ -242,7 +242,7 @@ def cell_samples(cell: Cell, wanted: int, cap: int) -> pd.DataFrame:
 def _add_differences(
     cells: Sequence[dict[str, Any]], frames: Mapping[tuple[str, str, int], pd.DataFrame]
 ) -> None:
-    """To every later model's cell the difference of avg to the first model's, paired by problem."""
+    """Add to every later model's cell the difference of avg to the first model's, paired by problem."""
     first: dict[tuple[str, int], str] = {}
     for cell in cells:
         place = cell["benchmark"], cell["cap"]

@@ -1,4 +1,4 @@
-"""What is asked of a policy: problems, the benchmarks that hold them, and the hygiene of their data.
+"""Tasks of a policy: problems, the benchmarks that hold them, and the hygiene of their data.
 
 May import: configuration, store, verify.
 """

@@ -13,13 +13,13 @@ _SHOWN = 5
 
 
 def normalised(text: str) -> str:
-    """Compatibility forms unified, white space collapsed, lower case: what makes two prompts the same prompt."""
+    """Return a text with compatibility forms unified, white space collapsed, lower case: what makes two prompts the same prompt."""
     return " ".join(unicodedata.normalize("NFKC", text).lower().split())
 
 
 @dataclass
 class DuplicateReport:
-    """What deduplication found among `rows` records.
+    """The repeats found among `rows` records.
 
     Attributes:
         rows: records read.
@@ -34,7 +34,7 @@ class DuplicateReport:
     conflicting: dict[str, list[str]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """The report in words, nothing where nothing was found."""
+        """Return the report in words, nothing where nothing was found."""
         found = []
         if self.repeated:
             extra = self.rows - self.distinct
@@ -55,7 +55,7 @@ class DuplicateReport:
 def deduplicate(
     records: Iterable[Record], same: Callable[[str, str], bool] | None = None
 ) -> tuple[list[Record], DuplicateReport]:
-    """The first record of every prompt, in order, without prompts whose copies conflict (which is right cannot be known).
+    """Return the first record of every prompt, in order, without prompts whose copies conflict (which is right cannot be known).
 
     Args:
         records: in any order; read once, so a stream of millions is fine.
@@ -88,7 +88,7 @@ def deduplicate(
 
 
 def same_answer(a: str, b: str) -> bool:
-    """Equal as exact numbers where both are, else as normalised texts; the same on every machine."""
+    """Return whether two answers are equal: as exact numbers where both are, else as normalised texts; the same on every machine."""
     try:
         return Fraction(a.strip()) == Fraction(b.strip())
     except (ValueError, ZeroDivisionError):

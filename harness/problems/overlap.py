@@ -30,7 +30,7 @@ class Overlap:
 def find_overlaps(
     train: Sequence[str], test: Sequence[str], ngram: int = NGRAM, covered: float = COVERED
 ) -> list[Overlap]:
-    """Test problems that one training problem covers by more than `covered`, in order.
+    """Return test problems that one training problem covers by more than `covered`, in order.
 
     Time is linear in the words of both; memory in the words of `test` only. A text shorter than `ngram` words never overlaps:
     for those compare whole texts.

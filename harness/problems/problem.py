@@ -1,4 +1,4 @@
-"""What a benchmark is to the rest of the harness."""
+"""Problems and benchmarks, as the rest of the harness sees them."""
 
 from __future__ import annotations
 

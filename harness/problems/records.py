@@ -59,7 +59,7 @@ def read_jsonl(path: Path) -> list[Record]:
 
 
 def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
-    """The object on a line of a JSONL file.
+    """Return the object on a line of a JSONL file.
 
     Raises:
         ConfigError: it is none, or lacks a key of `needs`; the message begins with `where`.
@@ -96,7 +96,7 @@ def write_jsonl(path: Path, records: Iterable[Record]) -> None:
 
 
 def read_hub(source: str, subset: str | None, split: str, revision: str | None) -> Iterator[dict[str, Any]]:
-    """The rows of one split at one commit, through the optional package `datasets` (which caches what it downloads).
+    """Return the rows of one split at one commit, through the optional package `datasets` (which caches what it downloads).
 
     Raises:
         ConfigError: `datasets` is not installed, the revision is no commit, or the Hub cannot be reached.
@@ -125,7 +125,7 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
 
 
 def at(row: dict[str, Any], field: str) -> Any:
-    """The value under a dotted path such as `reward_model.ground_truth` or `prompt.0.content`.
+    """Return the value under a dotted path such as `reward_model.ground_truth` or `prompt.0.content`.
 
     Raises:
         ConfigError: the row has no such field.

@@ -1,4 +1,4 @@
-"""Grading responses during training and evaluation: the verifier's verdicts as tensors and columns."""
+"""Grades of responses during training and evaluation: the verifier's verdicts as tensors and columns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Grades:
 
     @property
     def correct_R(self) -> torch.Tensor:
-        """Whether each response is right (a timeout or error is not)."""
+        """Bool [R]: the response is right (a timeout or error is not)."""
         return torch.tensor([verdict.correct for verdict in self.verdicts], dtype=torch.bool)
 
     @property
     def answered_R(self) -> torch.Tensor:
-        """Whether an answer could be extracted at all."""
+        """Bool [R]: an answer could be extracted."""
         return torch.tensor([verdict.answer is not None for verdict in self.verdicts], dtype=torch.bool)
 
     @property

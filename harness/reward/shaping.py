@@ -1,4 +1,4 @@
-"""From verdicts to rewards: outcome values, format credit, and the soft overlong punishment."""
+"""Rewards of verdicts: outcome values, format credit, and the soft overlong punishment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.configuration.algorithm import OverlongConfig, RewardConfig
 
 
 def overlong_ramp(lengths: torch.Tensor, cap: int, buffer_fraction: float) -> torch.Tensor:
-    """Share in [0, 1] of the soft punishment: 0 up to L_max - L_cache, linear to 1 at L_max (DAPO, arXiv:2503.14476 Eq. 13)."""
+    """Return the share in [0, 1] of the soft punishment: 0 up to L_max - L_cache, linear to 1 at L_max (DAPO, arXiv:2503.14476 Eq. 13)."""
     buffer = cap * buffer_fraction
     return ((lengths.double() - (cap - buffer)) / buffer).clamp(0.0, 1.0)
 
@@ -22,7 +22,7 @@ def shaped_rewards(
     overlong: OverlongConfig,
     truncated: torch.Tensor,
 ) -> torch.Tensor:
-    """Rewards (float32) of responses, all tensors of one shape: outcome value, format credit, then the length penalty.
+    """Return rewards (float32) of responses, all tensors of one shape: outcome value, format credit, then the length penalty.
 
     Under `overlong.policy=wrong` a truncated response earns `reward.wrong` and nothing else, whatever the verifier says of it.
     """
@@ -45,7 +45,7 @@ def reward_components(
     overlong: OverlongConfig,
     truncated: torch.Tensor,
 ) -> torch.Tensor:
-    """The addends of `shaped_rewards` apart, float64 [..., 3]: outcome value, format credit, length penalty (negative).
+    """Return the addends of `shaped_rewards` apart, float64 [..., 3]: outcome value, format credit, length penalty (negative).
 
     Their sum is the shaped reward; a multiplicative punishment has no addends and is refused by the configuration.
     """

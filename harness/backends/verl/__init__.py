@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Config:
-    """What of verl can change a run's numbers. Where it runs, and how its memory is divided, stands in `runtime.verl`.
+    """Settings of verl that can change a run's numbers; place and memory stand in `runtime.verl`.
 
     Attributes:
         rollout_engine: verl's sampler, vllm or sglang.

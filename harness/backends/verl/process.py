@@ -40,7 +40,7 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """True until it ends."""
         return self._process.poll() is None
 
     def wait(self, seconds: float) -> bool:

@@ -28,9 +28,8 @@ def require_samples(samples_P: ArrayLike, n: int) -> None:
     """Refuse unless every problem has exactly n samples (lost samples included as rows).
 
     Raises:
-        UnevenSamples: naming how many problems differ. Dividing by n anyway would understate the score;
-        averaging
-            what is there would change the weights.
+        UnevenSamples: naming how many problems differ. Dividing by n anyway would understate the score; averaging what is
+            there would change the weights.
     """
     samples = np.asarray(samples_P)
     odd = np.flatnonzero(samples != n)

@@ -116,7 +116,7 @@ def _of_subsets(kind: str, text: str) -> Metric:
 
 
 def _to_target(kind: str, text: str) -> Metric:
-    """What a run spends until its accuracy first reaches a target."""
+    """Return what a run spends until its accuracy first reaches a target."""
     try:
         target = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Others' runs: one module per format of logs, read into the same store and marked as foreign.
+"""Runs of other trainers: one module per format of logs, read into the same store and marked as foreign.
 
 A member module defines
 

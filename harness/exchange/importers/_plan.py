@@ -121,7 +121,7 @@ def _refuse_another_question(known: Mapping[str, Any], fresh: Mapping[str, Any],
 
 
 def _told(known: Mapping[str, Any], request: Import) -> dict[str, Any]:
-    """What the request says of the whole experiment; a title or a cap that was not given before is taken over.
+    """Return what the request says of the whole experiment; a title or a cap that was not given before is taken over.
 
     Raises:
         ForeignLogError: the plan says otherwise.

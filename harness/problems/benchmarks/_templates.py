@@ -60,7 +60,7 @@ TEMPLATES = {
 
 
 def template(name: str) -> Template:
-    """A named template, or a text with `{problem}` in it as a whole prompt (`chat:` in front makes it a user turn).
+    """Return a named template, or a text with `{problem}` in it as a whole prompt (`chat:` in front makes it a user turn).
 
     Raises:
         ConfigError: neither.

@@ -43,7 +43,7 @@ class Chain:
 
     @property
     def held_out(self) -> bool:
-        """Whether the hash of the chain puts it into the held-out split."""
+        """True where the hash of the chain puts it into the held-out split."""
         digest = hashlib.blake2b(self.text.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % _HELD_OUT_SHARE == 0
 
@@ -74,23 +74,23 @@ class Config:
 
 
 def apply(value: int, operator: str, operand: int) -> int:
-    """One step modulo 10."""
+    """Apply one operation modulo 10."""
     result = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
     return result % MODULUS
 
 
 def prompt_width(max_operations: int) -> int:
-    """Characters of a padded prompt: start, two characters an operation, the colon."""
+    """Return the characters of a padded prompt: start, two characters an operation, the colon."""
     return 2 + 2 * max_operations
 
 
 def prompt_text(chain: Chain, max_operations: int) -> str:
-    """The padded prompt; every prompt of a task has the same width, so all responses start at the same position."""
+    """Return the padded prompt; every prompt of a task has the same width, so all responses start at the same position."""
     return chain.text.ljust(prompt_width(max_operations), PAD)
 
 
 def draw(rng: random.Random, operations: int) -> Chain:
-    """A uniform start digit and operations (a third multiplications, operands 2 to 9)."""
+    """Draw a uniform start digit and operations (a third multiplications, operands 2 to 9)."""
     chain = []
     for _ in range(operations):
         operator = "*" if rng.random() < 1 / 3 else rng.choice("+-")
@@ -99,7 +99,7 @@ def draw(rng: random.Random, operations: int) -> Chain:
 
 
 def draw_of_split(rng: random.Random, min_operations: int, max_operations: int, held_out: bool) -> Chain:
-    """A chain of the given split, its length uniform."""
+    """Draw a chain of the given split, its length uniform."""
     operations = rng.randint(min_operations, max_operations)
     while True:
         chain = draw(rng, operations)
@@ -108,7 +108,7 @@ def draw_of_split(rng: random.Random, min_operations: int, max_operations: int, 
 
 
 def load(config: Config) -> Benchmark:
-    """Distinct problems of one split, ids `<split>/<index>`.
+    """Return distinct problems of one split, ids `<split>/<index>`.
 
     Raises:
         ConfigError: more problems were asked for than the split holds.

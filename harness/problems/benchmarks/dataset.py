@@ -18,7 +18,7 @@ from harness.problems.records import Record, at, read_hub, read_jsonl
 
 @dataclass
 class Fields:
-    """Where a row of the Hub's dataset keeps what we need; dotted paths.
+    """Places of problem and answer in a row of the Hub's dataset, as dotted paths.
 
     Attributes:
         problem: the statement.
@@ -90,7 +90,7 @@ def load(config: Config) -> Benchmark:
 
 
 def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
-    """The records that become problems, and what is repeated in the source."""
+    """Return the records that become problems, and what is repeated in the source."""
     rows = read_jsonl(Path(config.path)) if config.path else _hub_records(config)
     if not config.deduplicate:
         rows = list(rows)
