@@ -33,7 +33,6 @@ LONG_FILES = (
     "commands/test_crash_safety_end_to_end.py",
     "training/test_ranks.py",
     "end_to_end/test_under_load.py",
-    "configuration/test_plain_compose.py",
     "execution/test_nodes.py",
     "backends/test_verl_environment.py",
 )

@@ -132,12 +132,12 @@ def _cost(results: Results) -> dict[str, float]:
 
 
 def _declared_after(root: Path, name: str, record: Mapping[str, Any]) -> bool:
-    """Whether the declaration is another than the one kept at the first run, by its fingerprint of today and those of before."""
+    """Whether the declaration is another than the one kept at the first run, by its fingerprint."""
     path = layout.plan_file(root, name).parent / "claim.json"
     if not path.exists():
         return False
     kept: dict[str, Any] = json.loads(path.read_text())
-    return kept["declaration"] not in (record.get("declaration"), *record.get("declaration_before", ()))
+    return bool(kept["declaration"] != record.get("declaration"))
 
 
 def all_judged(root: Path, names: Sequence[str] = ()) -> tuple[list[Judged], list[str]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.commands import run as run_verb
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
-from harness.configuration.own_folder import folders_of
+from harness.configuration.folder import folders_of
 from harness.configuration.registry import nearest
 from harness.configuration.runtime import of_machine
 from harness.store import StoreError

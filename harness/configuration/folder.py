@@ -1,12 +1,15 @@
-"""The folder of configuration files, and the members of its groups."""
+"""The folder of configuration files, the members of its groups, and `config_dir=FOLDER`: files of the user's own in the same groups."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
+
+KEY = "config_dir"
 
 
 @functools.cache
@@ -40,3 +43,44 @@ def no_option(group: str, name: str) -> str:
     new = RENAMED.get(f"{group}/{name}")
     hint = f"; it is called {new!r} now" if new else nearest(name, options(group))
     return f"{group} has no option {name!r}{hint}"
+
+
+def folders_of(overrides: Sequence[str]) -> list[Path]:
+    """The folders that `config_dir=` overrides name, absolute.
+
+    Raises:
+        ConfigError: a folder that is not there, or that has no groups.
+    """
+    found = []
+    for item in overrides:
+        key, _, value = item.partition("=")
+        if key.lstrip("+") != KEY:
+            continue
+        folder = Path(value.strip("'\"")).expanduser().resolve()
+        if not folder.is_dir():
+            raise ConfigError(f"{item}: there is no folder {folder}")
+        if not any(folder.glob("*/**/*.yaml")):
+            raise ConfigError(
+                f"{item}: no YAML file in a group below it; an experiment is {value}/experiment/NAME.yaml"
+            )
+        found.append(folder)
+    return found
+
+
+def searched(overrides: Sequence[str]) -> list[str]:
+    """The overrides with the folders that they name as Hydra's search path, behind the shipped files.
+
+    Raises:
+        ConfigError: as `folders_of`, or a file that has the name of a shipped one, which would win without a word.
+    """
+    folders = folders_of(overrides)
+    if not folders:
+        return list(overrides)
+    for folder in folders:
+        names = (path.relative_to(folder) for path in sorted(folder.glob("*/**/*.yaml")))
+        taken = next((name for name in names if (config_directory() / name).exists()), None)
+        if taken is not None:
+            raise ConfigError(f"{folder / taken} has the name of a shipped file; rename it")
+    quoted = ",".join("'file://{}'".format(str(folder).replace("'", r"\'")) for folder in folders)
+    rest = [item for item in overrides if item.partition("=")[0].lstrip("+") != KEY]
+    return [f"hydra.searchpath=[{quoted}]", *rest]

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import types
 import typing
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from harness.configuration.error import ConfigError, UnknownKeyError
@@ -44,6 +45,8 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     for name, item in known.items():
         if name not in values and "absent" in item.metadata:
             arguments[name] = item.metadata["absent"]()
+        if name not in arguments and item.default is item.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{path or 'the configuration'} needs a {name}")
     return cls(**arguments)
 
 
@@ -79,11 +82,11 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return _convert_to_one([one for one in arguments if one is not type(None)], value, where)
     if dataclasses.is_dataclass(hint):
         return load_dataclass(typing.cast(type, hint), value, where)
-    if origin is list:
+    if origin in (list, Sequence):
         if not isinstance(value, list):
             raise ConfigError(f"{where} must be a list, got {value!r}")
         return [_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {
             key: _convert(arguments[1], item, f"{where}.{key}")
             for key, item in _mapping(value, where).items()

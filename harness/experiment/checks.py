@@ -13,33 +13,36 @@ from harness.configuration.families import SURROGATE
 from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.experiment.designs import against
-from harness.experiment.finding import Finding
-from harness.experiment.patches import Changes, patch_changes, patches_of
+from harness.experiment.designs import Changes, against, lower_rungs, patch_changes, patches_of, with_patch
+from harness.experiment.objection import Objection
 from harness.experiment.planning import Plan, PlannedArm
 from harness.experiment.unequal import inert_correction, undeclared_cost, unequal_updates
 
 
-def report_checks(plan: Plan, mode: str) -> list[Finding]:
-    """Print findings to standard error (warn), raise on any (refuse), or do nothing (off)."""
+def report_checks(plan: Plan, mode: str) -> list[Objection]:
+    """Print objections to standard error (warn), raise on any (refuse), or do nothing (off)."""
     if mode == "off":
         return []
-    findings = check_plan(plan)
-    for finding in findings:
-        print(f"check {finding}", file=sys.stderr)
-    if findings and mode == "refuse":
-        raise ConfigError(f"{len(findings)} check(s) failed and runtime.checks=refuse; first: {findings[0]}")
-    return findings
+    objections = check_plan(plan)
+    for objection in objections:
+        print(f"check {objection}", file=sys.stderr)
+    if objections and mode == "refuse":
+        raise ConfigError(
+            f"{len(objections)} check(s) failed and runtime.checks=refuse; first: {objections[0]}"
+        )
+    return objections
 
 
-def check_plan(plan: Plan) -> list[Finding]:
-    """All findings of a plan, arm by arm."""
+def check_plan(plan: Plan) -> list[Objection]:
+    """All objections of a plan, arm by arm."""
     by_name = {planned.arm.name: planned for planned in plan.arms}
-    findings = [*_same_arm_twice(plan), *_undeclared_parents(plan)]
+    objections = [*_same_arm_twice(plan), *_undeclared_parents(plan)]
     unsaid = _unsaid_parents(plan)
     for planned in plan.arms:
-        findings += [finding for check in _ARM_CHECKS for finding in check(planned.arm.name, planned.config)]
-        findings += _conflicting_patches(planned)
+        objections += [
+            objection for check in _ARM_CHECKS for objection in check(planned.arm.name, planned.config)
+        ]
+        objections += _conflicting_patches(planned)
         parent = by_name.get(planned.arm.parent or unsaid.get(planned.arm.name, ""))
         if parent is not None:
             pairs = _PAIR_CHECKS
@@ -49,8 +52,8 @@ def check_plan(plan: Plan) -> list[Finding]:
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
                 parent = dataclasses.replace(parent, config=same_budget)
-            findings += [finding for pair in pairs for finding in pair(planned, parent)]
-    return findings
+            objections += [objection for pair in pairs for objection in pair(planned, parent)]
+    return objections
 
 
 def _unsaid_parents(plan: Plan) -> dict[str, str]:
@@ -65,9 +68,9 @@ def _unsaid_parents(plan: Plan) -> dict[str, str]:
     }
 
 
-def _undeclared_parents(plan: Plan) -> Iterator[Finding]:
+def _undeclared_parents(plan: Plan) -> Iterator[Objection]:
     for arm, other in _unsaid_parents(plan).items():
-        yield Finding(
+        yield Objection(
             arm,
             "no parent",
             f"it names none, so it is compared with {other}, the first arm without one",
@@ -78,7 +81,7 @@ def _undeclared_parents(plan: Plan) -> Iterator[Finding]:
 # ---- one arm ----------------------------------------------------------------------------------------------------------------
 
 
-def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
+def _inert_clip(arm: str, config: RunConfig) -> Iterator[Objection]:
     algorithm = config.algorithm
     surrogate = algorithm.surrogate
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
@@ -89,7 +92,7 @@ def _inert_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
     if algorithm.source.kind == "initial_policy" or stale or not one_update:
         return
     if _off_ratio(surrogate) or algorithm.importance_ratio == "sequence":
-        yield Finding(
+        yield Objection(
             arm,
             "inert clip",
             "with one update per rollout step the importance ratio is always 1, so no clip, cap or ratio level can matter",
@@ -113,11 +116,11 @@ def _off_ratio(surrogate: Any) -> bool:
     return bool(keys) and own - keys == {"algorithm.surrogate.kind"}
 
 
-def _reward_refill(arm: str, config: RunConfig) -> Iterator[Finding]:
+def _reward_refill(arm: str, config: RunConfig) -> Iterator[Objection]:
     algorithm = config.algorithm
     dead = algorithm.dead_groups
     if dead.policy != "keep" and dead.metric == "reward" and algorithm.overlong.punishes:
-        yield Finding(
+        yield Objection(
             arm,
             f"{dead.policy} on a continuous reward",
             "with a length penalty almost no group has equal rewards, so filtering on reward hardly ever removes one",
@@ -125,12 +128,12 @@ def _reward_refill(arm: str, config: RunConfig) -> Iterator[Finding]:
         )
 
 
-def _kl_alone_in_dead_groups(arm: str, config: RunConfig) -> Iterator[Finding]:
+def _kl_alone_in_dead_groups(arm: str, config: RunConfig) -> Iterator[Objection]:
     algorithm = config.algorithm
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     scale = getattr(algorithm.advantage, "scale", "none")
     if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
-        yield Finding(
+        yield Objection(
             arm,
             "KL alone in dead groups",
             "responses of a group with equal rewards differ by their KL term alone, and the group's standard deviation scales that up to "
@@ -139,13 +142,13 @@ def _kl_alone_in_dead_groups(arm: str, config: RunConfig) -> Iterator[Finding]:
         )
 
 
-def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
+def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Objection]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
     divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(
         aggregation.kind
     )
     if divisor is not None and divisor * 4 <= cap:
-        yield Finding(
+        yield Objection(
             arm,
             "gradient clipping always binds",
             f"a sum over up to {cap} tokens divided by {divisor:g} has a norm far above "
@@ -155,10 +158,10 @@ def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Finding]:
         )
 
 
-def _answers_at_no_cap_of_training(arm: str, config: RunConfig) -> Iterator[Finding]:
+def _answers_at_no_cap_of_training(arm: str, config: RunConfig) -> Iterator[Objection]:
     cap, caps = config.sampling.max_response_tokens, config.evaluation.caps
     if cap not in caps:
-        yield Finding(
+        yield Objection(
             arm,
             "not evaluated at the training cap",
             f"scores are read at a cap of {config.score_cap} tokens, while training cuts responses at {cap} (sampling.max_response_tokens)",
@@ -166,19 +169,19 @@ def _answers_at_no_cap_of_training(arm: str, config: RunConfig) -> Iterator[Find
         )
 
 
-def _no_contrast(arm: str, config: RunConfig) -> Iterator[Finding]:
+def _no_contrast(arm: str, config: RunConfig) -> Iterator[Objection]:
     algorithm = config.algorithm
     kind, size = algorithm.advantage.kind, algorithm.responses_per_prompt
     baseline = getattr(algorithm.advantage, "baseline", "group_mean")
     if size == 1 and kind in ("group", "return_to_go", "decoupled", "best_worst") and baseline != "none":
-        yield Finding(
+        yield Objection(
             arm,
             "groups of one",
             "the baseline of a group of one is its own reward, so every advantage is zero and nothing is learned",
             "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline",
         )
     if size == 1 and algorithm.dead_groups.policy == "drop":
-        yield Finding(
+        yield Objection(
             arm,
             "groups of one",
             "a group of one is always dead, so algorithm.dead_groups.policy=drop removes everything",
@@ -186,7 +189,7 @@ def _no_contrast(arm: str, config: RunConfig) -> Iterator[Finding]:
         )
 
 
-def _conflicting_patches(planned: PlannedArm) -> Iterator[Finding]:
+def _conflicting_patches(planned: PlannedArm) -> Iterator[Objection]:
     """Two patches of one arm that write the same key: the last one silently wins in Hydra."""
     names = patches_of(planned.arm.overrides)
     base = [item for item in planned.arm.overrides if not item.startswith(("patch=", "+patch="))]
@@ -194,7 +197,7 @@ def _conflicting_patches(planned: PlannedArm) -> Iterator[Finding]:
     for first, second in itertools.combinations(written, 2):
         shared = written[first].keys() & written[second].keys()
         if shared:
-            yield Finding(
+            yield Objection(
                 planned.arm.name,
                 "conflicting patches",
                 f"{first} and {second} both write {', '.join(sorted(shared))}, so their order decides",
@@ -213,16 +216,16 @@ def _written(base: list[str], patch: str) -> Changes:
 # ---- an arm and its parent ------------------------------------------------------------------------------------------------
 
 
-def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
     """A rung must be its parent plus exactly what its patch declares."""
-    patch = planned.arm.patch
-    if patch is None or set(planned.arm.patches) - set(parent.arm.patches) != {patch}:
+    patch, overrides, before = planned.arm.patch, tuple(planned.arm.overrides), tuple(parent.arm.overrides)
+    if patch is None or before in lower_rungs(overrides) or tuple(with_patch(before, patch)) == overrides:
         return
     changes = difference(parent.config, planned.config)
     declared = _declared(planned, parent, patch)
     extra = sorted(key for key in changes if declared.get(key) != changes[key])
     if extra:
-        yield Finding(
+        yield Objection(
             planned.arm.name,
             "more than one change",
             f"differs from {parent.arm.name} also in {', '.join(extra)}, which the patch {patch} does not declare",
@@ -233,16 +236,16 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Fi
 def _declared(planned: PlannedArm, parent: PlannedArm, patch: str) -> Changes:
     """What the patch changes on the parent."""
     try:
-        return patch_changes(patch, [*parent.arm.overrides, *planned.common], parent.config)
+        return patch_changes(patch, [*parent.arm.overrides, *planned.common])
     except ConfigError:
         return {}
 
 
-def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
     changes = difference(parent.config, planned.config)
     idle = {key for key in changes if inert(key, planned.config) and inert(key, parent.config)}
     if changes and idle == changes.keys():
-        yield Finding(
+        yield Objection(
             planned.arm.name,
             "nothing that matters changes",
             f"differs from {parent.arm.name} only in {', '.join(sorted(idle))}, which nothing reads in this configuration",
@@ -286,7 +289,7 @@ def inert(key: str, config: RunConfig) -> bool:
     return key in bounds and algorithm.engine_correction.kind == "none"
 
 
-def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
+def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
     seen: dict[str, PlannedArm] = {}
     for planned in plan.arms:
         for spec in planned.runs.values():
@@ -294,7 +297,7 @@ def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
             other = first.arm.name
             # with seeds of its own it is an A/A comparison, and meant
             if other != planned.arm.name and not first.runs.keys().isdisjoint(planned.runs):
-                yield Finding(
+                yield Objection(
                     planned.arm.name,
                     "the same arm twice",
                     f"its configuration is exactly that of {other}, so the two cannot differ",
@@ -303,10 +306,10 @@ def _same_arm_twice(plan: Plan) -> Iterator[Finding]:
             break
 
 
-def _rate_of_the_testbed(name: str, config: RunConfig) -> Iterator[Finding]:
+def _rate_of_the_testbed(name: str, config: RunConfig) -> Iterator[Objection]:
     rate = config.optimizer.learning_rate
     if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
-        yield Finding(
+        yield Objection(
             name,
             "learning rate",
             f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where published recipes take 1e-6: the default is "
@@ -315,7 +318,7 @@ def _rate_of_the_testbed(name: str, config: RunConfig) -> Iterator[Finding]:
         )
 
 
-_ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
+_ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Objection]], ...] = (
     _inert_clip,
     _reward_refill,
     _kl_alone_in_dead_groups,
@@ -324,7 +327,7 @@ _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Finding]], ...] = (
     _answers_at_no_cap_of_training,
     _rate_of_the_testbed,
 )
-_PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Finding]], ...] = (
+_PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Objection]], ...] = (
     _more_than_its_patch,
     undeclared_cost,
     unequal_updates,

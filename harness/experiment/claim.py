@@ -17,8 +17,6 @@ from harness.store.atomic import write_file
 
 EXPECTS = ("higher", "lower", "equivalent", "not_higher", "not_lower")
 DECLARATION = "claim.json"
-# Fields that `Experiment` got after claims had been run, with their defaults, oldest first: a declaration does not change by them.
-ADDED: tuple[dict[str, Any], ...] = ({"together": {}},)
 
 
 @dataclass
@@ -68,29 +66,7 @@ def fingerprint(experiment: Any, given: Sequence[str] = ()) -> str:
         experiment: the declaration.
         given: overrides of the command line that every arm gets; but for those of the machine they are part of what is declared.
     """
-    return _hash(dataclasses.asdict(experiment), given)
-
-
-def fingerprints_before(experiment: Any, given: Sequence[str] = ()) -> list[str]:
-    """What `fingerprint` said of the same declaration before `Experiment` had the fields that hold their defaults here."""
-    declared, found = dataclasses.asdict(experiment), []
-    for added in reversed(ADDED):
-        if any(declared[name] != value for name, value in added.items()):
-            break
-        declared = {name: value for name, value in declared.items() if name not in added}
-        found.append(_hash(declared, given))
-    return found
-
-
-def declaration(experiment: Any, given: Sequence[str]) -> dict[str, Any]:
-    """What a plan records of it."""
-    return {
-        "declaration": fingerprint(experiment, given),
-        "declaration_before": fingerprints_before(experiment, given),
-    }
-
-
-def _hash(declared: dict[str, Any], given: Sequence[str]) -> str:
+    declared = dataclasses.asdict(experiment)
     changed = [item for item in given if not of_machine(item) and not item.startswith("config_dir=")]
     return content_hash([declared, sorted(changed)] if changed else declared)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from harness.configuration.compose import compose_run, expand
 from harness.configuration.error import ConfigError, require
-from harness.configuration.identity import difference
-from harness.configuration.registry import nearest
+from harness.configuration.identity import arm_id
+from harness.configuration.loader import load_dataclass
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import check_metrics
 from harness.experiment.claim import Claim, check_claim
-from harness.experiment.designs import DESIGNS, Arm, design_arms
+from harness.experiment.designs import DESIGNS, Arm, as_a_ladder, design_arms
 from harness.experiment.equal_budget import MATCHES
 from harness.experiment.looks import check_design
 from harness.store import layout
@@ -41,7 +41,8 @@ class Experiment:
         together: a patch for several of them, `{name: [patch, patch]}`: it stands in an arm that has them all. For patches that write
             the same key, so that every subset is possible.
         orders: random orders for shapley.
-        arms: listed arms: name, overrides, and optionally label, parent, patch, published, group, seeds (of its own).
+        arms: listed arms: name, overrides, and optionally label, parent, patch, published, group, seeds (of its own). In a cumulative
+            design parent and patch follow from the order of the arms and from their rungs or patches.
         grid: instead of arms, overrides with several values each (`optimizer.learning_rate=1e-4,2e-4`); every combination is an arm,
             compared with the one that equals the base configuration (else the first).
         search: instead of arms, what `harness sweep` searches (see `harness.search.ask_and_tell.Search`).
@@ -132,51 +133,26 @@ class Experiment:
 
     def declared_arms(self, folders: Sequence[str] = ()) -> list[Arm]:
         """The arms, listed, or expanded from a grid or from patches. `folders`: the `config_dir=` overrides that apply to every arm."""
-        if self.grid and not self.arms:
+        if self.arms:
+            arms = [_listed(f"experiment.arms[{index}]", values) for index, values in enumerate(self.arms)]
+            return as_a_ladder(arms) if self.design == "cumulative" else arms
+        if self.grid:
             return grid_arms(self.grid, [*self.base, *self.overrides], folders)
-        if not self.arms:
-            if self.search is not None:
-                raise ConfigError(
-                    f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
-                )
-            return design_arms(self.design, self.base, self.patches, self.orders, together=self.together)
-        arms, known = [], {f.name for f in dataclasses.fields(Arm)} - {"patches"}
-        for index, values in enumerate(self.arms):
-            _refuse_wrong_types(index, values)
-            unknown = [key for key in values if key not in known]
-            if unknown:
-                raise ConfigError(
-                    f"experiment.arms: unknown key {unknown[0]!r}{nearest(unknown[0], sorted(known))}"
-                )
-            patch = values.get("patch")
-            rest = {key: value for key, value in values.items() if key not in ("overrides", "seeds")}
-            arms.append(
-                Arm(
-                    **rest,
-                    overrides=tuple(values.get("overrides", ())),
-                    patches=(patch,) if patch else (),
-                    seeds=tuple(values.get("seeds", ())),
-                )
+        if self.search is not None:
+            raise ConfigError(
+                f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
             )
-        return arms
+        return design_arms(self.design, self.base, self.patches, self.orders, self.together)
 
 
-def _refuse_wrong_types(index: int, values: Any) -> None:
+def _listed(where: str, values: Any) -> Arm:
     """Raises `ConfigError` naming the arm and the key."""
-    where = f"experiment.arms[{index}]"
-    if not isinstance(values, dict) or not isinstance(values.get("name"), str) or not values["name"]:
-        raise ConfigError(f"{where} needs a name that is a text, and overrides; it is {values!r}")
-    seeds, overrides = values.get("seeds", []), values.get("overrides", [])
-    if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
-        raise ConfigError(f"{where} ({values['name']}): seeds={seeds!r} must be a list of whole numbers")
-    if not isinstance(overrides, list) or not all(isinstance(item, str) for item in overrides):
-        raise ConfigError(f"{where} ({values['name']}): overrides={overrides!r} must be a list of texts")
-    for key in ("label", "parent", "patch", "group"):
-        if not isinstance(values.get(key, ""), str | None):
-            raise ConfigError(f"{where} ({values['name']}): {key}={values[key]!r} must be a text")
-    published = values.get("published")
-    if published is not None and not (isinstance(published, dict) and "value" in published):
-        raise ConfigError(f"{where} ({values['name']}): published={published!r} needs value, unit and source")
+    arm = load_dataclass(Arm, values, where)
+    if not arm.name:
+        raise ConfigError(f"{where} needs a name")
+    if arm.published is not None and "value" not in arm.published:
+        raise ConfigError(f"{where} ({arm.name}): published={arm.published!r} needs value, unit and source")
+    return dataclasses.replace(arm, patches=[arm.patch]) if arm.patch else arm
 
 
 def grid_arms(grid: Sequence[str], base: Sequence[str], folders: Sequence[str] = ()) -> list[Arm]:
@@ -188,22 +164,15 @@ def grid_arms(grid: Sequence[str], base: Sequence[str], folders: Sequence[str] =
         ConfigError: an override that cannot be expanded or composed.
     """
     jobs = expand(grid)
-    start = compose_run([*folders, *base])
-    same = [job for job in jobs if not difference(start, compose_run([*folders, *base, *job]))]
-    origin = (same or jobs)[0]
-    names = {tuple(job): "_".join(_point(item) for item in job) for job in jobs}
+    start = arm_id(compose_run([*folders, *base]))
+    origin = next((job for job in jobs if arm_id(compose_run([*folders, *base, *job])) == start), jobs[0])
     return [
-        Arm(
-            names[tuple(job)],
-            (*base, *job),
-            label=label,
-            parent=None if job == origin else names[tuple(origin)],
-        )
+        Arm(_point(job), (*base, *job), label=label, parent=None if job == origin else _point(origin))
         for job, label in zip(jobs, short_names(jobs), strict=True)
     ]
 
 
-def _point(override: str) -> str:
-    """`optimizer.learning_rate=1e-4` as `learning_rate=1e-4`."""
-    key, _, value = override.lstrip("+").partition("=")
-    return f"{re.split('[./]', key)[-1]}={value}"
+def _point(job: Sequence[str]) -> str:
+    """`optimizer.learning_rate=1e-4 sampling.top_k=5` as `learning_rate=1e-4_top_k=5`."""
+    pairs = (item.lstrip("+").partition("=") for item in job)
+    return "_".join(f"{re.split('[./]', key)[-1]}={value}" for key, _, value in pairs)

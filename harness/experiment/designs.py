@@ -1,25 +1,26 @@
-"""How a ladder becomes arms: cumulative, leave-one-out, one-factor, factorial, random orders.
+"""Arms from patches and rungs: cumulative, leave-one-out, one-factor, factorial, random orders.
 
-A *patch* is one YAML under `conf/patch` that changes a few keys; a *rung* is the previous rung plus exactly one patch. Designs are
-expanded from a base and a list of patches; two patches that write the same key are refused, since in Hydra the last one would silently
-win and the order would decide the result.
+A *patch* is one YAML under `conf/patch` that changes a few keys; a *rung*, one under `conf/rung`, is the rung below plus exactly one
+patch. Two patches of a design that write the same key are refused: in Hydra the last one would silently win and the order would decide.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.configuration.compose import patch_values
-from harness.configuration.error import ConfigError, require
-from harness.configuration.own_folder import folders_of
-from harness.experiment.patches import Changes, patch_changes
+import yaml
+
+from harness.configuration.compose import compose_run, config_directory, options, parse_overrides
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import difference
 
 DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial", "shapley")
+Changes = Mapping[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,14 @@ class Arm:
     """
 
     name: str
-    overrides: tuple[str, ...]
+    overrides: Sequence[str] = ()
     label: str = ""
     parent: str | None = None
     patch: str | None = None
-    patches: tuple[str, ...] = ()
+    patches: Sequence[str] = ()
     published: Mapping[str, Any] | None = None
-    group: str | None = field(default=None)
-    seeds: tuple[int, ...] = ()
+    group: str | None = None
+    seeds: Sequence[int] = ()
 
 
 def design_arms(
@@ -45,7 +46,6 @@ def design_arms(
     base: Sequence[str],
     patches: Sequence[str],
     orders: int = 8,
-    seed: int = 0,
     together: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Arm]:
     """Expand a design into arms, base first.
@@ -56,14 +56,12 @@ def design_arms(
         base: overrides of the base arm.
         patches: patch names in order.
         orders: random orders for shapley.
-        seed: of the random orders.
         together: patch that stands for several of `patches` in an arm that has them all (they may then write the same key).
 
     Raises:
         ConfigError: an unknown design, no patches, a factorial of more than eight patches, conflicting patches, or a combination
             that cannot be.
     """
-    require("experiment.design", design, DESIGNS)
     if design == "arms":
         choices = ", ".join(name for name in DESIGNS if name != "arms")
         raise ConfigError(
@@ -71,71 +69,49 @@ def design_arms(
         )
     if not patches:
         raise ConfigError(f"experiment.design={design} needs experiment.patches")
-    combined = {name: tuple(parts) for name, parts in (together or {}).items()}
-    check_conflicts(base, patches, combined)
-    subsets = {"cumulative": _cumulative, "one_factor": _one_factor, "leave_one_out": _leave_one_out}.get(
-        design
-    )
-    chosen = subsets(patches) if subsets else _unordered(design, patches, orders, seed)
+    together = together or {}
+    check_conflicts(base, patches, together)
     return [
         Arm(
             name=arm_name(subset),
-            overrides=(*base, f"patch=[{','.join(_written(subset, combined))}]") if subset else tuple(base),
+            overrides=(*base, f"patch=[{','.join(_written(subset, together))}]") if subset else tuple(base),
             label=_label(design, subset, patches),
             parent=parent,
             patches=subset,
             patch=subset[-1] if subset and design in ("cumulative", "one_factor") else None,
         )
-        for subset, parent in {(): None, **chosen}.items()
+        for subset, parent in {(): None, **_subsets(design, tuple(patches), orders)}.items()
     ]
 
 
-_Subsets = dict[
-    tuple[str, ...], str | None
-]  # patches of an arm, in the declared order -> its parent arm's name
-
-
-def _cumulative(patches: Sequence[str]) -> _Subsets:
-    return {tuple(patches[:count]): arm_name(patches[: count - 1]) for count in range(1, len(patches) + 1)}
-
-
-def _one_factor(patches: Sequence[str]) -> _Subsets:
-    return {(patch,): arm_name(()) for patch in patches}
-
-
-def _leave_one_out(patches: Sequence[str]) -> _Subsets:
-    full = tuple(patches)
-    return {full: None} | {tuple(p for p in patches if p != left): arm_name(full) for left in patches}
-
-
-def _unordered(design: str, patches: Sequence[str], orders: int, seed: int) -> _Subsets:
-    """Factorial: all subsets. Shapley: every prefix of the random orders."""
+def _subsets(design: str, patches: tuple[str, ...], orders: int) -> dict[tuple[str, ...], str | None]:
+    """The patches of each arm, in the declared order, and the name of its parent."""
+    sizes = range(1, len(patches) + 1)
+    if design == "cumulative":
+        return {patches[:size]: arm_name(patches[: size - 1]) for size in sizes}
+    if design == "one_factor":
+        return {(patch,): arm_name(()) for patch in patches}
+    if design == "leave_one_out":
+        others = (tuple(patch for patch in patches if patch != left) for left in patches)
+        return {patches: None} | dict.fromkeys(others, arm_name(patches))
     if design == "factorial":
         if len(patches) > 8:
             raise ConfigError(
                 f"a factorial of {len(patches)} patches has {2 ** len(patches)} arms; use at most 8 patches"
             )
-        sizes = range(1, len(patches) + 1)
-        return {subset: None for count in sizes for subset in itertools.combinations(patches, count)}
-    prefixes = [
-        set(order[:count])
-        for order in random_orders(patches, orders, seed)
-        for count in range(1, len(order) + 1)
-    ]
-    return {tuple(p for p in patches if p in prefix): None for prefix in prefixes}
+        return {subset: None for size in sizes for subset in itertools.combinations(patches, size)}
+    prefixes = (set(order[:size]) for order in random_orders(patches, orders) for size in sizes)
+    return {tuple(patch for patch in patches if patch in prefix): None for prefix in prefixes}
 
 
-def random_orders(patches: Sequence[str], orders: int, seed: int) -> list[tuple[str, ...]]:
+def random_orders(patches: Sequence[str], orders: int) -> list[tuple[str, ...]]:
     """Distinct random orders of the patches (all of them where there are no more than asked for), each followed by its reverse.
 
     Pairing an order with its reverse (antithetic sampling) lowers the variance of Shapley estimates at no cost.
     """
-    every = 1
-    for number in range(2, len(patches) + 1):
-        every *= number
-    if every <= orders:
+    if math.factorial(len(patches)) <= orders:
         return list(itertools.permutations(patches))
-    rng, chosen = random.Random(f"orders/{seed}"), dict[tuple[str, ...], None]()
+    rng, chosen = random.Random("orders/0"), dict[tuple[str, ...], None]()
     while len(chosen) < orders:
         order = tuple(rng.sample(list(patches), len(patches)))
         chosen.setdefault(order)
@@ -154,45 +130,35 @@ def _written(subset: Sequence[str], together: Mapping[str, Sequence[str]]) -> li
 
 
 def check_conflicts(
-    base: Sequence[str], patches: Sequence[str], together: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, Changes]:
-    """Each patch's changes against the base; refuse patches that change nothing or write the same key.
-
-    Two that write the same key may stand in one design if a patch is declared for both (`together`).
+    base: Sequence[str], patches: Sequence[str], together: Mapping[str, Sequence[str]]
+) -> None:
+    """Refuse patches that change nothing on the base, or that write the same key without a patch declared for both.
 
     Raises:
         ConfigError: naming the patches, the key and the fix.
     """
-    combined = together or {}
-    _check_together(combined, folders_of(base))
-    deltas = {patch: patch_changes(patch, base) for patch in patches}
-    for patch, delta in deltas.items():
-        if not delta:
-            raise ConfigError(
-                f"patch {patch!r} changes nothing on this base; take it out of experiment.patches"
-            )
-    for first, second in itertools.combinations(patches, 2):
-        shared = deltas[first].keys() & deltas[second].keys()
-        if shared and not any({first, second} <= set(parts) for parts in combined.values()):
-            raise ConfigError(
-                f"patches {first!r} and {second!r} both write {', '.join(sorted(shared))}; the order would decide: keep one of "
-                "them, or write the combination as a patch of its own and name it in experiment.together"
-            )
-    return deltas
-
-
-def _check_together(together: Mapping[str, Sequence[str]], folders: Sequence[Path]) -> None:
-    """Raises `ConfigError` for a combination of fewer than two patches, of unknown ones, or of one that another combination has."""
-    seen = dict[str, str]()
+    claimed: dict[str, str] = {}
     for combination, parts in together.items():
         where = f"experiment.together.{combination}={list(parts)}"
         if len(set(parts)) < 2:
             raise ConfigError(f"{where}: it needs two patches or more")
         for part in parts:
-            patch_values(part, folders)  # it exists
-            if part in seen:
-                raise ConfigError(f"{where}: {part!r} is in {seen[part]!r} already")
-            seen[part] = combination
+            if part in claimed:
+                raise ConfigError(f"{where}: {part!r} is in {claimed[part]!r} already")
+            claimed[part] = combination
+    changes = {patch: patch_changes(patch, base) for patch in patches}
+    for patch, changed in changes.items():
+        if not changed:
+            raise ConfigError(
+                f"patch {patch!r} changes nothing on this base; take it out of experiment.patches"
+            )
+    for first, second in itertools.combinations(patches, 2):
+        shared = changes[first].keys() & changes[second].keys()
+        if shared and not any({first, second} <= set(parts) for parts in together.values()):
+            raise ConfigError(
+                f"patches {first!r} and {second!r} both write {', '.join(sorted(shared))}; the order would decide: keep one of "
+                "them, or write the combination as a patch of its own and name it in experiment.together"
+            )
 
 
 def against(names: Mapping[str, str | None], design: str) -> dict[str, str | None]:
@@ -222,3 +188,58 @@ def _label(design: str, subset: Sequence[str], patches: Sequence[str]) -> str:
         left = [patch for patch in patches if patch not in subset]
         return f"without {left[0].replace('_', ' ')}" if left else "all patches"
     return " + ".join(patch.replace("_", " ") for patch in subset)
+
+
+# ---- patches and rungs that overrides name ----------------------------------------------------------------------------------
+
+
+def patch_changes(patch: str, overrides: Sequence[str]) -> Changes:
+    """Dotted key → (before, after) of a patch that is applied after those that `overrides` name.
+
+    Raises:
+        ConfigError: an unknown patch, or one that cannot stand on this configuration.
+    """
+    return difference(compose_run(overrides), compose_run(with_patch(overrides, patch)))
+
+
+def patches_of(overrides: Sequence[str]) -> list[str]:
+    """The patches that overrides name, in order."""
+    chosen = [item.value() for item in parse_overrides(overrides) if item.key_or_group == "patch"]
+    return [name for names in chosen for name in (names if isinstance(names, list) else [names])]
+
+
+def with_patch(overrides: Sequence[str], patch: str) -> list[str]:
+    """The overrides with one patch more, after those that they name."""
+    rest = [item for item in overrides if not item.startswith(("patch=", "+patch="))]
+    return [*rest, f"patch=[{','.join([*patches_of(overrides), patch])}]"]
+
+
+def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
+    """The same overrides on each rung below theirs, the nearest first, with the patch that the rung above it adds."""
+    found: dict[tuple[str, ...], str] = {}
+    index = next((n for n, item in enumerate(overrides) if item.startswith("rung=")), None)
+    rung = None if index is None else overrides[index].removeprefix("rung=")
+    while rung in (known := options("rung")):
+        text = (config_directory() / "rung" / f"{rung}.yaml").read_text(encoding="utf-8")
+        entries = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, str)]
+        rung = next((item for item in entries if item in known), None)
+        patch = next((item.removeprefix("/patch/") for item in entries if item.startswith("/patch/")), "")
+        if rung is not None and index is not None:
+            found[*overrides[:index], f"rung={rung}", *overrides[index + 1 :]] = patch
+    return found
+
+
+def as_a_ladder(arms: Sequence[Arm]) -> list[Arm]:
+    """The listed arms of a cumulative design: each is compared with the one before, and changes it by the patch that it has more."""
+    ladder, named = list(arms[:1]), {arm.name: arm for arm in arms}
+    for before, arm in itertools.pairwise(arms):
+        parent = named.get(arm.parent or "", before)
+        more = [name for name in _all_patches(arm.overrides) if name not in _all_patches(parent.overrides)]
+        patch = arm.patch or (more[0] if len(more) == 1 else None)
+        patches = (patch,) if patch else ()
+        ladder.append(replace(arm, parent=arm.parent or parent.name, patch=patch, patches=patches))
+    return ladder
+
+
+def _all_patches(overrides: Sequence[str]) -> list[str]:
+    return [*lower_rungs(overrides).values(), *patches_of(overrides)]

@@ -19,16 +19,13 @@ from harness.engagement.rules import measures
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
 from harness.experiment.base_policies import shared_base_policies
-from harness.experiment.claim import declaration
+from harness.experiment.claim import fingerprint
 from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
-from harness.experiment.designs import Arm, against
+from harness.experiment.designs import Arm, against, lower_rungs
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.looks import replacing, with_looks
-from harness.experiment.rungs import one_rung_down
 from harness.store import ResultStore
-
-PLAN_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,6 @@ class Plan:
         engagement, first = self.measures(), self.arms[0].config
         given = self.arms[0].common[len(self.experiment.overrides) :]
         return {
-            "schema_version": PLAN_VERSION,
             **{
                 k: v
                 for k, v in dataclasses.asdict(self.experiment).items()
@@ -148,7 +144,7 @@ class Plan:
                 for planned in self.arms
             ],
             "command": self.command,
-            **(declaration(self.experiment, given) if self.experiment.claim else {}),
+            **({"declaration": fingerprint(self.experiment, given)} if self.experiment.claim else {}),
         }
 
 
@@ -201,7 +197,6 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
         PlannedArm(arm, compose_run([*arm.overrides, *common]), {}, common=common)
         for arm in experiment.declared_arms([item for item in overrides if item.startswith("config_dir=")])
     ]
-    _refuse_unknown_parents([planned.arm for planned in arms])
     _refuse_unfit(experiment, arms)
     return with_runs(Plan(experiment, arms, shlex.join(["harness", "run", *_recorded(overrides)])))
 
@@ -211,8 +206,28 @@ def with_runs(plan: Plan) -> Plan:
 
     Of a plan that waited for its reference arm: the same plan, with the budget that the arm has spent since.
     """
-    arms, waits_for = _match_budgets(plan.experiment, plan.arms)
-    return dataclasses.replace(plan, arms=arms, waits_for=waits_for)
+    experiment, budget = plan.experiment, plan.experiment.match_budget
+
+    def planned(one: PlannedArm, budget: float | None = None) -> PlannedArm:
+        labels = {"experiment": experiment.name, "arm": one.arm.name}
+        config = one.config if budget is None else with_budget(one.config, experiment.match, budget)
+        seeds = one.arm.seeds or experiment.seeds
+        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
+        return dataclasses.replace(one, config=config, runs=runs)
+
+    if experiment.match == "steps" or budget is not None:
+        return dataclasses.replace(plan, arms=[planned(one, budget) for one in plan.arms], waits_for=None)
+    arms = {one.arm.name: one for one in plan.arms}
+    name = experiment.match_reference or plan.arms[0].arm.name
+    require("experiment.match_reference", name, list(arms))
+    reference = arms[name] = planned(arms[name])
+    store = ResultStore(reference.config.runtime.results)
+    # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
+    first = experiment.seeds[: experiment.looks[0]] if experiment.looks else list(reference.runs)
+    budget = spent(store, [reference.runs[seed].run_id for seed in first], experiment.match)
+    if budget is not None:
+        arms |= {other: planned(one, budget) for other, one in arms.items() if other != name}
+    return dataclasses.replace(plan, arms=list(arms.values()), waits_for=name if budget is None else None)
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
@@ -252,34 +267,28 @@ def _recorded(overrides: Sequence[str]) -> list[str]:
 
 
 def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
-    """Raises `ConfigError` for a benchmark, rule or metric that the arms' evaluations do not serve."""
-    _refuse_unknown_benchmark(experiment, arms)
-    _refuse_few_samples(experiment, arms)
-    for planned in arms:
-        refuse_too_few(experiment.metrics, planned.arm.name, planned.config)
-
-
-def _refuse_unknown_benchmark(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
-    for planned in arms:
-        known = sorted(planned.config.evaluation.benchmarks)
+    """Raises `ConfigError` for names of arms that do not fit together, and for what the arms' evaluations do not serve."""
+    names = [planned.arm.name for planned in arms]
+    for arm, config in ((planned.arm, planned.config) for planned in arms):
+        if names.count(arm.name) > 1:
+            raise ConfigError(f"experiment.arms: two arms are called {arm.name!r}; names must be distinct")
+        if arm.parent is not None and arm.parent not in names:
+            hint = nearest(arm.parent, names)
+            raise ConfigError(f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{hint}")
+        known, protocol = sorted(config.evaluation.benchmarks), config.evaluation
         for key in ("benchmark", "dev_benchmark"):
             name = getattr(experiment, key)
             if known and name is not None and name not in known:
                 raise ConfigError(
-                    f"experiment.{key}={name!r} is not evaluated by arm {planned.arm.name!r}{nearest(name, known)}"
+                    f"experiment.{key}={name!r} is not evaluated by arm {arm.name!r}{nearest(name, known)}"
                 )
-
-
-def _refuse_few_samples(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
-    """A rule that scores evaluations in between needs all of their samples."""
-    for planned in arms:
-        protocol = planned.config.evaluation
         fewer = (protocol.samples_between or protocol.samples_per_problem) < protocol.samples_per_problem
         if experiment.checkpoint_rule != "last" and fewer:
             raise ConfigError(
                 f"experiment.checkpoint_rule={experiment.checkpoint_rule} scores evaluations before the last one, and arm "
-                f"{planned.arm.name!r} gives these fewer samples; set evaluation.samples_between=null"
+                f"{arm.name!r} gives these fewer samples; set evaluation.samples_between=null"
             )
+        refuse_too_few(experiment.metrics, arm.name, config)
 
 
 def refuse_seed(overrides: Sequence[str], instead: str) -> None:
@@ -296,48 +305,20 @@ def _spelled_out(item: str) -> str:
     return f"++{item}" if item.startswith("experiment.") else item
 
 
-def _match_budgets(experiment: Experiment, arms: Sequence[PlannedArm]) -> tuple[list[PlannedArm], str | None]:
-    """The arms with their runs, and the arm that the others wait for."""
-
-    def planned(one: PlannedArm, budget: float | None = None) -> PlannedArm:
-        labels = {"experiment": experiment.name, "arm": one.arm.name}
-        config = one.config if budget is None else with_budget(one.config, match, budget)
-        seeds = one.arm.seeds or experiment.seeds
-        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
-        return dataclasses.replace(one, config=config, runs=runs)
-
-    match, budget = experiment.match, experiment.match_budget
-    if match == "steps" or budget is not None:
-        return [planned(one, budget) for one in arms], None
-    names = [one.arm.name for one in arms]
-    name = experiment.match_reference or names[0]
-    require("experiment.match_reference", name, names)
-    reference = planned(arms[names.index(name)])
-    store = ResultStore(reference.config.runtime.results)
-    # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
-    first = experiment.seeds[: experiment.looks[0]] if experiment.looks else list(reference.runs)
-    budget = spent(store, [reference.runs[seed].run_id for seed in first], match)
-    others = [one if one.arm.name == name or budget is None else planned(one, budget) for one in arms]
-    return [reference if one.arm.name == name else one for one in others], name if budget is None else None
-
-
 def plan_multirun(overrides: Sequence[str]) -> Plan:
     """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm.
 
     An arm is compared with the rung below it where there is one, else with the arm that equals the base configuration (else the first).
     """
     arms: dict[str, PlannedArm] = {}
-    composed: dict[tuple[str, ...], RunConfig] = {}
     given, (asked, overrides) = overrides, asked_of_a_multirun(overrides)
     jobs = expand(overrides)
     if not jobs:
         raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
     for job, name in zip(jobs, short_names(jobs), strict=True):
         seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
-        rest = tuple(item for item in job if not (seeds and item.startswith("seed=")))
-        if rest not in composed:
-            composed[rest] = compose_run(rest)
-        config = dataclasses.replace(composed[rest], seed=seeds[-1]) if seeds else composed[rest]
+        config = compose_run([item for item in job if not (seeds and item.startswith("seed="))])
+        config = dataclasses.replace(config, seed=seeds[-1]) if seeds else config
         spec = RunSpec.of(config, {"experiment": "multirun", "arm": name})
         planned = arms.setdefault(spec.arm_id, PlannedArm(Arm(name, tuple(job)), config, {}))
         assert isinstance(planned.runs, dict)
@@ -360,36 +341,20 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
 
 def _with_parents(arms: Mapping[str, PlannedArm], common: Sequence[str]) -> list[PlannedArm]:
     """Arms by arm id, each with what it is compared with; `common` are the overrides that all of them have."""
-    by_overrides = {_unseeded(planned.arm.overrides): name for name, planned in arms.items()}
-
-    def rung_below(overrides: Sequence[str]) -> str | None:
-        lower = one_rung_down(overrides)
-        return None if lower is None else by_overrides.get(_unseeded(lower)) or rung_below(lower)
-
-    parents = {name: rung_below(planned.arm.overrides) for name, planned in arms.items()}
+    names = {_unseeded(planned.arm.overrides): planned.arm.name for planned in arms.values()}
+    parents: dict[str, str | None] = {}
+    for name, planned in arms.items():
+        lower = (names.get(_unseeded(overrides)) for overrides in lower_rungs(planned.arm.overrides))
+        parents[name] = next(filter(None, lower), None)
     lowest = [name for name, parent in parents.items() if parent is None]
     base = arm_id(compose_run(common))
     origin = base if base in lowest else lowest[0]
-    parents |= {name: origin for name in lowest if name != origin}
-    names = {name: planned.arm.name for name, planned in arms.items()}
+    parents |= {name: arms[origin].arm.name for name in lowest if name != origin}
     return [
-        dataclasses.replace(
-            planned, arm=dataclasses.replace(planned.arm, parent=names.get(parents[name] or ""))
-        )
+        dataclasses.replace(planned, arm=dataclasses.replace(planned.arm, parent=parents[name]))
         for name, planned in arms.items()
     ]
 
 
 def _unseeded(overrides: Sequence[str]) -> frozenset[str]:
     return frozenset(item for item in overrides if not item.startswith("seed="))
-
-
-def _refuse_unknown_parents(arms: Sequence[Arm]) -> None:
-    names = [arm.name for arm in arms]
-    for arm in arms:
-        if names.count(arm.name) > 1:
-            raise ConfigError(f"experiment.arms: two arms are called {arm.name!r}; names must be distinct")
-        if arm.parent is not None and arm.parent not in names:
-            raise ConfigError(
-                f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{nearest(arm.parent, names)}"
-            )

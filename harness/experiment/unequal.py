@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.identity import difference
 from harness.configuration.schema import RunConfig
-from harness.experiment.finding import Finding
+from harness.experiment.objection import Objection
 from harness.experiment.planning import PlannedArm
 
 _CORRECTION = "algorithm.engine_correction."
 
 
-def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
     """Another amount of generated tokens or responses an update at equal steps."""
     ours, theirs = planned.config, parent.config
     if ours.training.generated_tokens is not None:
@@ -32,7 +32,7 @@ def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding
             f"a cap of {ours.sampling.max_response_tokens} instead of {theirs.sampling.max_response_tokens} tokens"
         )
     if reasons:
-        yield Finding(
+        yield Objection(
             planned.arm.name,
             "unequal cost",
             f"against {parent.arm.name}: {'; '.join(reasons)}; at equal steps it has another amount of compute",
@@ -44,7 +44,7 @@ def _responses_per_update(algorithm: AlgorithmConfig) -> float:
     return algorithm.prompts_per_step * algorithm.responses_per_prompt / algorithm.updates_per_step
 
 
-def unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+def unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
     """The critic's warm-up is part of the steps, and the policy waits meanwhile."""
     ours, theirs = planned.config, parent.config
     warmup, before = _critic_warmup(ours), _critic_warmup(theirs)
@@ -52,7 +52,7 @@ def unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding
         return
     longer = planned if warmup > before else parent
     steps = max(warmup, before) - min(warmup, before)
-    yield Finding(
+    yield Objection(
         planned.arm.name,
         "unequal policy updates",
         f"in the warm-up of its critic {longer.arm.name} does not train the policy for {steps} steps more, which count as training steps: "
@@ -71,13 +71,13 @@ def _policy_updates(config: RunConfig) -> int:
     return steps * algorithm.updates_per_step * algorithm.epochs_per_step
 
 
-def inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Finding]:
+def inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
     """Importance weights between two computations of the same numbers."""
     changes = difference(parent.config, planned.config)
     if not changes or not all(key.startswith(_CORRECTION) for key in changes):
         return
     if _same_computation(planned.config):
-        yield Finding(
+        yield Objection(
             planned.arm.name,
             "inert engine correction",
             f"differs from {parent.arm.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "

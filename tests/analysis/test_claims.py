@@ -119,13 +119,6 @@ def test_an_effect_that_is_there_came_from_somewhere(tmp_path):
     assert "hardly engaged" in one.engaged
 
 
-def test_a_fingerprint_of_before_is_the_same_declaration(tmp_path):
-    store = claimed(tmp_path, declaration="b", first="a")
-    store.write_plan("claim_trick", {**store.plan("claim_trick"), "declaration_before": ["0", "a"]})
-    (one,), _ = all_judged(tmp_path)
-    assert not one.declared_after
-
-
 def test_a_declaration_changed_after_its_first_run_says_so(tmp_path):
     claimed(tmp_path, declaration="b", first="a", expects="lower")
     (one,), _ = all_judged(tmp_path)

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from harness.cli import main
-from harness.configuration import compose, hydra_compose
+from harness.configuration import compose
 from harness.configuration.error import ConfigError
 from harness.exchange.importers._log import ForeignLogError
 from harness.exchange.importers._store import Import, import_run
@@ -32,8 +32,7 @@ def said(capsys, *arguments: str, code: int = 2) -> str:
 
 def test_a_broken_yaml_is_named_with_line_and_column(tmp_path, monkeypatch, capsys):
     shutil.copytree(compose.config_directory(), tmp_path / "conf")
-    for module in (compose, hydra_compose):
-        monkeypatch.setattr(module, "config_directory", lambda: tmp_path / "conf")
+    monkeypatch.setattr(compose, "config_directory", lambda: tmp_path / "conf")
     broken = tmp_path / "conf" / "experiment" / "mine.yaml"
     broken.write_text("# @package experiment\nname: mine\narms:\n  - name: a\n   overrides: []\n")
     (line,) = said(capsys, "plan", "experiment=mine").splitlines()

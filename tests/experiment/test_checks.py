@@ -13,7 +13,7 @@ from harness.configuration.error import ConfigError
 from harness.experiment.checks import check_plan, report_checks
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
-from harness.experiment.finding import Finding
+from harness.experiment.objection import Objection
 from harness.experiment.planning import Plan, PlannedArm, RunSpec, plan_experiment
 
 
@@ -24,11 +24,11 @@ def planned(name: str, *overrides: str, parent: str | None = None, patch: str | 
     return PlannedArm(arm, config, runs)
 
 
-def findings(*arms: PlannedArm) -> list[Finding]:
+def findings(*arms: PlannedArm) -> list[Objection]:
     return check_plan(Plan(Experiment("test", seeds=[0, 1]), list(arms), "harness run"))
 
 
-def only(*arms: PlannedArm) -> Finding:
+def only(*arms: PlannedArm) -> Objection:
     (finding,) = findings(*arms)
     return finding
 

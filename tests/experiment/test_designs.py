@@ -8,7 +8,7 @@ import pytest
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.experiment.designs import design_arms
+from harness.experiment.designs import design_arms, patch_changes, patches_of, with_patch
 from harness.experiment.planning import make_plan
 
 BASE = ["algorithm=grpo"]
@@ -63,3 +63,30 @@ def test_the_full_factorial_of_dapo_contains_its_other_designs(name: str) -> Non
 def test_patches_of_one_key_need_a_patch_for_both(together: dict[str, list[str]], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         design_arms("factorial", BASE, FIVE, together=together)
+
+
+@pytest.mark.parametrize("name", ["dapo_ladder", "dapo_replaces_filter_ladder", "verl_dapo_qwen25_32b"])
+def test_an_arm_of_a_ladder_is_the_one_before_and_the_patch_that_its_rung_adds(name: str) -> None:
+    arms = make_plan([f"experiment={name}"]).arms
+    assert arms[0].arm.parent is None
+    for below, arm in itertools.pairwise(arms):
+        assert arm.arm.parent == below.arm.name
+        assert arm.arm.patch is not None
+        assert patch_changes(arm.arm.patch, [*below.arm.overrides, *below.common])
+        assert list(arm.arm.patches) == [arm.arm.patch]
+    assert [arm.arm.patch for arm in arms][-1] == "dynamic_sampling"
+
+
+def test_patches_are_added_after_those_an_arm_has() -> None:
+    assert with_patch(["patch=[a, b]", "seed=1"], "c") == ["seed=1", "patch=[a,b,c]"]
+    assert patches_of(["algorithm=grpo", "patch=[a,b]"]) == ["a", "b"]
+    assert patches_of(["patch=[]"]) == []
+
+
+@pytest.mark.parametrize(
+    ("patch", "says"),
+    [("clip_hihger", "did you mean 'clip_higher'"), ("value_pretraining", "critic.*patch=value_pretraining")],
+)
+def test_a_patch_that_cannot_stand_says_why(patch: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        patch_changes(patch, ["algorithm=grpo"])

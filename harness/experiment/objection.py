@@ -1,4 +1,4 @@
-"""What a check says of a comparison."""
+"""An objection of a check to a comparison."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class Objection:
     """One warning: which arm, why, and what to do about it."""
 
     arm: str
