@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.commands.run import refuse_imported
 from harness.commands.run import run as run_grid
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, parse_overrides
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.runtime import of_machine
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             )
         return run_grid(options)
     try:
-        from harness.search.ask_and_tell import Sweep, best_lines, study_figures
+        from harness.search.ask_and_tell import Sweep, best_lines
         from harness.search.study import search_of
     except ModuleNotFoundError as error:
         raise ConfigError("a search needs Optuna; install it with: pip install -e '.[sweep]'") from error
@@ -82,7 +82,11 @@ def run(options: argparse.Namespace) -> int:
     if sweep.plan().arms:
         store.write_plan(experiment.name, sweep.plan().record())
     folder = store.root / "experiments" / experiment.name / "figures"
-    figures = [] if summary.stopped_by is not None else study_figures(sweep, folder)
+    figures = []
+    if summary.stopped_by is None:
+        from harness.search.figures import draw
+
+        figures = draw(sweep.study, [name.lstrip("-") for name in search.objectives], folder)
     for line in (*best_lines(sweep), *([f"importance and contours: {folder}"] if figures else [])):
         print(line)
     return _exit_code(summary, bool(sweep.reasons), sweep.unsettled == 0 and sweep.asked >= sweep.total)
@@ -103,9 +107,7 @@ def _declared(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
 
 
 def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
-    from harness.search.space import is_varied
-
-    space = [item for item in options.overrides if is_varied(item)]
+    space = [str(item.input_line) for item in parse_overrides(options.overrides) if item.is_sweep_override()]
     fixed = [item for item in options.overrides if item not in space]
     if not space:
         raise ConfigError(

@@ -70,6 +70,15 @@ class PlannedArm:
     refused: Sequence[str] = ()
     common: Sequence[str] = ()
 
+    @classmethod
+    def of(
+        cls, arm: Arm, config: RunConfig, experiment: Experiment, common: Sequence[str] = ()
+    ) -> PlannedArm:
+        """The arm with a run for each of its seeds."""
+        labels, seeds = {"experiment": experiment.name, "arm": arm.name}, arm.seeds or experiment.seeds
+        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
+        return cls(arm, config, runs, common=common)
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -209,11 +218,8 @@ def with_runs(plan: Plan) -> Plan:
     experiment, budget = plan.experiment, plan.experiment.match_budget
 
     def planned(one: PlannedArm, budget: float | None = None) -> PlannedArm:
-        labels = {"experiment": experiment.name, "arm": one.arm.name}
         config = one.config if budget is None else with_budget(one.config, experiment.match, budget)
-        seeds = one.arm.seeds or experiment.seeds
-        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
-        return dataclasses.replace(one, config=config, runs=runs)
+        return PlannedArm.of(one.arm, config, experiment, one.common)
 
     if experiment.match == "steps" or budget is not None:
         return dataclasses.replace(plan, arms=[planned(one, budget) for one in plan.arms], waits_for=None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import optuna
@@ -41,11 +41,15 @@ class _Trial:
     """A trial that is not told yet."""
 
     trial: Any
-    number: int
     specs: list[RunSpec]
     open: set[str]
     outcomes: dict[str, str] = field(default_factory=dict)
     reported: int = 0
+
+    @property
+    def number(self) -> int:
+        """The trial's number in the study."""
+        return int(self.trial.number)
 
 
 class Sweep(Feed):
@@ -72,10 +76,7 @@ class Sweep(Feed):
         self.study = open_study(search, self.parameters, store, experiment.name, self._declaration(base))
         self.total = search.trials
         if search.sampler == "grid":
-            points = 1
-            for values in grid_values(self.parameters).values():
-                points *= len(values)
-            self.total = min(self.total, points)
+            self.total = min(self.total, math.prod(map(len, grid_values(self.parameters).values())))
         self._command = command
         self._trials: dict[int, _Trial] = {}
         self._queue: list[RunSpec] = []
@@ -104,14 +105,12 @@ class Sweep(Feed):
         """
         for parameter in self.parameters:
             errors = []
-            values = parameter.choices or (parameter.low, parameter.high)
-            for value in values:
-                given = int(value) if parameter.integer else value
+            for override in parameter.tried_first:
                 try:
-                    compose_run([*self.fixed, parameter.override(given)])
+                    compose_run([*self.fixed, override])
                 except ConfigError as error:
-                    errors.append(f"{parameter.override(given)}: {error}")
-            if len(errors) == len(values):
+                    errors.append(f"{override}: {error}")
+            if len(errors) == len(parameter.tried_first):
                 raise ConfigError(f"experiment.search.space: {errors[0]}")
             for line in errors:
                 sys.stderr.write(f"note: trials with {line}\n")
@@ -123,9 +122,8 @@ class Sweep(Feed):
         while len(self._queue) < free and (asked := self.asked) < self.total:
             # Seeded by the number of trials: a search that goes on, or a second process, does not propose the first points again.
             self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + asked)
-            trial = self.study.ask()
-            overrides = [parameter.suggest(trial) for parameter in self.parameters]
-            self._begin(trial, trial.number, overrides)
+            trial = self.study.ask({parameter.key: parameter.distribution for parameter in self.parameters})
+            self._begin(trial)
             self._asked = self.asked
         taken, self._queue = self._queue[:free], self._queue[free:]
         return taken
@@ -189,7 +187,7 @@ class Sweep(Feed):
         """The trials as an experiment, for tables, figures and status; those that other processes brought to their end, too."""
         for frozen in self.study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
             if frozen.number not in self._arms:
-                self._plan_arm(frozen.number, overrides_of(self.parameters, frozen.params))
+                self._plan_arm(frozen)
         planned = [self._arms[number] for number in sorted(self._arms)]
         labels = short_names([one.arm.overrides[len(self.fixed) :] for one in planned])
         arms = [
@@ -204,11 +202,10 @@ class Sweep(Feed):
             if frozen.params.keys() != {parameter.key for parameter in self.parameters}:
                 self._abandon(frozen)
                 continue
-            overrides = overrides_of(self.parameters, frozen.params)
             if frozen.state == optuna.trial.TrialState.RUNNING:
-                self._begin(frozen, frozen.number, overrides)
+                self._begin(frozen)
             elif frozen.state == optuna.trial.TrialState.COMPLETE:
-                self._plan_arm(frozen.number, overrides)
+                self._plan_arm(frozen)
 
     def _abandon(self, frozen: Any) -> None:
         """A trial whose process died before it knew what to try is no trial; one that was asked for just now may be another process's."""
@@ -217,30 +214,25 @@ class Sweep(Feed):
         if frozen.state == optuna.trial.TrialState.RUNNING and old:
             self._tell_number(frozen.number, state=optuna.trial.TrialState.FAIL)
 
-    def _begin(self, trial: Any, number: int, overrides: list[str]) -> None:
+    def _begin(self, trial: Any) -> None:
         try:
-            planned = self._plan_arm(number, overrides)
+            planned = self._plan_arm(trial)
         except (
             ConfigError
         ) as error:  # a combination that cannot run is a failed trial, not the end of the search
-            self.reasons.append(f"trial {number} failed: {' '.join(overrides)}: {error}")
-            self._tell_number(number, state=optuna.trial.TrialState.FAIL)
+            told = " ".join(overrides_of(self.parameters, trial.params))
+            self.reasons.append(f"trial {trial.number} failed: {told}: {error}")
+            self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
             return
         specs = [planned.runs[seed] for seed in self.experiment.seeds]
         handed_out = {run_id for other in self._trials.values() for run_id in other.open}
-        self._trials[number] = _Trial(trial, number, specs, {spec.run_id for spec in specs})
+        self._trials[trial.number] = _Trial(trial, specs, {spec.run_id for spec in specs})
         self._queue += [spec for spec in specs if spec.run_id not in handed_out]
 
-    def _plan_arm(self, number: int, overrides: list[str]) -> PlannedArm:
-        config = compose_run([*self.fixed, *overrides])
-        name = f"trial_{number:04d}"
-        labels = {"experiment": self.experiment.name, "arm": name}
-        runs = {
-            seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in self.experiment.seeds
-        }
-        arm = Arm(name, (*self.fixed, *overrides))
-        self._arms[number] = PlannedArm(arm, config, runs)
-        return self._arms[number]
+    def _plan_arm(self, trial: Any) -> PlannedArm:
+        arm = Arm(f"trial_{trial.number:04d}", (*self.fixed, *overrides_of(self.parameters, trial.params)))
+        self._arms[trial.number] = PlannedArm.of(arm, compose_run(arm.overrides), self.experiment)
+        return self._arms[trial.number]
 
     def _settle(self, trial: _Trial) -> None:
         states = [self._status(spec.run_id) for spec in trial.specs]
@@ -305,13 +297,12 @@ class Sweep(Feed):
 
 def best_lines(sweep: Sweep) -> list[str]:
     """The best trials in words: one for a single objective, the Pareto front for several."""
-    done = [t for t in sweep.study.get_trials(deepcopy=False) if t.state == optuna.trial.TrialState.COMPLETE]
-    counts = {state.name.lower(): 0 for state in optuna.trial.TrialState}
-    for trial in sweep.study.get_trials(deepcopy=False):
-        counts[trial.state.name.lower()] += 1
-    lines = [f"{sweep.experiment.name}: " + ", ".join(f"{n} {state}" for state, n in counts.items() if n)]
-    lines += sweep.reasons
-    if not done:
+    states = [trial.state for trial in sweep.study.get_trials(deepcopy=False)]
+    counts = [
+        f"{states.count(state)} {state.name.lower()}" for state in optuna.trial.TrialState if state in states
+    ]
+    lines = [f"{sweep.experiment.name}: {', '.join(counts)}", *sweep.reasons]
+    if optuna.trial.TrialState.COMPLETE not in states:
         return [*lines, "no trial is complete yet"]
     for trial in sweep.study.best_trials:
         values = ", ".join(
@@ -321,10 +312,3 @@ def best_lines(sweep: Sweep) -> list[str]:
         settings = " ".join(overrides_of(sweep.parameters, trial.params))
         lines.append(f"trial {trial.number}: {values}: {settings}")
     return lines
-
-
-def study_figures(sweep: Sweep, folder: Path) -> list[Path]:
-    """Importance of each key for each objective, and contours over pairs of keys, as PDF and PNG. Needs two complete trials."""
-    from harness.search.figures import draw
-
-    return draw(sweep.study, [name.lstrip("-") for name in sweep.search.objectives], folder)

@@ -10,51 +10,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
-from hydra.errors import HydraException
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
+from harness.configuration.compose import parse_overrides
 from harness.configuration.error import ConfigError
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One key: numbers from `low` to `high` (both included; on a logarithmic scale, or in steps), or one of `choices`."""
+    """One key and the values that Optuna may suggest for it."""
 
     key: str
-    choices: tuple[str, ...] = ()
-    low: float = 0.0
-    high: float = 0.0
-    log: bool = False
-    integer: bool = False
-    step: float | None = None
-
-    def suggest(self, trial: Any) -> str:
-        """The override that a trial tries."""
-        if self.choices:
-            return f"{self.key}={trial.suggest_categorical(self.key, list(self.choices))}"
-        if self.integer:
-            step = 1 if self.step is None else int(self.step)
-            return f"{self.key}={trial.suggest_int(self.key, int(self.low), int(self.high), step=step, log=self.log)}"
-        value = trial.suggest_float(self.key, self.low, self.high, step=self.step, log=self.log)
-        return self.override(value)
+    distribution: BaseDistribution
 
     def override(self, value: Any) -> str:
         """The override of a value that a trial was given."""
-        if self.choices or self.integer:
-            return f"{self.key}={value}"
-        return f"{self.key}={float(value if self.step is None else round(value, 12))!r}"
+        if isinstance(self.distribution, FloatDistribution):
+            return f"{self.key}={float(value if self.distribution.step is None else round(value, 12))!r}"
+        return f"{self.key}={value}"
+
+    @property
+    def tried_first(self) -> list[str]:
+        """The overrides of every choice, or of both bounds."""
+        one = self.distribution
+        values = one.choices if isinstance(one, CategoricalDistribution) else (one.low, one.high)
+        return [self.override(value) for value in values]
 
     @property
     def values(self) -> list[Any] | None:
         """All values where they can be counted, else None."""
-        if self.choices:
-            return list(self.choices)
-        if self.step is None:
-            return list(range(int(self.low), int(self.high) + 1)) if self.integer else None
-        count = int((self.high - self.low) / self.step + 1e-9) + 1
-        points = [self.low + index * self.step for index in range(count)]
-        return [int(point) for point in points] if self.integer else points
+        one = self.distribution
+        if isinstance(one, CategoricalDistribution):
+            return list(one.choices)
+        if one.step is None:
+            return None
+        return [one.low + index * one.step for index in range(round((one.high - one.low) / one.step) + 1)]
 
 
 def parse_space(space: Sequence[str]) -> list[Parameter]:
@@ -63,11 +54,7 @@ def parse_space(space: Sequence[str]) -> list[Parameter]:
     Raises:
         ConfigError: an override that cannot be parsed, varies nothing, or occurs twice.
     """
-    try:
-        parsed = OverridesParser.create().parse_overrides(list(space))
-    except HydraException as error:
-        raise ConfigError(f"experiment.search.space: {str(error).splitlines()[0]}") from error
-    parameters = [_parameter(item) for item in parsed]
+    parameters = [_parameter(item) for item in parse_overrides(space)]
     keys = [parameter.key for parameter in parameters]
     for key in keys:
         if keys.count(key) > 1:
@@ -79,41 +66,38 @@ def parse_space(space: Sequence[str]) -> list[Parameter]:
     return parameters
 
 
-def is_varied(override: str) -> bool:
-    """Whether an override has several values."""
-    try:
-        return bool(OverridesParser.create().parse_override(override).is_sweep_override())
-    except HydraException as error:
-        raise ConfigError(f"cannot read {override!r}: {str(error).splitlines()[0]}") from error
-
-
 def _parameter(item: Override) -> Parameter:
-    key, value = item.get_key_element(), item.value() if not item.is_sweep_override() else item._value
+    key, line = item.get_key_element(), item.input_line
+    value = item.value()
     if isinstance(value, ChoiceSweep):
-        return Parameter(key, choices=tuple(Override._get_value_element_as_str(one) for one in value.list))
+        choices = list(item.sweep_string_iterator())
+        return Parameter(key, CategoricalDistribution(choices))
     if isinstance(value, IntervalSweep):
-        low, high = _bounds(value.start, value.end, item.input_line)
-        integer, log = isinstance(value.start, int) and isinstance(value.end, int), "log" in value.tags
+        low, high = _bounds(value.start, value.end, line)
+        log = "log" in value.tags
         if log and low <= 0:
-            raise ConfigError(f"{item.input_line}: a logarithmic scale needs a lower bound above 0")
-        return Parameter(key, low=low, high=high, log=log, integer=integer)
+            raise ConfigError(f"{line}: a logarithmic scale needs a lower bound above 0")
+        if isinstance(low, int) and isinstance(high, int):
+            return Parameter(key, IntDistribution(low, high, log=log))
+        return Parameter(key, FloatDistribution(float(low), float(high), log=log))
     if isinstance(value, RangeSweep):
-        low, stop = _bounds(value.start, value.stop, item.input_line)
-        step = float(value.step)
-        integer = all(isinstance(one, int) for one in (value.start, value.stop, value.step))
-        count = int(-(-(stop - low) // step)) if step > 0 else 0
-        if count < 1:
-            raise ConfigError(f"{item.input_line} has no values: range(start, stop, step) leaves stop out")
-        return Parameter(key, low=low, high=low + (count - 1) * step, integer=integer, step=step)
+        low, stop = _bounds(value.start, value.stop, line)
+        step = value.step
+        if step <= 0:
+            raise ConfigError(f"{line} has no values: range(start, stop, step) leaves stop out")
+        high = low + (-(-(stop - low) // step) - 1) * step  # the last before the stop
+        if all(isinstance(one, int) for one in (low, stop, step)):
+            return Parameter(key, IntDistribution(int(low), int(high), step=int(step)))
+        return Parameter(key, FloatDistribution(float(low), float(high), step=float(step)))
     raise ConfigError(
-        f"{item.input_line} has one value only; a search needs interval(), range() or choice() (fixed overrides stand beside them)"
+        f"{line} has one value only; a search needs interval(), range() or choice() (fixed overrides stand beside them)"
     )
 
 
-def _bounds(low: Any, high: Any, line: str) -> tuple[float, float]:
+def _bounds(low: Any, high: Any, line: str) -> tuple[Any, Any]:
     if low is None or high is None or not float(low) < float(high):
         raise ConfigError(f"{line}: the first bound must be below the second")
-    return float(low), float(high)
+    return low, high
 
 
 def overrides_of(parameters: Sequence[Parameter], values: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import warnings
 from collections.abc import Sequence
@@ -10,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import optuna
+from optuna.distributions import CategoricalDistribution
 
 from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.loader import load_dataclass
 from harness.experiment.declaration import Experiment
 from harness.search.space import Parameter
 from harness.store import METRICS, ResultStore, layout
@@ -127,6 +128,7 @@ def _pruner(search: Search) -> optuna.pruners.BasePruner:
 
 
 def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> optuna.samplers.BaseSampler:
+    """Optuna's sampler of the declared name. Raises `ConfigError` where it cannot search these parameters."""
     samplers = optuna.samplers
     if search.sampler == "random":
         return samplers.RandomSampler(seed=seed)
@@ -138,7 +140,7 @@ def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> op
         sampler.after_trial = lambda *_: None
         return sampler
     if search.sampler == "cmaes":
-        if any(parameter.choices for parameter in parameters):
+        if any(isinstance(one.distribution, CategoricalDistribution) for one in parameters):
             raise ConfigError("experiment.search.sampler=cmaes needs numbers; use tpe for choice(...)")
         try:
             return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
@@ -154,19 +156,18 @@ def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> op
 
 def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
     """All values of each parameter. Raises `ConfigError` for one that has no end of them."""
+    found: dict[str, list[Any]] = {}
     for parameter in parameters:
         if parameter.values is None:
             raise ConfigError(
                 f"experiment.search.sampler=grid cannot count the values of {parameter.key}; use choice() or range()"
             )
-    return {parameter.key: list(parameter.values or ()) for parameter in parameters}
+        found[parameter.key] = parameter.values
+    return found
 
 
 def search_of(experiment: Experiment) -> Search | None:
     """The experiment's search, None where it declares arms. Raises `ConfigError` for an unknown key."""
     if experiment.search is None:
         return None
-    known = [item.name for item in dataclasses.fields(Search)]
-    for key in experiment.search:
-        require("key of experiment.search", key, known)
-    return Search(**experiment.search)
+    return load_dataclass(Search, experiment.search, "experiment.search")

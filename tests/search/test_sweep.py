@@ -14,7 +14,8 @@ from harness.execution.progress import Progress, Snapshot
 from harness.execution.supervise import run_all
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
-from harness.search.ask_and_tell import Sweep, best_lines, study_figures
+from harness.search.ask_and_tell import Sweep, best_lines
+from harness.search.figures import draw
 from harness.search.space import parse_space
 from harness.search.study import Search, search_of
 from harness.store import ResultStore
@@ -59,10 +60,10 @@ def test_the_space_is_hydras_grammar():
             "sampling.top_k=int(interval(1,50))",
         ]
     )
-    assert (rate.low, rate.high, rate.log) == (1e-5, 1e-2, True)
+    assert rate.tried_first == ["optimizer.learning_rate=1e-05", "optimizer.learning_rate=0.01"]
     assert (rate.values, clip.values, size.values) == (None, ["0.2", "0.28"], [4, 8, 12, 16])
-    assert (system.key, system.choices) == ("algorithm", ("grpo", "dapo"))
-    assert whole.integer
+    assert system.tried_first == ["algorithm=grpo", "algorithm=dapo"]
+    assert whole.values == list(range(1, 51))
     assert whole.override(7) == "sampling.top_k=7"
     assert rate.override(0.0001) == "optimizer.learning_rate=0.0001"
 
@@ -210,7 +211,7 @@ def test_two_trials_of_the_same_content_run_once(store):
 def test_importance_and_contours_are_drawn(store, tmp_path):
     feed = sweep(store, trials=8, sampler="random", objectives=["avg", "-generated_tokens_total"])
     go(feed)
-    files = study_figures(feed, tmp_path / "figures")
+    files = draw(feed.study, ["avg", "generated_tokens_total"], tmp_path / "figures")
     names = {file.name for file in files}
     assert {"importance_avg.pdf", "importance_generated_tokens_total.png"} <= names
     assert any(name.startswith("contour_avg_") for name in names)
