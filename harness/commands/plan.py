@@ -120,7 +120,7 @@ def configurations(plan: Plan) -> Iterator[str]:
 
 
 def metric_lines(plan: Plan) -> list[str]:
-    """What is asked about, with unit, direction and margin; nothing for accuracy alone."""
+    """Tell what is asked about, with unit, direction and margin; nothing for accuracy alone."""
     if plan.experiment.metrics == ["avg"]:
         return []
     margin = plan.experiment.margin
@@ -218,7 +218,7 @@ def _cost(planned: PlannedArm, history: History) -> Cost | None:
 def _totals(
     plan: Plan, statuses: dict[str, str], costs: dict[str, Cost | None], refused: Mapping[str, list[str]]
 ) -> list[str]:
-    """What is left to do and what it is expected to take."""
+    """Tell what is left to do and what it is expected to take."""
     finished = {run_id for run_id, status in statuses.items() if status == "finished"}
     left = {
         spec.run_id for one in plan.arms if not refused[one.arm.name] for spec in one.runs.values()
@@ -252,7 +252,7 @@ def _totals(
 
 
 def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[str]:
-    """What the seeds can resolve in metrics other than accuracy, from the finished runs of this experiment."""
+    """Tell what the seeds can resolve in metrics other than accuracy, from the finished runs of this experiment."""
     others = [one for one in asked_metrics(plan.experiment.metrics) if one.kind != "avg"]
     spreads = stored_spreads(plan, store) if others and finished else {}
     seeds, paired, family = plan.experiment.seeds, plan.experiment.paired, planned_comparisons(plan)
@@ -276,7 +276,7 @@ def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[
 
 
 def power_lines(plan: Plan, store: ResultStore) -> list[str]:
-    """What the seeds can resolve in accuracy, in words; without two finished seeds only what evaluation alone adds."""
+    """Tell what the seeds can resolve in accuracy; without two finished seeds only what evaluation alone adds."""
     if "avg" not in plan.experiment.metrics:
         return []
     noise = evaluation_noise(plan)

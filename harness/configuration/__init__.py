@@ -1,4 +1,4 @@
-"""What a run is, as data: the schema and its checks, composing YAML into it, identity, families of members.
+"""A run as data: the schema and its checks, composing YAML into it, identity, families of members.
 
 May import: nothing of ours.
 """

@@ -45,13 +45,13 @@ class RewardConfig:
 
     @property
     def exact(self) -> bool:
-        """Whether training sees the verifier's own verdicts."""
+        """Say if training sees the verifier's own verdicts."""
         return self.true_positive == 1.0 and self.false_positive == 0.0
 
 
 @dataclass
 class OverlongConfig:
-    """What happens to responses that reach the token cap.
+    """Treatment of responses that reach the token cap.
 
     Attributes:
         policy: score (as the verifier says), wrong (truncated responses earn `reward.wrong`), mask (no loss on truncated responses), soft
@@ -78,18 +78,18 @@ class OverlongConfig:
 
     @property
     def masks(self) -> bool:
-        """Whether truncated responses carry no loss."""
+        """Say if truncated responses carry no loss."""
         return self.policy in ("mask", "mask_and_soft")
 
     @property
     def punishes(self) -> bool:
-        """Whether the soft length penalty is on."""
+        """Say if the soft length penalty is on."""
         return self.policy in ("soft", "mask_and_soft")
 
 
 @dataclass
 class DeadGroupsConfig:
-    """What happens to groups without contrast.
+    """Treatment of groups without contrast.
 
     Attributes:
         policy: keep (zero gradient, counted in denominators), drop (removed), refill (dynamic sampling: removed and replaced).

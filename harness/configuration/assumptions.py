@@ -1,4 +1,4 @@
-"""What an estimate has to assume. None of it changes a run."""
+"""Assumptions of an estimate. None of it changes a run."""
 
 from __future__ import annotations
 

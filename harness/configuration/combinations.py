@@ -12,7 +12,7 @@ from harness.configuration.sections import EvaluationConfig, SamplingConfig
 
 
 class Sections(Protocol):
-    """What the checks read of a `RunConfig`."""
+    """The sections of a `RunConfig` that the checks read."""
 
     algorithm: AlgorithmConfig
     sampling: SamplingConfig

@@ -33,7 +33,7 @@ OmegaConf.register_new_resolver("twice", lambda number: 2 * number, replace=True
 
 
 def compose_run(overrides: Sequence[str]) -> RunConfig:
-    """The run configuration that overrides describe; composed once a process, every caller gets a copy. Raises `ConfigError`."""
+    """Return the run configuration that overrides describe; composed once a process, every caller gets a copy. Raises `ConfigError`."""
     return copy.deepcopy(_run_of(str(config_directory()), tuple(overrides)))
 
 
@@ -68,7 +68,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _composed(overrides: Sequence[str]) -> DictConfig:
-    """What `hydra.compose` returns, with the files that are chosen merged once a process (200 ms) and values set on a copy (5 ms).
+    """Return what `hydra.compose` returns; chosen files are merged once a process (200 ms), values are set on a copy (10 ms).
 
     Hydra, too, sets values last, so a grid of thousands of them reads and merges the files once.
     """
@@ -86,7 +86,7 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 
 def _sets_a_value(item: Override) -> bool:
-    """Whether an override gives a key a value, rather than choosing files, adding, deleting or sweeping."""
+    """Say if an override gives a key a value, rather than choosing files, adding, deleting or sweeping."""
     key = item.key_or_group
     chooses = "/" in key or ((config_directory() / key).is_dir() and not isinstance(item.value(), dict))
     plain = item.type in (OverrideType.CHANGE, OverrideType.FORCE_ADD) and item.package is None
@@ -100,7 +100,7 @@ def _merged(directory: str, overrides: tuple[str, ...]) -> DictConfig:
 
 
 def parse_overrides(overrides: Sequence[str]) -> list[Override]:
-    """The overrides as Hydra's grammar reads them. Raises `ConfigError` for one that it cannot read."""
+    """Read overrides by Hydra's grammar. Raises `ConfigError` for one that it cannot read."""
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
@@ -108,7 +108,7 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """Hydra's multirun expansion: choices, ranges and globs to one list of overrides a job, in Hydra's order.
+    """Expand choices, ranges and globs to one list of overrides a job, in the order of Hydra's multirun.
 
     Raises:
         ConfigError: an override that Hydra cannot parse, or an interval, which has no end of values.
@@ -135,7 +135,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
 
 
 def _set_by(key: str, overrides: Sequence[str]) -> str:
-    """Which patch of the command line wrote a key that its configuration does not have; empty where none did."""
+    """Name the patch of the command line that wrote a key which its configuration does not have; empty without one."""
     chosen = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith("patch=")]
     for name in (part.strip() for item in chosen for part in item.split(",")):
         path = config_directory() / "patch" / f"{name}.yaml"
@@ -145,7 +145,7 @@ def _set_by(key: str, overrides: Sequence[str]) -> str:
 
 
 def _broken(error: yaml.MarkedYAMLError) -> str:
-    """Where a file stops being YAML, and why."""
+    """Say where a file stops being YAML, and why."""
     mark, reason = error.problem_mark, error.problem or "cannot be read"
     if mark is None:
         return f"a configuration file is no YAML: {reason}"

@@ -52,7 +52,7 @@ def _plain(value: Any, key: str = "") -> Any:
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
-    """What a run's id is a hash of."""
+    """Return the content that a run's id is a hash of."""
     values = _without_neutral(config)
     del values["runtime"]
     return {"identity_version": IDENTITY_VERSION, **values}

@@ -1,4 +1,4 @@
-"""Where and how a run is executed: nothing here changes its numbers beyond rounding."""
+"""The machine's side of a run: nothing here changes its numbers beyond rounding."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _OVERRIDES = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=")
 
 
 def of_machine(override: str) -> bool:
-    """Whether an override of the command line is about where and how runs are executed, not about their numbers."""
+    """Say if an override is about the place and manner of runs, not about their numbers."""
     return override.lstrip("+~").startswith(_OVERRIDES)
 
 
 @dataclass
 class RuntimeConfig:
-    """What cannot change the numbers (beyond rounding). Not part of a run's identity.
+    """The keys that cannot change the numbers (beyond rounding). They are no part of a run's identity.
 
     Attributes:
         results: root of the result store.

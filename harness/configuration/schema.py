@@ -96,7 +96,7 @@ def as_yaml(config: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As `dataclasses.asdict`, which asks of every number whether it needs a copy."""
+    """Return what `dataclasses.asdict` returns, without asking of every number if it needs a copy."""
     if value is None or isinstance(value, str | int | float):
         return value
     if dataclasses.is_dataclass(value):

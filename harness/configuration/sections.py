@@ -43,7 +43,7 @@ class OptimizerConfig:
 
 @dataclass
 class SamplingConfig:
-    """How training responses are sampled.
+    """Sampling of training responses.
 
     Attributes:
         max_response_tokens: the cap.
@@ -72,7 +72,7 @@ class SamplingConfig:
 
 @dataclass
 class VerifierSection:
-    """Which shapes of answer count.
+    """The shapes of answer that count.
 
     Attributes:
         extraction: boxed, answer_line or any.

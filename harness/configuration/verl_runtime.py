@@ -1,4 +1,4 @@
-"""Where verl lives on this machine and how it uses it. Importable without anything of verl."""
+"""The place of verl on this machine and its use of it. Importable without anything of verl."""
 
 from __future__ import annotations
 

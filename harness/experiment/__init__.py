@@ -1,4 +1,4 @@
-"""What is asked and what it takes: declaration, designs, plan, checks, refusals, cost, power.
+"""The question and what it takes: declaration, designs, plan, checks, refusals, cost, power.
 
 May import: configuration, engagement, evaluation, model, statistics, store.
 """

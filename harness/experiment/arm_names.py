@@ -51,7 +51,7 @@ def _parts(settings: Mapping[str, str], varying: Sequence[str], *, whole: bool) 
 
 
 def _chooses(key: str) -> bool:
-    """Whether the key chooses a member of a group (`algorithm`, `algorithm/kl`); the member's name says enough."""
+    """Say if the key chooses a member of a group (`algorithm`, `algorithm/kl`); the member's name says enough."""
     return (config_directory() / key).is_dir() and bool(options(key))
 
 
@@ -61,7 +61,7 @@ def _member(value: str) -> str:
 
 
 def _short_key(key: str, others: Sequence[str]) -> str:
-    """As many last parts of a dotted key as tell it from the others."""
+    """Return as many last parts of a dotted key as tell it from the others."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         last = parts[-count:]

@@ -1,4 +1,4 @@
-"""What an experiment asks about: its metrics and margins, checked before anything runs."""
+"""The metrics and margins that an experiment asks about, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", 
 
 
 def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """What the `experiment.*` overrides of a multirun ask, and the overrides that are left.
+    """Return what the `experiment.*` overrides of a multirun ask, and the overrides that are left.
 
     Raises:
         ConfigError: a key that the jobs of a multirun decide.

@@ -1,4 +1,4 @@
-"""Which seeds of an experiment start from the same base policy: several from one are no independent replicates."""
+"""Seeds of an experiment that start from the same base policy: several from one are no independent replicates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.configuration.schema import RunConfig
 
 
 def shared_base_policies(configs: Sequence[RunConfig]) -> int | None:
-    """How many shipped base policies the seeds of every arm take in turn: seed s starts from number s modulo that.
+    """Count the shipped base policies that the seeds of every arm take in turn: seed s starts from number s modulo that.
 
     None where arms differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about that
     one policy then, and seeds are the replicates.

@@ -234,7 +234,7 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Ob
 
 
 def _declared(planned: PlannedArm, parent: PlannedArm, patch: str) -> Changes:
-    """What the patch changes on the parent."""
+    """Return what the patch changes on the parent."""
     try:
         return patch_changes(patch, [*parent.arm.overrides, *planned.common])
     except ConfigError:
@@ -257,7 +257,7 @@ _RATE_FROM_SCRATCH = 1e-4  # published recipes for pretrained models stay far be
 
 
 def inert(key: str, config: RunConfig) -> bool:
-    """Whether a key cannot matter in this configuration."""
+    """Say if a key cannot matter in this configuration."""
     algorithm = config.algorithm
     advantage = algorithm.advantage
     if key in ("algorithm.kl.kind", "algorithm.kl.placement"):

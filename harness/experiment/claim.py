@@ -21,7 +21,7 @@ DECLARATION = "claim.json"
 
 @dataclass
 class Claim:
-    """What the only comparison of the experiment is held against.
+    """The prediction that the only comparison of the experiment is held against.
 
     Attributes:
         statement: the claim in a sentence.

@@ -1,4 +1,4 @@
-"""What runs will cost: seconds, generated tokens, GPU-hours, from what runs in the store did cost, else by arithmetic."""
+"""The cost of runs in seconds, generated tokens and GPU-hours: from runs in the store, else by arithmetic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class PastRun:
-    """What one finished run cost."""
+    """The cost of one finished run."""
 
     arm_id: str
     cost_class: str

@@ -1,4 +1,4 @@
-"""What an experiment declares: the question, the arms and seeds that answer it, and the protocol."""
+"""The declaration of an experiment: the question, the arms and seeds that answer it, and the protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CHECKPOINT_RULE = re.compile(r"last|best_on_dev|mean_last_(?:k|[1-9][0-9]*)")
 
 @dataclass
 class Experiment:
-    """A declaration: what is asked, which arms and seeds answer it, and by which protocol.
+    """A declaration: the question, the arms and seeds that answer it, and the protocol.
 
     Attributes:
         name: path-safe name; results go to `results/experiments/<name>`.

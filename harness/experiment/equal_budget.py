@@ -22,7 +22,7 @@ def with_budget(config: RunConfig, match: str, budget: float) -> RunConfig:
 
 
 def spent(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:
-    """What finished runs spent on average: generated tokens, or seconds of training steps without evaluation. None: one is missing.
+    """Return what finished runs spent on average: generated tokens, or seconds of training steps without evaluation. None: one is missing.
 
     Raises:
         ConfigError: a run spent nothing, so that there is no budget to match.

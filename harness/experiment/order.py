@@ -1,4 +1,4 @@
-"""In which order runs start: a long run that starts last keeps every other worker waiting."""
+"""The order in which runs start: a long run that starts last keeps every other worker waiting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _seconds(planned: PlannedArm, history: History) -> float:
 
 
 def _halvings(seconds: float, longest: float) -> float:
-    """How often the longest time is to be halved to come below this one: 0 for more than half of it."""
+    """Count the halvings of the longest time until it is below this one: 0 for more than half of it."""
     if seconds in (0.0, math.inf):
         return math.inf if seconds == 0.0 else -1.0
     return math.floor(math.log2(longest / seconds))

@@ -116,7 +116,7 @@ class Plan:
         return list({spec.run_id: spec for spec in ordered}.values())
 
     def measures(self) -> dict[str, list[Measure]]:
-        """What tells whether each arm's difference to what it is compared with did anything (docs/objective/engagement.md)."""
+        """Return what tells if each arm's difference to what it is compared with did anything (docs/objective/engagement.md)."""
         by_name = {planned.arm.name: planned for planned in self.arms}
         compared = against(
             {name: planned.arm.parent for name, planned in by_name.items()}, self.experiment.design
@@ -178,7 +178,7 @@ def _arm_record(planned: PlannedArm, by_name: Mapping[str, PlannedArm]) -> dict[
 
 
 def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
-    """An experiment where one is named, else Hydra's multirun (of which a single run is the smallest).
+    """Plan an experiment where one is named, else Hydra's multirun (of which a single run is the smallest).
 
     Raises:
         ConfigError: both at once: an experiment says itself what is varied.
@@ -211,7 +211,7 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
 
 
 def with_runs(plan: Plan) -> Plan:
-    """The plan with a run for every arm and seed; with a matched budget that is not known yet, only for the reference arm.
+    """Return the plan with a run for every arm and seed; with a matched budget that is not known yet, only for the reference arm.
 
     Of a plan that waited for its reference arm: the same plan, with the budget that the arm has spent since.
     """

@@ -1,4 +1,4 @@
-"""Why an arm cannot be run as it is written: what its backend cannot express, and what its machine cannot hold."""
+"""Reasons against an arm as it is written: what its backend cannot express, and what its machine cannot hold."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HERE = ("local", "submitit_local")
 
 
 def refusals(config: RunConfig) -> list[str]:
-    """Each reason with the key to change; empty where the run can be launched."""
+    """List each reason with the key to change; empty where the run can be launched."""
     return [*implementation("harness.backends", config.backend).check(config), *misfits(config)]
 
 
 def absent(config: RunConfig) -> list[str]:
-    """What this machine lacks to run it here; nothing where the launcher takes it to another machine."""
+    """List what this machine lacks to run it here; nothing where the launcher takes it to another machine."""
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     here = config.runtime.launcher.kind in _HERE and config.backend.kind == "builtin"
     if not here or not name or importlib.util.find_spec(name) is not None:

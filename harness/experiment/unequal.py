@@ -87,7 +87,7 @@ def inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Object
 
 
 def _same_computation(config: RunConfig) -> bool:
-    """Whether the sampler's log-probabilities are the trainer's own up to float32 rounding."""
+    """Say if the sampler's log-probabilities are the trainer's own up to float32 rounding."""
     sampling, precision = config.sampling, getattr(config.model, "precision", "float32")
     unfiltered = sampling.top_p == 1 and sampling.top_k == 0
     fresh = (

@@ -87,7 +87,7 @@ class Sweep(Feed):
         self._asked = self.asked
 
     def _declaration(self, base: RunConfig) -> dict[str, Any]:
-        """What every trial of the study has in common."""
+        """Return what every trial of the study has in common."""
         shared = flatten({key: value for key, value in identity(base).items() if key != "seed"})
         return {
             "space": self.search.space,

@@ -1,4 +1,4 @@
-"""What a search varies, in Hydra's own override grammar, as suggestions of an Optuna trial.
+"""The space of a search: Hydra's own override grammar in, Optuna's distributions out.
 
 `optimizer.learning_rate=tag(log,interval(1e-5,1e-3))`, `algorithm.surrogate.clip_high=choice(0.2,0.24,0.28)`,
 `algorithm.responses_per_prompt=range(4,17,4)`, `algorithm=choice(grpo,dapo)`, `sampling.top_k=int(interval(1,50))`.

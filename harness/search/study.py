@@ -1,4 +1,4 @@
-"""What a search declares, and its study in the store: an append-only journal that belongs to one declaration."""
+"""The declaration of a search, and its study in the store: an append-only journal that belongs to one declaration."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STUDY = "study.journal"
 
 @dataclass
 class Search:
-    """What `experiment.search` declares.
+    """The declaration under `experiment.search`.
 
     Attributes:
         space: overrides with `interval`, `range` or `choice` values (`tag(log,interval(...))` for a logarithmic scale).

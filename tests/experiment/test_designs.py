@@ -55,7 +55,7 @@ def test_the_full_factorial_of_dapo_contains_its_other_designs(name: str) -> Non
         ({"overlong_filter_and_punishment": ["overlong_filtering"]}, "two patches or more"),
         (
             {"overlong_filter_and_punishment": ["overlong_filtering", "typo"]},
-            "there is no patch 'typo'",
+            "name it in experiment.together",
         ),
         (BOTH | {"other": ["clip_higher", "overlong_filtering"]}, "'overlong_filtering' is in"),
     ],

@@ -1,4 +1,4 @@
-"""Whether a run fits its machine, said before anything is launched, with the settings that would make it fit."""
+"""The fit of a run to its machine, said before anything is launched, with the settings that would make it fit."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ class Fit:
 
     @property
     def update_fits(self) -> bool:
-        """Whether an update fits."""
+        """Say if an update fits."""
         return self.update_bytes <= self.plant.usable
 
     @property
     def fits(self) -> bool:
-        """Whether updates and rollouts fit."""
+        """Say if updates and rollouts fit."""
         return self.update_fits and self.rollout.fits
 
 
 def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
-    """How a run on GPUs fits; None where the model's sizes are not known."""
+    """Return the fit of a run on GPUs; None where the model's sizes are not known."""
     shape = shape_of(config.model)
     if shape is None:
         return None
@@ -70,7 +70,7 @@ def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
 
 
 def misfits(config: RunConfig) -> list[str]:
-    """Why the run cannot be trained on its machine, each with what to change; empty where it can, or where the sizes are not known.
+    """List why the run cannot be trained on its machine, each reason with its remedy; empty where it can or the sizes are unknown.
 
     The machine is the GPU that the driver shows where runs are started here, else the kind in `runtime.assumed.gpu`; without
     `runtime.device=cuda` it is this computer's memory. Other backends than the built-in one place a model by their own settings: for them
@@ -221,7 +221,7 @@ def _placed(count: int) -> str:
 
 
 def model_name(config: RunConfig) -> str:
-    """How the model is called in messages."""
+    """Name the model for messages."""
     return str(getattr(config.model, "path", "") or getattr(config.model, "shape", config.model.kind))
 
 

@@ -27,7 +27,7 @@ _NO_WEIGHTS = ("openai", "replay")  # engines that hold none on the trainer's GP
 
 @dataclass(frozen=True)
 class Plant:
-    """Where a run is trained: GPUs of a kind, ranks that shard the model, replicas of the engine.
+    """The machine of a run: GPUs of a kind, ranks that shard the model, replicas of the engine.
 
     Attributes:
         gpu: name in `GPUS`.
@@ -54,7 +54,7 @@ class Plant:
 
 
 def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
-    """What the configuration gives a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
+    """Return the machine that the configuration gives a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
     runtime, assumed = config.runtime, config.runtime.assumed
     gpus = runtime.gpus_per_run * runtime.nodes
     ranks = (runtime.ranks or runtime.gpus_per_run) * runtime.nodes
@@ -138,7 +138,7 @@ def awake_engine(config: RunConfig, shape: Shape, plant: Plant) -> float:
 
 
 def activation_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> float:
-    """What autograd keeps of a packed micro-batch; `width` bytes an element."""
+    """Bytes that autograd keeps of a packed micro-batch; `width` bytes an element."""
     normed = 2 * shape.hidden + (shape.query + shape.key_value if shape.normed_queries else 0)
     norms = (4 + 2 * width) * normed
     attention = width * 2 * (shape.query + shape.key_value)
