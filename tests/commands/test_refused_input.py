@@ -55,7 +55,10 @@ from harness.statistics.power import minimum_detectable_difference
             "set evaluation.samples_between=null",
         ),
         (["plan", EXPERIMENT, "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
-        (["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"], "list of whole numbers"),
+        (
+            ["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"],
+            "experiment.arms[0].seeds[1] must be int",
+        ),
         (["status", "training.steps=3"], "stored runs are what they are"),
         (["show", "runtime.results=x"], "is no run"),
         (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
