@@ -39,7 +39,7 @@ def halve_on_exhaustion(updater: MicroBatched, work: Callable[[], T]) -> T:
     """
     try:
         return work()
-    except (torch.OutOfMemoryError, RuntimeError) as error:
+    except RuntimeError as error:
         if not exhausted(error):
             raise
         configured = updater.config.runtime.micro_batch_tokens

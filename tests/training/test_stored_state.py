@@ -47,12 +47,6 @@ def mark(tmp_path: Path) -> Path:
     return tmp_path / "code-was-run"
 
 
-def test_a_hostile_pickle_would_run_if_it_were_read_as_one(tmp_path: Path, mark: Path) -> None:
-    torch.save({"step": Hostile(mark)}, tmp_path / STATE)
-    torch.load(tmp_path / STATE, weights_only=False)
-    assert mark.exists()
-
-
 def test_a_resume_refuses_a_hostile_checkpoint_and_runs_none_of_it(
     make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, mark: Path
 ) -> None:

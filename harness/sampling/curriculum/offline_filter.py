@@ -39,7 +39,6 @@ class OfflineFilter:
         self.calibration_samples = config.samples
         self.kept = np.arange(problems)
         self.walk = Uniform(problems, seed)
-        self.calibrated = False
 
     @property
     def _bounds(self) -> str:
@@ -56,7 +55,6 @@ class OfflineFilter:
             )
         self.kept = np.flatnonzero(inside)
         self.walk = Uniform(len(self.kept), self.seed)
-        self.calibrated = True
 
     def draw(self, count: int) -> np.ndarray:
         if len(self.kept) < count <= self.problems:
@@ -76,10 +74,10 @@ class OfflineFilter:
         }
 
     def state(self) -> dict[str, Any]:
-        return {"walk": self.walk.state(), "kept": self.kept.tolist(), "calibrated": self.calibrated}
+        return {"walk": self.walk.state(), "kept": self.kept.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.kept, self.calibrated = np.array(state["kept"], dtype=np.int64), state["calibrated"]
+        self.kept = np.array(state["kept"], dtype=np.int64)
         self.walk = Uniform(len(self.kept), self.seed)
         self.walk.restore(state["walk"])
 

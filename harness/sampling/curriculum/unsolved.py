@@ -43,7 +43,6 @@ class Unsolved:
     def __init__(self, config: Config, problems: int, seed: int) -> None:
         self.seed = seed
         self.calibration_samples = config.samples
-        self.calibrated = config.samples == 0
         self.successes = np.zeros(problems, dtype=np.int64)
         self.drawn = np.zeros(problems, dtype=np.int64)
         self._report = Report("sampled", "filled", "solved")
@@ -51,7 +50,6 @@ class Unsolved:
     def calibrate(self, pass_rates: np.ndarray) -> None:
         """Count the initial policy's pass rates [problems] as one observed group of each problem."""
         self.successes += pass_rates > 0
-        self.calibrated = True
 
     def draw(self, count: int) -> np.ndarray:
         require_problems(count, len(self.successes))
@@ -88,12 +86,11 @@ class Unsolved:
         return {
             "successes": self.successes.tolist(),
             "drawn": self.drawn.tolist(),
-            "calibrated": self.calibrated,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.successes = np.array(state["successes"], dtype=np.int64)
-        self.drawn, self.calibrated = np.array(state["drawn"], dtype=np.int64), state["calibrated"]
+        self.drawn = np.array(state["drawn"], dtype=np.int64)
 
 
 def build(config: Config, problems: int, seed: int) -> Unsolved:

@@ -25,7 +25,6 @@ from harness.rollout.request import check_request
 from harness.rollout.response import Response, lay_out
 from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
 
-MATCHES = ("seed", "order")
 _BLOCK = 1 << 16  # bytes read at once, from the end, in search of the last whole line
 _DISTRIBUTION = ("temperature", "top_p", "top_k")  # what changes the probabilities of a response
 
