@@ -27,7 +27,7 @@ from harness.rollout.prompts import prompt_tokens
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.store import RunDir
 from harness.store.atomic import publish_file
-from harness.store.sample_schema import SAMPLES
+from harness.store.samples import SAMPLES
 
 
 class Evaluator:

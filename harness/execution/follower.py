@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from harness.execution.progress import Progress, Relay
+from harness.execution.supervise.process import python_path
 from harness.store import ResultStore
 
 PATIENCE_SECONDS = 30.0
@@ -38,7 +38,7 @@ class _Follower:
     def __init__(self, store: ResultStore) -> None:
         self.store = store
         directory = store.cache_dir("tracking")
-        environment = {**os.environ, "PYTHONPATH": _python_path()}
+        environment = {**os.environ, "PYTHONPATH": python_path()}
         log = directory / f"follower-{os.getpid()}.log"
         with open(log, "wb") as output:
             self._process = subprocess.Popen(
@@ -84,8 +84,3 @@ class _Told(Relay):
     def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
         super().ended(name, run_id, outcome, detail)
         self._follower.tell("ended", run_id)
-
-
-def _python_path() -> str:
-    project = str(Path(__file__).resolve().parents[2])
-    return os.pathsep.join(part for part in (project, os.environ.get("PYTHONPATH", "")) if part)

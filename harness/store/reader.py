@@ -1,13 +1,13 @@
-"""A results root as data frames; experiments and caches by name."""
+"""A results root: its runs, experiments and caches by name."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from harness.store import atomic, layout
 from harness.store.device import devices_of
@@ -30,11 +30,11 @@ class ResultStore:
         return RunDir(layout.run_dir(self.root, run_id))
 
     def run_ids(self) -> list[str]:
-        """The runs with a readable manifest, sorted; `problems()` tells of the rest."""
+        """List the runs with a readable manifest, sorted; `problems()` tells of the rest."""
         return [run_id for run_id, found in self._scan() if isinstance(found, dict)]
 
     def problems(self) -> list[str]:
-        """One line for everything that readers skip: foreign files, newer schemas, unreadable manifests."""
+        """Say in a line each what readers skip: foreign files, newer schemas, unreadable manifests."""
         found = [problem for _, problem in self._scan() if isinstance(problem, str)]
         for name in self._experiment_names():
             if not layout.is_safe(name):
@@ -48,19 +48,11 @@ class ResultStore:
         return found
 
     def readable(self) -> list[dict[str, Any]]:
-        """The manifests of the readable runs, sorted by run id."""
+        """Read the manifests of the readable runs, sorted by run id."""
         return [found for _, found in self._scan() if isinstance(found, dict)]
 
-    def manifests(self) -> pd.DataFrame:
-        """One row per readable run, one column per manifest key (`labels`, `attempts`, ... as they are)."""
-        import pandas as pd
-
-        columns = ["run_id", "arm_id", "seed", "status", "labels", "attempts"]
-        frame = pd.DataFrame.from_records(self.readable())
-        return frame.reindex(columns=[*columns, *(name for name in frame.columns if name not in columns)])
-
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
-        """What made each run: columns run_id, code (hash of the sources, else commit and diff), packages (hash of all versions), device.
+        """Tabulate what made each run: run_id, code (hash of the sources, else commit and diff), packages (hash of all versions), device.
 
         Rows of a table whose values differ were not made by the same program. Empty strings where the manifest does not say.
         """
@@ -77,54 +69,6 @@ class ResultStore:
             rows.append({"run_id": run_id, "code": code, "packages": digest, "device": device})
         return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages", "device"])
 
-    def steps(self, run_ids: Iterable[str]) -> pd.DataFrame:
-        """The metrics of several runs with `run_id` as first column; runs without steps have no rows."""
-        import pandas as pd
-
-        frames = []
-        for run_id in run_ids:
-            frame = self.run(run_id).steps()
-            frame.insert(0, "run_id", run_id)
-            frames.append(frame)
-        filled = [frame for frame in frames if len(frame)]
-        return pd.concat(filled or frames[:1] or [pd.DataFrame({"run_id": []})], ignore_index=True)
-
-    def samples(
-        self,
-        run_ids: Iterable[str],
-        benchmark: str,
-        step: int | Literal["last"] | None = None,
-        columns: Sequence[str] | None = None,
-    ) -> pd.DataFrame:
-        """Graded samples of several runs, with `run_id` and `step` as first columns.
-
-        Args:
-            run_ids: the runs; those without such samples contribute no rows.
-            benchmark: path-safe benchmark name.
-            step: one step, `"last"` for the newest of each run, None for all.
-            columns: columns of `sample_schema.SAMPLES` to read, None for all; leaving out `response` is much faster.
-        """
-        import pyarrow as pa
-
-        from harness.store.sample_schema import SAMPLES
-
-        tables = []
-        for run_id in run_ids:
-            run = self.run(run_id)
-            found = run.sample_steps(benchmark)
-            wanted = found[-1:] if step == "last" else [n for n in found if step is None or n == step]
-            for number in wanted:
-                table = run.sample_table(benchmark, number, columns)
-                table = table.add_column(0, "run_id", pa.array([run_id] * len(table), pa.string()))
-                tables.append(table.add_column(1, "step", pa.array([number] * len(table), pa.int64())))
-        if not tables:
-            names = list(SAMPLES.names if columns is None else columns)
-            schema = pa.schema(
-                [("run_id", pa.string()), ("step", pa.int64()), *(SAMPLES.field(n) for n in names)]
-            )
-            return schema.empty_table().to_pandas()
-        return pa.concat_tables(tables).to_pandas()
-
     # -- experiments and caches ----------------------------------------------------------------------------
 
     def write_plan(self, name: str, plan: Mapping[str, Any]) -> None:
@@ -137,7 +81,7 @@ class ResultStore:
             atomic.write_file(path, text)
 
     def plan(self, name: str) -> dict[str, Any]:
-        """The plan of an experiment. Raises `StoreError` naming the file, and the plans there are."""
+        """Read the plan of an experiment. Raises `StoreError` naming the file, and the plans there are."""
         if not layout.is_safe(name):
             raise StoreError(
                 f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})"
@@ -158,7 +102,7 @@ class ResultStore:
         return plan
 
     def plans(self) -> list[str]:
-        """The experiments that have a plan, by name."""
+        """List the experiments that have a plan, by name."""
         return [name for name in self._experiment_names() if layout.is_safe(name)]
 
     def cache_dir(self, name: str) -> Path:

@@ -207,7 +207,7 @@ class RunDir:
         table: pa.Table | pd.DataFrame,
         part: str = "000",
     ) -> None:
-        """Publish one part of graded samples with the columns of `sample_schema.SAMPLES`; replaces the same part."""
+        """Publish one part of graded samples with the columns of `samples.SAMPLES`; replaces the same part."""
         from harness.store import samples
 
         directory = layout.samples_dir(self.path, benchmark, step)

@@ -12,23 +12,42 @@ import pyarrow.parquet as pq
 from harness.store import atomic
 from harness.store.errors import SchemaMismatch, StoreError, TornFile
 from harness.store.layout import part_paths
-from harness.store.sample_schema import (
-    SAMPLE_KEY,
-    SAMPLES,
-    SAMPLES_VERSION,
-    check_samples_schema,
-    to_samples_table,
-)
+from harness.store.schema import check_version
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SAMPLES_VERSION = 1
+
+_REQUIRED = {"answer": True}  # column -> may be null
+SAMPLES = pa.schema(
+    [
+        pa.field(name, kind, nullable=_REQUIRED.get(name, False))
+        for name, kind in (
+            ("problem_id", pa.string()),
+            ("sample_index", pa.int32()),
+            ("sampling_seed", pa.uint64()),
+            ("max_response_tokens", pa.int32()),  # the cap this response was sampled or cut at
+            ("response_tokens", pa.int32()),
+            ("finish_reason", pa.string()),  # "stop" or "length"
+            ("answer", pa.string()),
+            ("correct", pa.bool_()),
+            ("verdict", pa.string()),
+            ("method", pa.string()),
+            ("entropy_sum_nats", pa.float32()),  # summed over response tokens
+            ("log_prob_sum", pa.float32()),
+            ("response", pa.string()),
+        )
+    ]
+)
+SAMPLE_KEY = ("problem_id", "sample_index", "max_response_tokens")
 
 
 def write_part(path: Path, table: pa.Table | pd.DataFrame, metadata: dict[str, str]) -> None:
     """Publish one part with the explicit schema; an existing part of the same name is replaced."""
     if not isinstance(table, pa.Table):
         table = pa.Table.from_pandas(table, preserve_index=False)
-    table = to_samples_table(table, path)
+    table = _to_samples_table(table, path)
     table = table.replace_schema_metadata({"schema_version": str(SAMPLES_VERSION), **metadata})
     atomic.publish_file(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
@@ -56,7 +75,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
     for path in paths:
         try:
             with pq.ParquetFile(path, read_dictionary=text) as file:
-                metadata = check_samples_schema(file.metadata.schema.to_arrow_schema(), path)
+                metadata = _checked(file.metadata.schema.to_arrow_schema(), path)
                 tables.append(file.read(columns=read, use_threads=False).replace_schema_metadata())
         except (pa.ArrowInvalid, OSError) as error:
             raise TornFile(
@@ -76,3 +95,38 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
                 f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts"
             )
     return table.select(wanted).unify_dictionaries()
+
+
+def _to_samples_table(table: pa.Table, path: Path) -> pa.Table:
+    """`table` with exactly the columns and types of `SAMPLES`. Raises `SchemaMismatch` naming the column."""
+    missing = [name for name in SAMPLES.names if name not in table.column_names]
+    extra = [name for name in table.column_names if name not in SAMPLES.names]
+    if missing or extra:
+        raise SchemaMismatch(f"samples for {path}: missing columns {missing}, unknown columns {extra}")
+    columns = []
+    for field in SAMPLES:
+        column = table.column(field.name)
+        if column.null_count and not field.nullable:
+            raise SchemaMismatch(f"samples for {path}: column {field.name} holds {column.null_count} nulls")
+        try:
+            columns.append(column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaMismatch(
+                f"samples for {path}: column {field.name} is not {field.type}: {error}"
+            ) from error
+    return pa.Table.from_arrays(columns, schema=SAMPLES)
+
+
+def _checked(schema: pa.Schema, path: Path) -> dict[str, str]:
+    """The store's metadata of a sample part. Raises `SchemaMismatch` if the part is newer or foreign."""
+    metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    version = metadata.get("schema_version", "")
+    check_version(int(version) if version.isdigit() else None, SAMPLES_VERSION, path)
+    for field in SAMPLES:
+        index = schema.get_field_index(field.name)
+        found = schema.field(index).type if index >= 0 else "absent"
+        if found != field.type:
+            raise SchemaMismatch(
+                f"{path}: column {field.name} is {found}, expected {field.type}; delete this part"
+            )
+    return metadata

@@ -93,8 +93,6 @@ def sent_step(run: RunDir, tracker: str, destination: str) -> int:
     """The newest step that a tracker has acknowledged at this destination, 0 for none."""
     mark = _read_mark(run, tracker)
     try:
-        if "mode" in mark:  # as written before: it says online or offline, not where
-            return int(mark["step"]) if destination.split(" ")[0] == mark["mode"] else 0
         return int(mark["sent"][destination])
     except (KeyError, TypeError, ValueError):
         return 0

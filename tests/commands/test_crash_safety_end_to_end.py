@@ -81,8 +81,14 @@ def undisturbed(tmp_path_factory) -> Path:
 
 def samples(results: Path) -> dict[str, list]:
     store = ResultStore(results)
-    frames = {run_id: store.samples([run_id], "arithmetic_heldout") for run_id in store.run_ids()}
-    return {run_id: frame.to_dict("list") for run_id, frame in frames.items()}
+    runs = map(store.run, store.run_ids())
+    return {
+        run.run_id: [
+            (step, run.samples("arithmetic_heldout", step).to_dict("list"))
+            for step in run.sample_steps("arithmetic_heldout")
+        ]
+        for run in runs
+    }
 
 
 def steps_done(results: Path) -> int:

@@ -196,10 +196,10 @@ def test_foreign_runs_get_figures_and_a_page(foreign, tmp_path):
 
 def test_runs_are_marked_and_named_by_their_content(foreign, tmp_path):
     store = ResultStore(foreign)
-    manifests = store.manifests()
-    assert set(manifests["status"]) == {"finished"}
-    assert {labels["foreign"] for labels in manifests["labels"]} == {"verl"}
-    source = manifests["provenance"].iloc[0]["foreign"]
+    manifests = store.readable()
+    assert {found["status"] for found in manifests} == {"finished"}
+    assert {found["labels"]["foreign"] for found in manifests} == {"verl"}
+    source = manifests[0]["provenance"]["foreign"]
     assert source["format"] == "verl"
     assert len(source["content_sha256"]) == 64
     copy = tmp_path / "renamed.jsonl"

@@ -92,9 +92,11 @@ def wait_until(condition: Callable[[], bool], seconds: float = 120, what: str = 
 
 def final_table(store: ResultStore) -> bytes:
     """Everything the runs computed, as bytes: metrics without the attempt, and samples."""
-    run_ids = store.run_ids()
-    steps = store.steps(run_ids).drop(columns="attempt")
-    return steps.to_csv().encode() + store.samples(run_ids, "stub").to_csv().encode()
+    parts = []
+    for run in map(store.run, store.run_ids()):
+        parts += [run.run_id, run.steps().drop(columns="attempt").to_csv()]
+        parts += [run.samples("stub", step).to_csv() for step in run.sample_steps("stub")]
+    return "\n".join(parts).encode()
 
 
 def main(root: str, runs: str, steps: str, seconds: str, workers: str) -> int:

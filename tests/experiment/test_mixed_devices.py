@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.configuration.gpus import Installed
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution import provenance
 from harness.experiment.mixed_devices import found_elsewhere
@@ -26,9 +27,6 @@ def manifest(*attempts: dict[str, Any], status: str = "finished", **more: Any) -
             manifest({"device": "NVIDIA H100", "gpus": 1}, {"device": "cpu", "gpus": 0}),
             ("NVIDIA H100", "cpu"),
         ),
-        (manifest({"gpus": 0}), ("cpu",)),  # as attempts were recorded before
-        (manifest({"gpus": 2}, provenance={"hardware": {"gpus": ["NVIDIA L40S, 550.1"]}}), ("NVIDIA L40S",)),
-        (manifest({"gpus": 1}), ("gpu",)),
         (manifest({"index": 0}), ()),
         (None, ()),
     ],
@@ -38,14 +36,18 @@ def test_a_manifest_says_its_devices(found: dict[str, Any] | None, devices: tupl
 
 
 def test_the_leased_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "_gpus", lambda: ["NVIDIA H100, 550.1", "NVIDIA A100, 550.1"])
+    two = [
+        Installed(str(n), f"GPU-{n}", f"NVIDIA {name}", "550.1", "1")
+        for n, name in enumerate(("H100", "A100"))
+    ]
+    monkeypatch.setattr(provenance, "installed_gpus", lambda: two)
     assert [provenance.device_name(visible) for visible in ("", "1", "0,1", "GPU-3f9a")] == [
         "cpu",
         "NVIDIA A100",
         "NVIDIA H100",
         "NVIDIA H100",
     ]
-    monkeypatch.setattr(provenance, "_gpus", list)
+    monkeypatch.setattr(provenance, "installed_gpus", list)
     assert provenance.device_name("0") == "gpu"
 
 

@@ -30,19 +30,13 @@ def store(tmp_path) -> ResultStore:
 def test_an_absent_store_is_empty_and_reading_does_not_make_it(tmp_path):
     store = ResultStore(tmp_path / "none")
     assert (store.run_ids(), store.problems(), store.plans()) == ([], [], [])
-    assert store.manifests().empty
-    assert store.steps([]).empty
-    assert store.samples([], "b").empty
     assert not store.root.exists()
 
 
-def test_manifests_steps_and_last_steps_are_tidy_frames(store):
-    manifests = store.manifests()
-    assert list(manifests["run_id"]) == IDS
-    assert list(manifests["seed"]) == [0, 1, 2]
-    steps = store.steps(IDS)
-    assert steps.groupby("run_id").size().tolist() == [1, 2, 3]
-    assert steps.columns[0] == "run_id"
+def test_manifests_and_last_steps_come_back(store):
+    assert [(found["run_id"], found["seed"]) for found in store.readable()] == list(
+        zip(IDS, range(3), strict=True)
+    )
     assert [store.run(run_id).last_step()["step"] for run_id in IDS] == [1, 2, 3]
 
 
@@ -63,7 +57,7 @@ def test_foreign_and_newer_things_are_skipped_and_reported(store):
         (runs / name).mkdir()
         (runs / name / "manifest.json").write_text(text)
     assert store.run_ids() == IDS
-    assert len(store.manifests()) == 3
+    assert len(store.readable()) == 3
     problems = "\n".join(store.problems())
     assert len(store.problems()) == 8
     for reason in ("notes.txt is not a run", "old_results is not a run", "no manifest.json", "newer version"):
@@ -108,20 +102,6 @@ def test_a_reference_that_spent_nothing_gives_no_budget(store, match):
         spent(store, [run_id], match)
 
 
-def test_samples_of_several_runs_and_steps(store):
-    from test_run_dir import samples
-
-    store.run(IDS[0]).write_samples("b", 1, 0, samples())
-    store.run(IDS[0]).write_samples("b", 1, 20, samples())
-    store.run(IDS[1]).write_samples("b", 1, 10, samples())
-    assert len(store.samples(IDS, "b")) == 6
-    last = store.samples(IDS, "b", step="last", columns=["correct"])
-    assert list(last.columns) == ["run_id", "step", "correct"]
-    assert last.groupby("run_id")["step"].max().to_dict() == {IDS[0]: 20, IDS[1]: 10}
-    assert len(store.samples(IDS, "b", step=0)) == 2
-    assert store.samples(IDS, "other", columns=["correct"]).columns.tolist() == ["run_id", "step", "correct"]
-
-
 @pytest.mark.skipif(os.geteuid() == 0 and sys.platform != "linux", reason="root may write anywhere")
 def test_a_read_only_store_can_be_read_and_refuses_writes_by_name(store):
     code = """
@@ -129,10 +109,10 @@ import os, sys
 from harness.store import ResultStore, StoreReadOnly
 os.chdir(sys.argv[1])  # from here on no folder above is looked at: another pytest of this user may close them at any moment
 store = ResultStore(".")
-store.manifests(), store.steps(store.run_ids())  # imports all it needs while it may read the interpreter
+[store.run(name).steps() for name in store.run_ids()]  # imports all it needs while it may read the interpreter
 if os.geteuid() == 0:
     os.setuid(65534)
-assert len(store.manifests()) == 3 and len(store.steps(store.run_ids())) == 6 and store.problems() == []
+assert [len(store.run(name).steps()) for name in store.run_ids()] == [1, 2, 3] and store.problems() == []
 assert store.run(store.run_ids()[0]).claimed_by() is None
 run = store.run(store.run_ids()[0])
 for write in (run.lock, run.new_attempt, lambda: run.append_step({"step": 9}), lambda: store.cache_dir("x"),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.store import METRICS, ResultStore, RunDir, SchemaMismatch, StoreError, TornFile
-from harness.store.sample_schema import SAMPLES
+from harness.store.samples import SAMPLES
 
 RUN_ID = "00000000000000aa"
 MANIFEST = {"arm_id": "a", "seed": 0, "status": "claimed", "labels": {"arm": "x"}, "attempts": []}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from harness.configuration.schema import RunConfig
 from harness.problems.problem import Benchmark, load_benchmark
 from harness.store import RunDir
-from harness.store.sample_schema import SAMPLES
+from harness.store.samples import SAMPLES
 
 
 def import_validations(config: RunConfig, run: RunDir) -> None:

@@ -37,6 +37,11 @@ class Exited:
     note: str = ""
 
 
+def python_path() -> str:
+    """Put the project before what PYTHONPATH has: a process of ours finds it from whatever directory."""
+    return os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH", "")]))
+
+
 class Workers:
     """Worker processes of one supervisor, forked by one server that is started on the first use.
 
@@ -59,9 +64,7 @@ class Workers:
             return
         ours, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`)
-        environment = {**os.environ, "OMP_NUM_THREADS": str(self._threads)}
-        path = [str(_PROJECT), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(part for part in path if part)
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self._threads), "PYTHONPATH": python_path()}
         with theirs:
             self._server = subprocess.Popen(
                 [
