@@ -1,4 +1,4 @@
-"""What reports wrote into a folder, so that one that no longer makes a file can remove it, and never a file of somebody else."""
+"""A note of the files that reports wrote into a folder: one that is no longer made is removed, a file of somebody else never."""
 
 from __future__ import annotations
 

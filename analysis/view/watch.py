@@ -59,7 +59,7 @@ class Watch:
         return self.store.plans() if self._only is None else [self._only]
 
     def progress(self, name: str) -> dict[str, Any]:
-        """What the runs do now (see `progress_of`), and the version of the results in the store. Cheap."""
+        """Say what the runs do now (see `progress_of`), and the version of the results in the store. Cheap."""
         return {"version": self.version(name), **progress_of(self.store, name)}
 
     def version(self, name: str) -> str:

@@ -109,7 +109,7 @@ def _alive(store: ResultStore) -> str:
 
 
 def _waiting(store: ResultStore, folder: Path) -> int:
-    """How many unfinished runs the submitted jobs of a folder may still bring: a job in the queue has left no other trace in the store."""
+    """Count the unfinished runs that submitted jobs of a folder may bring: a job in the queue has left no other trace in the store."""
     if not any(folder.glob("*_submitted.pkl")):
         return 0
     ids = set(store.run_ids())  # of a folder that is named after no experiment: `harness retry`

@@ -14,7 +14,7 @@ _OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the sam
 
 
 def answer_stands(store: ResultStore, experiment: str, run_ids: Iterable[str]) -> bool:
-    """Whether tables and page were written after the plan and the end of every one of these runs; the page is written last."""
+    """Say whether tables and page were written after the plan and the end of every one of these runs; the page is written last."""
     plan = layout.plan_file(store.root, experiment)
     page = plan.parent / "report.html"
     if not page.exists():
@@ -25,7 +25,7 @@ def answer_stands(store: ResultStore, experiment: str, run_ids: Iterable[str]) -
 
 
 def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> bool:
-    """Whether the stored plan of this name asks what `plan` asks; another command may have written its own over it."""
+    """Say whether the stored plan of this name asks what `plan` asks; another command may have written its own over it."""
     with contextlib.suppress(StoreError):
         stored = {key: value for key, value in store.plan(experiment).items() if key not in _OF_THE_MOMENT}
         own = json.loads(json.dumps(plan))
@@ -44,7 +44,7 @@ def answered_runs(store: ResultStore, experiment: str) -> frozenset[str]:
 
 
 def left_out(plan: Plan, before: frozenset[str]) -> str:
-    """What this plan takes out of the answer stored under its name, in a sentence; empty where it takes nothing.
+    """Say what this plan takes out of the answer stored under its name, in a sentence; empty where it takes nothing.
 
     Args:
         plan: what is asked for now. Where arms wait for a budget their runs are not known, and *up to* is said.

@@ -1,4 +1,4 @@
-"""What runs read from paths: problem sets and the base policy. A run's id names them by path, so their content is compared beside it."""
+"""Problem sets and base policies that runs read from paths. A run's id names them by path, so their content is compared beside it."""
 
 from __future__ import annotations
 

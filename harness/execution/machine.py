@@ -1,4 +1,4 @@
-"""What this machine and environment offer, and what is missing for what."""
+"""The offer of this machine and environment, and what is missing for which use."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Compared:
 
     @property
     def inside(self) -> bool:
-        """Whether it is right; NaN is not."""
+        """True where it is right; NaN is not."""
         return self.low <= self.value <= self.high
 
 

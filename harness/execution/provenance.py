@@ -1,4 +1,4 @@
-"""What code, packages, machine and command made a run. Recorded and shown; never part of a run's identity."""
+"""The code, packages, machine and command that made a run. Recorded and shown; never part of a run's identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a result store; every message names the file and the fix."""
+"""The errors of a result store; every message names the file and the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie under a results root.
+"""The folders and files under a results root.
 
 ```
 <results>/
@@ -94,7 +94,7 @@ def parse_step(name: str) -> int | None:
 
 
 def is_safe(name: str) -> bool:
-    """Whether `name` can be one path component."""
+    """True where `name` can be one path component."""
     return _SAFE_NAME.fullmatch(name) is not None
 
 

@@ -22,7 +22,8 @@ from types import TracebackType
 from harness.store.errors import LocksUnsupported, RunClaimed, write_errors
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
-# What is no claim holds a lock for moments: `holder`, a child until it has closed its copy, a claimant before it has written its name.
+# Three kinds of holders keep a lock for moments only and have not claimed it: `holder`, a child until it has closed its copy, a
+# claimant before it has written its name.
 # A moment is as long as a busy machine gives that process no core, but not for ever: it may be stopped. On NFS a name takes a while to
 # be seen elsewhere, so that nameless claims, which are many there, are not waited for as long. In seconds since it was found so.
 _PATIENCE = {"looked at": 30.0, "nameless": 1.0, "claimed": 0.02}
@@ -30,7 +31,7 @@ _PATIENCE = {"looked at": 30.0, "nameless": 1.0, "claimed": 0.02}
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock; both are None in the instant between locking and writing the name."""
+    """The holder of a lock; both are None in the instant between locking and writing the name."""
 
     host: str | None
     pid: int | None
@@ -113,7 +114,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds the lock now, or None if it is free. Writes nothing, so it works on a read-only store."""
+    """Say who holds the lock now, or None if it is free. Writes nothing, so it works on a read-only store."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -145,7 +146,7 @@ def _lock(path: Path, descriptor: int, wait_seconds: float) -> None:
 
 
 def _locked(path: Path, descriptor: int, kind: int) -> bool:
-    """Whether the lock of this kind could be had without waiting. Raises `LocksUnsupported`."""
+    """Try to have the lock of this kind without waiting. Raises `LocksUnsupported`."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

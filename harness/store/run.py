@@ -36,7 +36,7 @@ class RunDir:
     # -- manifest ------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether the run has a manifest."""
+        """True where the run has a manifest."""
         return (self.path / layout.MANIFEST).exists()
 
     def create(self, config_yaml: str, manifest: Mapping[str, Any]) -> None:
@@ -122,7 +122,7 @@ class RunDir:
             atomic.write_file(self.path / layout.STOP_REQUEST, request)
 
     def stop_requested(self, host: str, pid: int) -> bool:
-        """Whether the supervisor `pid` on `host` was asked to end; one that names another supervisor is out of date."""
+        """True where the supervisor `pid` on `host` was asked to end; one that names another supervisor is out of date."""
         try:
             request = json.loads((self.path / layout.STOP_REQUEST).read_bytes())
         except (FileNotFoundError, ValueError):
@@ -139,7 +139,7 @@ class RunDir:
             path.unlink(missing_ok=True)
 
     def unfinished_start(self) -> bool:
-        """Whether a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
+        """True where a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
         files = (name for _, _, names in os.walk(self.path) for name in names)
         return not self.exists() and all(map(_begins, files))
 
@@ -165,7 +165,7 @@ class RunDir:
             (layout.attempt_dir(self.path, attempt) / layout.PHASE).write_text(text, encoding="utf-8")
 
     def phase(self) -> str:
-        """What the newest attempt said last, nothing where it said nothing yet. Cheap."""
+        """Read what the newest attempt said last, nothing where it said nothing yet. Cheap."""
         newest = max(self.path.glob("attempts/[0-9]*"), default=None, key=lambda path: int(path.name))
         try:
             return "" if newest is None else (newest / layout.PHASE).read_text(encoding="utf-8")
@@ -281,7 +281,7 @@ class RunDir:
 
 
 def _begins(name: str) -> bool:
-    """Whether a file is one that a supervisor writes before the first manifest."""
+    """True where a file is one that a supervisor writes before the first manifest."""
     return name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp"))
 
 

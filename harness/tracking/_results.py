@@ -1,4 +1,4 @@
-"""What trackers get besides rows: tables and figures of an experiment, and finished runs that did not arrive."""
+"""The things that trackers get besides rows: tables and figures of an experiment, and finished runs that did not arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tracker is told: about a run at its beginning, then row by row."""
+"""The words to a tracker: about a run at its beginning, then row by row."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ EXTRA = "track"
 
 @dataclass
 class Config:
-    """Where to.
+    """The place that rows are sent to.
 
     Attributes:
         mode: offline (files, sent later by `harness sync`) or online.

@@ -1,4 +1,4 @@
-"""What a job does on another machine: supervise its runs, and go back into the queue when its time is up."""
+"""A job on another machine: it supervises its runs, and goes back into the queue when its time is up."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def requeue() -> bool:
 
 
 def pre_empted() -> bool:
-    """Whether this Slurm job is making way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
+    """Ask whether this Slurm job makes way for another. Slurm requeues it only if it has to kill it, so one that ends by itself asks."""
     job = slurm_job()
     if job is None:
         return False
@@ -72,7 +72,7 @@ def chunks(work: Work, runs_per_job: int) -> list[Job]:
 
 @dataclass(frozen=True)
 class Before:
-    """How the runs stood before jobs were submitted: which were `finished`, and status and number of attempts of each."""
+    """The state of the runs before jobs were submitted: which were `finished`, and status and number of attempts of each."""
 
     finished: set[str]
     states: Mapping[str, tuple[str | None, int]]
@@ -89,7 +89,7 @@ def _state(manifest: Mapping[str, Any] | None) -> tuple[str | None, int]:
 
 
 def summary_of(work: Work, before: Before) -> Summary:
-    """What the store says of the work's runs now. `not_started`: the jobs left them as they stood before."""
+    """Summarise what the store says of the work's runs now. `not_started`: the jobs left them as they stood before."""
     summary = Summary(skipped=sorted(before.finished))
     for run_id in dict.fromkeys(spec.run_id for spec in work.specs):
         if run_id in before.finished:

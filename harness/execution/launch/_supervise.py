@@ -1,4 +1,4 @@
-"""What is to be run and with what; the one place that calls the supervisor, on this machine or inside a job."""
+"""The work that is to be done and what it is done with; the one place that calls the supervisor, on this machine or inside a job."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Jobs(Protocol):
     """Submitted jobs of one launcher."""
 
     def alive(self) -> int:
-        """How many are pending or running."""
+        """Count those that are pending or running."""
         ...
 
     def cancel_pending(self) -> None:
@@ -37,7 +37,7 @@ class Jobs(Protocol):
         ...
 
     def last_words(self) -> str:
-        """What a job said that ended with an error, and where; empty if none did. Asked for when none is alive."""
+        """Quote a job that ended with an error, and where; empty if none did. Asked for when none is alive."""
         ...
 
 

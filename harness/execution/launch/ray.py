@@ -17,7 +17,7 @@ from harness.execution.supervise import Summary
 
 @dataclass
 class Config:
-    """What is asked of Ray.
+    """The resources that are asked of Ray.
 
     Attributes:
         runs_per_job: runs that one task supervises.

@@ -17,7 +17,7 @@ from harness.training.torchrun import wanted_ranks
 
 @dataclass
 class Config:
-    """What is asked of Slurm.
+    """The resources that are asked of Slurm.
 
     Attributes:
         runs_per_job: runs that one job supervises (several small runs share its cores or GPUs).

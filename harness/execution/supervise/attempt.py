@@ -19,7 +19,7 @@ from harness.store.run import utc_now
 
 
 class Runnable(Protocol):
-    """What the supervisor needs to know of a run; `harness.experiment.planning.RunSpec` is one."""
+    """A run as the supervisor needs to know it; `harness.experiment.planning.RunSpec` is one."""
 
     @property
     def run_id(self) -> str: ...
@@ -117,7 +117,7 @@ class Attempt:
 
     @property
     def error(self) -> str:
-        """Why the attempt failed, empty if it did not."""
+        """The reason why the attempt failed, empty if it did not."""
         return self._manifest["error"] or ""
 
     def _write(self, status: str) -> None:

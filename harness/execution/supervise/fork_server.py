@@ -84,7 +84,7 @@ class ForkServer:
             self._control.sendall(json.dumps(message).encode() + b"\n")
 
     def _fork(self, request: dict[str, Any]) -> bool:
-        """Whether this is the new worker."""
+        """Fork; True in the new worker."""
         server = os.getpid()
         pid = os.fork()
         if pid == 0:

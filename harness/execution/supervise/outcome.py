@@ -1,4 +1,4 @@
-"""What the end of a worker process means."""
+"""The meaning of a worker process's end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def classify(code: int, *, stopping: bool) -> str:
 
 
 def describe_failure(code: int, stderr: Path) -> str:
-    """How the worker ended and the last lines it wrote to `stderr`, for the manifest and the summary."""
+    """Say how the worker ended, and the last lines it wrote to `stderr`, for the manifest and the summary."""
     if code >= 0:
         how = f"exit code {code}"
     else:

@@ -42,7 +42,7 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """Whether every run of the sweep is finished."""
+        """True where every run of the sweep is finished."""
         return not (self.failed or self.interrupted or self.elsewhere or self.not_started or self.submitted)
 
 
@@ -54,7 +54,7 @@ class Feed:
         return ()
 
     def remaining(self) -> int:
-        """How many further runs `more` may still give."""
+        """Count the further runs that `more` may still give."""
         return 0
 
     def observe(self, run_id: str, row: Mapping[str, Any]) -> None:
@@ -257,7 +257,7 @@ class _Pool:
                 self._release(gpus)
 
     def _start(self, spec: Runnable, gpus: GpuLease | None) -> bool:
-        """Whether a worker was asked for."""
+        """Ask for a worker; False where the run needs none or is not ours."""
         self._newest_steps = total_steps(spec.labels)
         if self._waiting_steps is not None:
             self._waiting_steps -= self._newest_steps or 0

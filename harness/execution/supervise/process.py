@@ -100,7 +100,7 @@ class Workers:
             self._send(run=run_id, signal=int(number))
 
     def wait(self, seconds: float) -> list[Started | Exited]:
-        """What happened since the last call, waiting up to `seconds` for something to happen."""
+        """Return what happened since the last call, waiting up to `seconds` for something to happen."""
         if self._control is None:
             select.select([], [], [], seconds)
             return []
