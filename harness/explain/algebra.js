@@ -1,5 +1,5 @@
-// The objective's algebra for one group, in plain JavaScript; agrees with the Python objective to 1e-9 (tests/explain).
-// A group: {rewards, lengths, ratios} with one importance ratio a rollout; tokens of a rollout share it.
+// What the page's sliders change, for one group; agrees with the Python objective to 1e-9 (tests/explain). What a surrogate and a KL term make of
+// a ratio comes from that objective, as tables over the ratios in hundredths. A group: {rewards, lengths, ratios}, one ratio a rollout.
 "use strict";
 
 const sum = (xs) => xs.reduce((a, b) => a + b, 0);
@@ -77,109 +77,46 @@ const ADVANTAGES = {
     }
     return constant(a, g.lengths);
   },
-  best_worst(c, g) {
-    const high = Math.max(...g.rewards), low = Math.min(...g.rewards);
-    const a = g.rewards.map(() => 0);
-    if (high > low) {
-      a[g.rewards.indexOf(high)] = 1;
-      a[g.rewards.indexOf(low)] = -1;
-    }
-    return constant(a, g.lengths);
-  },
   imitation(c, g) {
     return constant(g.correct.map((right) => (c.imitate === "all" || right ? 1 : 0)), g.lengths);
   },
 };
 
-function aggregationWeights(c, lengths) {
-  const n = lengths.length, tokens = sum(lengths);
-  if (c.kind === "response_mean") return lengths.map((l) => 1 / (l * n));
-  if (c.kind === "token_sum") return lengths.map(() => 1);
-  if (c.kind === "constant_sum") return lengths.map(() => 1 / (c.constant_tokens * n));
-  if (c.kind !== "microbatch_token_mean") return lengths.map(() => 1 / tokens);
-  const index = [], filled = [];
-  for (const length of lengths) {
-    const last = filled.length - 1;
-    if (last < 0 || (filled[last] && filled[last] + length > c.micro_batch_tokens)) filled.push(length);
-    else filled[last] += length;
-    index.push(filled.length - 1);
-  }
-  return index.map((i) => 1 / (filled[i] * filled.length));
-}
-
-// -d loss / d log-probability of one token with advantage a and ratio rho, before the aggregation's weight.
-const COEFFICIENTS = {
-  ppo_clip(c, a, rho) {
-    const clipped = Math.min(Math.max(rho, 1 - c.clip_low), 1 + c.clip_high);
-    const moves = rho * a <= clipped * a;
-    if (c.dual_clip !== null && a < 0 && Math.min(rho * a, clipped * a) < c.dual_clip * a) return 0;
-    return moves ? rho * a : 0;
+const AGGREGATIONS = {
+  response_mean: (c, lengths) => lengths.map((l) => 1 / (l * lengths.length)),
+  token_sum: (c, lengths) => lengths.map(() => 1),
+  constant_sum: (c, lengths) => lengths.map(() => 1 / (c.constant_tokens * lengths.length)),
+  batch_token_mean: (c, lengths) => lengths.map(() => 1 / sum(lengths)),
+  group_token_mean: (c, lengths) => lengths.map(() => 1 / sum(lengths)),
+  microbatch_token_mean(c, lengths) {
+    const index = [], filled = [];
+    for (const length of lengths) {
+      const last = filled.length - 1;
+      if (last < 0 || (filled[last] && filled[last] + length > c.micro_batch_tokens)) filled.push(length);
+      else filled[last] += length;
+      index.push(filled.length - 1);
+    }
+    return index.map((i) => 1 / (filled[i] * filled.length));
   },
-  clip_cov: (c, a, rho) => (rho * a <= Math.min(Math.max(rho, 1 - c.clip_low), 1 + c.clip_high) * a ? rho * a : 0),
-  kl_cov: (c, a, rho) => rho * a,
-  soft_gate(c, a, rho) {
-    const gate = 1 / (1 + Math.exp(-(a > 0 ? c.temperature_positive : c.temperature_negative) * (rho - 1)));
-    return 4 * gate * (1 - gate) * rho * a;
-  },
-  geometric_mean(c, a, rho) {
-    const x = Math.log(rho), held = a > 0 ? x <= c.clip_high : x >= -c.clip_low;
-    return held ? rho * a : 0;
-  },
-  divergence_mask(c, a, rho, length, oldLogProb) {
-    const old = Math.exp(oldLogProb), now = old * rho, tiny = 1e-8;
-    const kl = -old * Math.log(rho) + (1 - old) * Math.log((1 - old + tiny) / (1 - now + tiny));
-    const rises = c.divergence === "tv" ? now - old <= c.threshold_high : kl <= c.threshold_high || now <= old;
-    const falls = c.divergence === "tv" ? now - old >= -c.threshold_low : kl <= c.threshold_low || now >= old;
-    return (a > 0 ? rises : falls) ? Math.min(rho, c.cap) * a : 0;
-  },
-  gamma_weight(c, a, rho, length) {
-    const moved = Math.min(Math.max(Math.log(rho), -20), 20) * length;
-    const x = Math.min(Math.max(moved, Math.log(1e-8)), 20);
-    const [power, decay] = a >= 0 ? [c.power_positive, c.decay_positive] : [c.power_negative, c.decay_negative];
-    return Math.exp(decay + power * x - decay * Math.exp(x)) * a;
-  },
-  clipped_is: (c, a, rho) => Math.min(Math.max(rho, c.cap_min), c.cap_max) * a,
-  policy_gradient: (c, a, rho) => (c.importance_weighted ? rho * a : a),
 };
 
-function pairCoefficients(c, g, advantages) {
-  const gain = g.ratios.map((rho, i) => Math.log(rho) * (c.log_prob === "mean" ? 1 : g.lengths[i]));
-  const sign = advantages.map((row) => Math.sign(row[0])), best = sign.indexOf(1);
-  if (best < 0) return advantages.map((row) => row.map(() => 0));
-  const margin = sum(gain.map((v, i) => v * sign[i]));
-  const slope = c.beta / (1 + Math.exp(c.beta * margin)) / g.lengths.length;
-  return advantages.map((row, i) => row.map(() => sign[i] * slope / (c.log_prob === "mean" ? g.lengths[i] : 1)));
-}
+// A new estimator or aggregation, and what depends on more than a token's ratio, is in `harness explain` alone.
+const drawn = (data, system) => data.slopes[system.slopes] && system.advantage.kind in ADVANTAGES && system.aggregation.kind in AGGREGATIONS;
 
-function klSlope(kl, x) {
-  return { k1: 1, k2: x, k3: 1 - Math.exp(-x), k3_k2: x, k3_ratio: x * Math.exp(x) }[kl.kind] * kl.coefficient;
-}
-
-function tokenCoefficients(system, g, advantages) {
-  if (system.surrogate.kind === "best_worst_dpo") return pairCoefficients(system.surrogate, g, advantages);
-  const weights = aggregationWeights(system.aggregation, g.lengths);
-  const rightTokens = Math.max(sum(g.lengths.filter((_, i) => g.correct[i])), 1);
-  return advantages.map((row, i) => {
-    const kl = system.kl.coefficient > 0 && system.kl.placement === "loss" ? klSlope(system.kl, Math.log(g.ratios[i])) : 0;
-    const likelihood = g.correct[i] ? system.positive_nll_coefficient / rightTokens : 0;
-    const limit = system.off_policy_mask_nats, left = limit !== null && -Math.log(g.ratios[i]) > limit;
-    const slope = COEFFICIENTS[system.surrogate.kind], old = g.old_log_probs ? g.old_log_probs[i] : -1;
-    return row.map((a) => {
-      const policy = left && a < 0 ? 0 : slope(system.surrogate, a, g.ratios[i], g.lengths[i], old);
-      return (policy - kl) * weights[i] + likelihood;
-    });
-  });
-}
-
-// System -> one {reward, length, advantage, coefficient, share} a rollout.
-function explainGroup(systems, group) {
+// System -> one {reward, length, advantage, coefficient, share} a rollout; coefficient: -d loss / d log-probability of a token, their mean.
+function explainGroup(data, group) {
   const high = Math.max(...group.rewards), low = Math.min(...group.rewards), middle = (high + low) / 2;
-  const correct = group.rewards.map((r) => (high > low ? r > middle : r > 0));
-  const g = { ...group, correct, ratios: group.ratios || group.rewards.map(() => 1) };
-  const result = {};
-  for (const [name, system] of Object.entries(systems)) {
+  const g = { ...group, correct: group.rewards.map((r) => (high > low ? r > middle : r > 0)) };
+  const rightTokens = Math.max(sum(g.lengths.filter((_, i) => g.correct[i])), 1), result = {};
+  for (const [name, system] of Object.entries(data.systems)) {
+    if (!drawn(data, system)) continue;
     const advantages = ADVANTAGES[system.advantage.kind](system.advantage, g);
-    const coefficients = tokenCoefficients(system, g, advantages);
+    const weights = AGGREGATIONS[system.aggregation.kind](system.aggregation, g.lengths);
+    const coefficients = advantages.map((row, i) => {
+      const [still, up, down] = data.slopes[system.slopes].map((list) => list[Math.round(100 * g.ratios[i]) - data.lowest]);
+      const likelihood = g.correct[i] ? system.positive_nll_coefficient / rightTokens : 0;
+      return row.map((a) => (still + Math.abs(a) * (a < 0 ? down : up)) * weights[i] + likelihood);
+    });
     const mass = coefficients.map((row) => sum(row.map(Math.abs))), total = sum(mass);
     result[name] = g.rewards.map((reward, i) => ({
       reward,

@@ -18,14 +18,17 @@ from harness.explain.page import PRESETS, html
 from harness.explain.shares import as_json, explain, make_group, systems
 
 ALGORITHMS = systems(2000)
+NOT_DRAWN = {"best_worst_dpo", "offline_dpo", "vespo"}  # pairs, and a weight of whole responses
+DRAWN = {name: algorithm for name, algorithm in ALGORITHMS.items() if name not in NOT_DRAWN}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PROBE = """<script>
 const cases = %s;
 const answer = document.createElement("pre");
 answer.id = "answer";
 answer.textContent = JSON.stringify({
-  cases: cases.map((group) => explainGroup(data.systems, group)),
+  cases: cases.map((group) => explainGroup(data, group)),
   rows: document.querySelectorAll("#body tr").length,
+  absent: document.getElementById("absent").textContent,
   sliders: document.querySelectorAll("input[type=range]").length,
   presets: [...document.querySelectorAll("#presets button")].map((button) => { button.click();
     return [button.textContent, document.querySelectorAll("#rollouts tr").length]; }),
@@ -38,8 +41,7 @@ def cases() -> list[dict[str, list[float]]]:
     """The presets, and random groups with ties, dead groups and ratios on both sides of the clip ranges."""
     rng = random.Random(7)
     groups: list[dict[str, list[float]]] = [
-        {**preset, "ratios": [1.0] * len(preset["rewards"]), "old_log_probs": [-5.0] * len(preset["rewards"])}
-        for preset in PRESETS.values()
+        {**preset, "ratios": [1.0] * len(preset["rewards"])} for preset in PRESETS.values()
     ]
     for _ in range(40):
         size = rng.randint(1, 8)
@@ -50,8 +52,7 @@ def cases() -> list[dict[str, list[float]]]:
             {
                 "rewards": [rng.choice(choices) for _ in range(size)],
                 "lengths": [rng.randint(1, 300) for _ in range(size)],
-                "ratios": [rng.choice([1.0, rng.uniform(0.6, 1.7)]) for _ in range(size)],
-                "old_log_probs": [rng.choice([-5.0, -0.6]) for _ in range(size)],
+                "ratios": [rng.choice([1.0, round(rng.uniform(0.6, 1.7), 2)]) for _ in range(size)],
             }
         )
     return groups
@@ -70,12 +71,8 @@ def python_answers() -> list[dict[str, list[dict[str, float]]]]:
 
 def python_answer(group: dict[str, list[float]]) -> dict[str, list[dict[str, float]]]:
     lengths = [int(n) for n in group["lengths"]]
-    old = [[p] * n for p, n in zip(group["old_log_probs"], lengths, strict=True)]
-    new = [
-        [p + math.log(ratio)] * n
-        for p, ratio, n in zip(group["old_log_probs"], group["ratios"], lengths, strict=True)
-    ]
-    return as_json(explain(make_group(group["rewards"], lengths, old, new, cap=2000), ALGORITHMS))
+    new = [math.log(ratio) - 1.0 for ratio in group["ratios"]]
+    return as_json(explain(make_group(group["rewards"], lengths, [-1.0] * len(new), new, cap=2000), DRAWN))
 
 
 def compare(answer: list[dict[str, list[dict[str, float]]]]) -> None:
@@ -110,7 +107,8 @@ def test_the_page_agrees_with_the_objective_in_a_browser(tmp_path: Path) -> None
     assert found, result.stdout[-2000:] + result.stderr[-2000:]
     answer = json.loads(html_module.unescape(found[1]))
     compare(answer["cases"])
-    assert answer["rows"] == len(ALGORITHMS)
+    assert answer["rows"] == len(DRAWN)
+    assert all(name in answer["absent"] for name in NOT_DRAWN)
     assert answer["sliders"] == 12
     assert answer["presets"] == [[name, len(preset["rewards"])] for name, preset in PRESETS.items()]
 
@@ -123,7 +121,7 @@ def test_the_algebra_agrees_with_the_objective_in_node(tmp_path: Path) -> None:
     data = re.search(r'type="application/json">(.*?)</script>', text, re.DOTALL)
     assert data
     script = tmp_path / "run.js"
-    call = f"{json.dumps(groups)}.map((g) => explainGroup(({data[1]}).systems, g))"
+    call = f"{json.dumps(groups)}.map((g) => explainGroup({data[1]}, g))"
     script.write_text(f"{algebra}\nprocess.stdout.write(JSON.stringify({call}));", encoding="utf-8")
     result = subprocess.run(["node", str(script)], capture_output=True, text=True, timeout=60, check=True)
     compare(json.loads(result.stdout))
