@@ -1,4 +1,4 @@
-"""What the mechanism that distinguishes an arm touched, read off the step metrics of finished runs."""
+"""The engagement of the mechanism that distinguishes an arm, read off the step metrics of finished runs."""
 
 from __future__ import annotations
 

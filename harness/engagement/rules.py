@@ -1,4 +1,4 @@
-"""Which measures tell if what distinguishes an arm from its reference did anything: by the configuration keys that differ.
+"""Rules that choose the measures of what distinguishes an arm from its reference, by the configuration keys that differ.
 
 An experiment declares nothing: every difference between two configurations finds its measures here. What is special to a surrogate, an
 advantage estimator or an aggregation, its module declares (see the families' contracts).
@@ -93,7 +93,7 @@ def _of_smaller(key: str, found: Measure, old: float, new: float) -> Found:
 
 
 def _same_member(section: str, old: Any, new: Any) -> Found:
-    """What a family's member says of two of its own configurations."""
+    """Ask a family's member about two of its own configurations."""
     package = f"harness.objective.{section}"
     declared = getattr(implementation(package, new), "engagement", None) if old.kind == new.kind else None
     for field, found, own in declared(old, new) if declared else ():

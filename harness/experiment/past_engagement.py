@@ -1,4 +1,4 @@
-"""What finished runs in the store say, before an experiment runs, of how much its differences will touch."""
+"""The word of finished runs in the store, before an experiment runs, on how much its differences will touch."""
 
 from __future__ import annotations
 

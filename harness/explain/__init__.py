@@ -1,4 +1,4 @@
-"""What each system does with one group of rollouts: advantages, per-token coefficients and gradient shares (`harness explain`).
+"""Each system's effect on one group of rollouts: advantages, per-token coefficients and gradient shares (`harness explain`).
 
 May import: configuration, objective.
 """

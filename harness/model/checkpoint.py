@@ -65,7 +65,7 @@ def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype 
 
 
 def _architecture(folder: Path) -> Any:
-    """The configuration; a file of ours says all that the decoder asks for, others rely on the defaults of `transformers`."""
+    """Read `config.json`; one that this project wrote is complete, another may leave defaults to `transformers`."""
     values = json.loads((folder / "config.json").read_text())
     if values.get("model_type") == "llama" and LightTokenizer.fitting(folder) is not None:
         return SimpleNamespace(**values)

@@ -1,4 +1,4 @@
-"""What names a checkpoint's content, wherever its folder lies."""
+"""The fingerprint of a checkpoint's content, wherever its folder lies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_HEADER = 100_000_000  # bytes, safetensors' own limit
 
 
 def content_fingerprint(folder: Path) -> str:
-    """What tells two checkpoints apart, 16 hexadecimal digits.
+    """Fingerprint a checkpoint: 16 hexadecimal digits that tell it from any other.
 
     A hash of the files beside the weights and, for every file of weights, of its name, size, header and the first bytes of every tensor. A
     trained tensor changes nearly everywhere, so its beginning tells two checkpoints apart without reading gigabytes; adapters leave whole
@@ -37,7 +37,7 @@ def content_fingerprint(folder: Path) -> str:
 
 
 def _tensor_starts(file: BinaryIO) -> list[int]:
-    """Where the header and every tensor of a safetensors file begin; the beginning alone of a file that is none."""
+    """Find the first byte of the header and of every tensor of a safetensors file; that of the file alone if it is none."""
     try:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length)) if length < _LARGEST_HEADER else {}

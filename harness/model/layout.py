@@ -1,4 +1,4 @@
-"""Where the tokens of responses lie when each prompt is computed once for all its responses.
+"""The layout of responses' tokens when each prompt is computed once for all its responses.
 
 The forward sees N tokens: every distinct prompt once, then the responses end to end, without the last token of each, which is predicted
 and never read. For the attention product alone they are spread to B sequences padded to the longest, L. N is filled up to a multiple of
@@ -46,7 +46,7 @@ class Layout:
         lengths_R: torch.Tensor,
         share: bool = True,
     ) -> Layout:
-        """Of R responses (`tokens_M` end to end, each at least one token) to their prompts; `share` computes equal prompts once."""
+        """Lay out R responses (`tokens_M` end to end, each at least one token) to their prompts; `share` computes equal prompts once."""
         lengths = lengths_R.numpy()
         first: dict[object, int] = {}  # each distinct prompt's first response
         owner = np.array([first.setdefault(tuple(p) if share else r, r) for r, p in enumerate(prompts)])
@@ -89,7 +89,7 @@ class Layout:
         )
 
     def to(self, device: torch.device) -> Layout:
-        """On another device."""
+        """Copy to another device."""
         names = ("ids_N", "place_N", "spread", "own", "predicts_M")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 

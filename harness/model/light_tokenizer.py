@@ -19,7 +19,7 @@ _KNOWN = {
 
 
 class LightTokenizer:
-    """What the harness uses of a `PreTrainedTokenizerFast` that has neither a chat template nor a normalisation of its own."""
+    """The part that the harness uses of a `PreTrainedTokenizerFast` that has neither a chat template nor a normalisation of its own."""
 
     chat_template = None
     unk_token_id = None

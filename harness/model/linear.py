@@ -19,7 +19,7 @@ KERNELS = ("torch", "onednn")
 
 
 def onednn_available() -> bool:
-    """Whether torch was built with the oneDNN linear operator and it accepts float32."""
+    """Try if torch was built with the oneDNN linear operator and it accepts float32."""
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     try:
@@ -81,7 +81,7 @@ class Linear:
 
 
 def resolve_kernel(wanted: str) -> str:
-    """The kernel to use: as configured, or for `auto` oneDNN on AMD's processors where torch has it, and torch's own elsewhere."""
+    """Return the kernel to use: as configured, or for `auto` oneDNN on AMD's processors where torch has it, and torch's own elsewhere."""
     if wanted != "auto":
         return wanted
     return "onednn" if processor().vendor == AMD and onednn_available() else "torch"

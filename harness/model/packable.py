@@ -1,4 +1,4 @@
-"""Which architectures can be trained on sequences laid end to end: each token may meet the others of its sequence in attention alone."""
+"""The architectures that can be trained on sequences laid end to end: each token may meet the others of its sequence in attention alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNFIT = (KeyError, TypeError, AttributeError, AssertionError, ValueError, Index
 
 
 def recurrent(model: Any) -> bool:
-    """Whether a token meets those before it in a running state or a convolution, too: Mamba, linear attention and their hybrids."""
+    """Say if a token meets those before it in a running state or a convolution, too: Mamba, linear attention and their hybrids."""
     decoder = model.get_decoder() if hasattr(model, "get_decoder") else model
     if any(isinstance(module, torch.nn.Conv1d) for module in (decoder or model).modules()):
         return True

@@ -20,7 +20,7 @@ FUSED_SCORES_ABOVE = 4096
 
 
 class Policy(Protocol):
-    """What the training loop needs of a policy. `folder` is the checkpoint it came from (config and tokenizer).
+    """The contract of a policy with the training loop. `folder` is the checkpoint it came from (config and tokenizer).
 
     With several ranks `named_weights`, `state`, `restore` and `save` are collective: every rank calls them.
     """
@@ -80,7 +80,7 @@ class NativePolicy:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are. Tokens come in and scores go out on the CPU, whatever it is."""
+        """The device of the weights. Tokens come in and scores go out on the CPU, whatever it is."""
         return self.decoder.embed.device
 
     @property

@@ -1,4 +1,4 @@
-"""Which processor this is, as the system names it. Imports no torch."""
+"""The processor of this machine, as the system names it. Imports no torch."""
 
 from __future__ import annotations
 

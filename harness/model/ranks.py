@@ -40,7 +40,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the rank that writes."""
+        """True on the rank that writes."""
         return self.rank == 0
 
     def share(self, count: int) -> slice:
@@ -64,7 +64,7 @@ class Ranks:
         return box[0]
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is up on any rank."""
+        """Say if the flag is up on any rank."""
         return any(self.gather(flag)) if self.world > 1 else flag
 
 

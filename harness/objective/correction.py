@@ -52,7 +52,7 @@ def engine_weights(
 
 @dataclass(frozen=True)
 class Mismatch:
-    """How far the sampler's log-probabilities are from the trainer's, over the tokens of a step."""
+    """The distance of the sampler's log-probabilities from the trainer's, over the tokens of a step."""
 
     gap_mean: float  # mean |log π_trainer − log π_sampler|, nats
     gap_max: float

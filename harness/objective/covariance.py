@@ -1,4 +1,4 @@
-"""How much a token's update lowers the entropy: the covariance of its log-probability with its advantage (arXiv:2505.22617).
+"""The entropy that a token's update takes away: the covariance of its log-probability with its advantage (arXiv:2505.22617).
 
 To first order a step that raises the logits in proportion to A changes a softmax policy's entropy by minus the covariance of log π and
 A. Checked against verl's port of the authors' code, not against the paper's text.
@@ -16,7 +16,7 @@ def token_covariance(log_probs_N: torch.Tensor, advantages_N: torch.Tensor) -> t
 
 
 def count(fraction: float, tokens: int) -> int:
-    """How many of `tokens` a share is: rounded down, at least one."""
+    """Count the tokens of a share: rounded down, at least one."""
     return max(1, int(fraction * tokens))
 
 

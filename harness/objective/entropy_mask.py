@@ -1,4 +1,4 @@
-"""Which tokens train when only the most uncertain do: "80/20" (Wang et al., arXiv:2506.01939; TRL `top_entropy_quantile`).
+"""Training on the most uncertain tokens alone: "80/20" (Wang et al., arXiv:2506.01939; TRL `top_entropy_quantile`).
 
 Checked against TRL's code, not against the paper's text.
 """

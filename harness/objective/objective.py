@@ -15,20 +15,9 @@ from harness.configuration.registry import implementation
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 
 STATISTICS = (
-    "tokens",
-    "clipped_low",
-    "clipped_high",
-    "up_clipped_old_probability",
-    "kl",
-    "gap",
-    "gap_kl",
-    "clip_released",
-    "policy_pull",
-    "kl_pull",
-    "entropy_pull",
-    "nll_pull",
-    "off_policy_masked",
-)
+    "tokens", "clipped_low", "clipped_high", "up_clipped_old_probability", "kl", "gap", "gap_kl", "clip_released", "policy_pull", "kl_pull",
+    "entropy_pull", "nll_pull", "off_policy_masked",
+)  # fmt: skip
 
 
 @dataclass
@@ -41,6 +30,7 @@ class ObjectiveStats:
 
     @staticmethod
     def zero() -> ObjectiveStats:
+        """Return the statistics of no tokens."""
         return ObjectiveStats(torch.zeros(len(STATISTICS), dtype=torch.float64), 0.0, 0.0)
 
     def __add__(self, other: ObjectiveStats) -> ObjectiveStats:
@@ -55,7 +45,7 @@ class ObjectiveStats:
         return float(self.sums[STATISTICS.index(name)])
 
     def share_of_pull(self, term: str) -> float:
-        """What a term (`kl`, `entropy`, `nll`) pulls on the log-probabilities, over what it and the policy term pull together.
+        """Divide the pull of a term (`kl`, `entropy`, `nll`) on the log-probabilities by that of it and the policy term together.
 
         A term's pull is Σ_t |∂ term / ∂ log π_t| over the response tokens (docs/objective/engagement.md); NaN where nothing pulls.
         """
@@ -87,32 +77,32 @@ class Objective:
 
     @property
     def kl_in_loss(self) -> bool:
-        """Whether the loss has a KL term."""
+        """True where the loss has a KL term."""
         return self.config.kl.coefficient > 0 and self.config.kl.placement == "loss"
 
     @property
     def needs_reference(self) -> bool:
-        """Whether log-probabilities of the reference policy are needed at all."""
+        """True where log-probabilities of the reference policy are needed at all."""
         return self.config.kl.coefficient > 0 or bool(getattr(self._surrogate, "NEEDS_REFERENCE", False))
 
     @property
     def needs_values(self) -> bool:
-        """Whether the advantage estimator has a critic."""
+        """True where the advantage estimator has a critic."""
         return hasattr(self._advantage, "value_targets")
 
     @property
     def needs_components(self) -> bool:
-        """Whether the advantage estimator reads the separate rewards."""
+        """True where the advantage estimator reads the separate rewards."""
         return bool(getattr(self._advantage, "USES_COMPONENTS", False))
 
     @property
     def pairs(self) -> bool:
-        """Whether the live responses of a group must be in one micro-batch."""
+        """True where the live responses of a group must be in one micro-batch."""
         return bool(getattr(self._surrogate, "PAIRS", False))
 
     @property
     def needs_entropy(self) -> bool:
-        """Whether the update needs the entropy of the current policy (with gradient)."""
+        """True where the update needs the entropy of the current policy (with gradient)."""
         return self.config.entropy_coefficient != 0 or self.config.entropy_control.target_nats is not None
 
     def _entropy_coefficient(self, batch: TokenBatch) -> float:
@@ -121,13 +111,13 @@ class Objective:
 
     @property
     def skips_zero_advantage(self) -> bool:
-        """Whether a response with zero advantage has exactly zero gradient, so that computing it can be skipped."""
+        """True where a response with zero advantage has exactly zero gradient, so that computing it can be skipped."""
         terms = self.kl_in_loss or self.needs_entropy or self.config.positive_nll_coefficient
         return not (terms or getattr(self._surrogate, "TRAINS_WITHOUT_ADVANTAGE", False))
 
     @property
     def selects(self) -> bool:
-        """Whether the surrogate treats some tokens apart, chosen over a whole optimiser update."""
+        """True where the surrogate treats some tokens apart, chosen over a whole optimiser update."""
         return hasattr(self._surrogate, "select")
 
     def selected(
@@ -137,7 +127,7 @@ class Objective:
         advantages_N: torch.Tensor,
         draws_N: torch.Tensor,
     ) -> torch.Tensor:
-        """Which of an update's loss tokens the surrogate treats apart, bool [N]; only where `selects`.
+        """Choose the tokens of an update that the surrogate treats apart, bool [N]; only where `selects`.
 
         Args:
             log_probs_N: of the current policy, without gradient.
@@ -169,7 +159,7 @@ class Objective:
         )
 
     def value_targets(self, batch: RolloutBatch) -> torch.Tensor:
-        """What the critic is fitted to, float32 [N]; only where `needs_values`."""
+        """Return what the critic is fitted to, float32 [N]; only where `needs_values`."""
         return self._advantage.value_targets(batch, self.config.advantage).float()
 
     def count(
@@ -202,9 +192,7 @@ class Objective:
         log_ratio = log_probs_N - batch.old_log_probs_N
         if self.config.importance_ratio == "token":
             return log_ratio
-        sums = log_ratio.new_zeros(batch.responses).index_add(0, batch.response_N, log_ratio)
-        number = torch.bincount(batch.response_N, minlength=batch.responses)
-        return (sums / number)[batch.response_N]
+        return (batch.sums_R(log_ratio) / batch.lengths_R)[batch.response_N]
 
     def __call__(
         self, log_probs_N: torch.Tensor, batch: TokenBatch, entropy_N: torch.Tensor | None = None
@@ -283,10 +271,7 @@ class Objective:
     def _on_policy(log_probs_N: torch.Tensor, batch: TokenBatch, limit: float) -> torch.Tensor:
         """0 on tokens with A < 0 of responses whose mean log π_sampler - log π exceeds `limit` (DeepSeek-V3.2, arXiv:2512.02556 §3.1)."""
         sampler_N = batch.old_log_probs_N if batch.sampler_log_probs_N is None else batch.sampler_log_probs_N
-        sums_R = log_probs_N.new_zeros(batch.responses).index_add(
-            0, batch.response_N, sampler_N - log_probs_N
-        )
-        near_R = sums_R <= limit * torch.bincount(batch.response_N, minlength=batch.responses)
+        near_R = batch.sums_R(sampler_N - log_probs_N) <= limit * batch.lengths_R
         return (near_R[batch.response_N] | (batch.advantages_N >= 0)).to(log_probs_N.dtype)
 
     @torch.no_grad()
@@ -299,30 +284,30 @@ class Objective:
         pulls: tuple[float, float, float, float],
     ) -> ObjectiveStats:
         ratio = log_ratio_N.exp()
-        if stopped := getattr(self._surrogate, "stopped", None):
-            low, high = stopped(log_probs_N, batch, self.config.surrogate)
-        else:
-            low, high = self._surrogate.clipped(ratio, batch.advantages_N, self.config.surrogate)
-        limit = self.config.off_policy_mask_nats
-        masked = 0.0 if limit is None else float((self._on_policy(log_probs_N, batch, limit) == 0).sum())
-        released = getattr(self._surrogate, "released", None)
-        moved = log_probs_N - batch.old_log_probs_N
-        gap = moved.abs()
-        sums = torch.stack(
-            [
-                ratio.new_tensor(float(len(ratio))),
-                low.sum(),
-                high.sum(),
-                (batch.old_log_probs_N.exp() * high).sum(),
-                kl_N.detach().sum() if kl_N is not None else ratio.new_zeros(()),
-                gap.sum(),
-                (moved.expm1() - moved).sum(),
-                released(ratio, batch.advantages_N, self.config.surrogate).sum()
-                if released
-                else ratio.new_zeros(()),
-                *(ratio.new_tensor(value) for value in (*pulls, masked)),
-            ]
-        ).double()
         if not len(ratio):
             return ObjectiveStats.zero()
-        return ObjectiveStats(sums.cpu(), float(ratio.max()), float(gap.max()))
+        surrogate, settings = self._surrogate, self.config.surrogate
+        low = high = released = torch.zeros_like(ratio, dtype=torch.bool)
+        if hasattr(surrogate, "stopped"):
+            low, high = surrogate.stopped(log_probs_N, batch, settings)
+        elif hasattr(surrogate, "clipped"):
+            low, high = surrogate.clipped(ratio, batch.advantages_N, settings)
+        if hasattr(surrogate, "released"):
+            released = surrogate.released(ratio, batch.advantages_N, settings)
+        limit = self.config.off_policy_mask_nats
+        masked = 0.0 if limit is None else float((self._on_policy(log_probs_N, batch, limit) == 0).sum())
+        moved = log_probs_N - batch.old_log_probs_N
+        sums = (
+            float(len(ratio)),
+            low.sum(),
+            high.sum(),
+            (batch.old_log_probs_N.exp() * high).sum(),
+            0.0 if kl_N is None else kl_N.detach().sum(),
+            moved.abs().sum(),
+            (moved.expm1() - moved).sum(),
+            released.sum(),
+            *pulls,
+            masked,
+        )
+        sums_S = torch.stack([torch.as_tensor(x, dtype=ratio.dtype, device=ratio.device) for x in sums])
+        return ObjectiveStats(sums_S.double().cpu(), float(ratio.max()), float(moved.abs().max()))

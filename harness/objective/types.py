@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RolloutBatch:
-    """What an advantage estimator may look at: one rollout step's kept groups, group-major.
+    """All that an advantage estimator may look at: one rollout step's kept groups, group-major.
 
     `rewards_PG` are shaped rewards; `counted_PG` is False for responses left out of the group statistics (their advantage is
     zero); `components_PGC` are the separate rewards where an algorithm keeps them apart; `kl_penalty_N` is the coefficient times
@@ -105,3 +105,12 @@ class TokenBatch:
     def responses(self) -> int:
         """Number of responses M in the micro-batch."""
         return int(self.response_N[-1]) + 1 if len(self.response_N) else 0
+
+    @property
+    def lengths_R(self) -> torch.Tensor:
+        """Tokens of each response."""
+        return self.response_N.bincount(minlength=self.responses)
+
+    def sums_R(self, values_N: torch.Tensor) -> torch.Tensor:
+        """Sum the values of each response's tokens."""
+        return values_N.new_zeros(self.responses).index_add(0, self.response_N, values_N)

@@ -94,7 +94,7 @@ def make_set(out: Path, seeds: Sequence[int], cache: Path, kernel: str, config: 
 
 
 def _recipe(config: Config, task: ArithmeticConfig) -> dict[str, Any]:
-    """What all policies of a set have in common."""
+    """Return what all policies of a set have in common."""
     warmup = dataclasses.asdict(config.warmup)
     del warmup["seed"]
     return {

@@ -23,7 +23,7 @@ class Architecture:
 
 @dataclass
 class Demonstrator:
-    """How the imperfect teacher writes its solutions (see `harness.testbed.demonstrator`).
+    """The ways in which the imperfect teacher writes its solutions (see `harness.testbed.demonstrator`).
 
     Attributes:
         direct: share of answers without working.
@@ -77,13 +77,9 @@ class Warmup:
         require_range("model.warmup.batch", self.batch, 1)
 
 
-# The default when the first sets shipped. Stored configurations without a set have it written down.
-_EARLIER_COUNT = 8
-
-
 @dataclass
 class Bases:
-    """Which shipped base policies runs start from: training seed s from policy `first` + s mod `count` of a set.
+    """The shipped base policies that runs start from: training seed s from policy `first` + s mod `count` of a set.
 
     Attributes:
         set: folder under `harness/testbed/bases`; null: a warm-up of the run's own, by the sections beside this one.
@@ -97,8 +93,6 @@ class Bases:
 
     def __post_init__(self) -> None:
         if self.set is None:
-            if self.count == _EARLIER_COUNT:
-                self.count = Bases.count
             if (self.first, self.count) != (Bases.first, Bases.count):
                 raise ConfigError(
                     "model.bases.first and count choose among shipped policies; leave them out with model.bases.set=null"
@@ -117,7 +111,7 @@ class Bases:
         return self.first + seed % self.count
 
     def identity(self) -> list[str]:
-        """What a run's id holds of a choice among shipped policies: the content of those that take turns, in order."""
+        """Return what a run's id holds of a choice among shipped policies: the content of those that take turns, in order."""
         assert self.set is not None
         chosen = base_set(self.set)
         return [chosen.content(self.first + turn) for turn in range(self.count)]
@@ -125,7 +119,7 @@ class Bases:
 
 @dataclass
 class Config:
-    """Where the testbed's base policy comes from: a shipped set, or architecture, demonstrator and warm-up of one's own."""
+    """The source of the testbed's base policy: a shipped set, or architecture, demonstrator and warm-up of one's own."""
 
     kind: str = "testbed"
     bases: Bases = neutral_when(lambda: Bases(set=None), default=Bases)

@@ -97,7 +97,7 @@ def read_set(folder: Path) -> BaseSet:
 
 
 def check_recipe(name: str, wanted: dict[str, Any], max_operations: int) -> None:
-    """That a configuration asks for nothing that the policies of a set were not made with.
+    """Refuse a configuration that asks for what the policies of a set were not made with.
 
     Args:
         name: of the set.

@@ -52,7 +52,7 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
 
 
 def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:
-    """Where the warmed-up policy of this recipe lies, once it was made."""
+    """Return the folder of this recipe's warmed-up policy, which exists once it was made."""
     made_by = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
     recipe = {
         "version": RECIPE_VERSION,

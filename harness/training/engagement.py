@@ -1,4 +1,4 @@
-"""What each mechanism of a step touched (docs/objective/engagement.md): shares of tokens, responses and groups, and relative changes.
+"""Step metrics of what each mechanism touched (docs/objective/engagement.md): shares of tokens, responses and groups, and relative changes.
 
 Everything is read off quantities that the update has anyway. Nothing here enters a loss, a sample or a state, and every rank holds the
 whole step, so neither micro-batches nor ranks change a number.
@@ -31,7 +31,7 @@ _NAN = float("nan")
 
 @dataclass
 class Touched:
-    """What the updates of one step touched. `weight_changes` are summed over `responses`, those with gradient."""
+    """The shares that the updates of one step touched. `weight_changes` are summed over `responses`, those with gradient."""
 
     masked_fraction: float = _NAN
     punished_fraction: float = _NAN

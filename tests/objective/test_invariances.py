@@ -65,8 +65,8 @@ def test_any_split_into_ranks_has_the_same_gradient(name: str, seed: int, cut: i
 @given(seed=st.integers(0, 10_000), order=st.permutations(range(4)), name=st.sampled_from(SYSTEMS))
 def test_the_order_of_groups_does_not_matter(seed: int, order: list[int], name: str) -> None:
     objective, data = Objective(algorithm(name)), sample(seed=seed)
-    if objective.config.aggregation.kind == "microbatch_token_mean":
-        return
+    if objective.config.aggregation.kind == "microbatch_token_mean" or name == "clip_cov":
+        return  # declared by the order; drawn by a token's place
     shuffled = sample(seed=seed)
     lengths = data.lengths_PG.reshape(-1)
     starts = lengths.cumsum(0) - lengths

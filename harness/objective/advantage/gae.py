@@ -91,7 +91,7 @@ def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
 
 
 def value_targets(batch: RolloutBatch, config: Config) -> torch.Tensor:
-    """What the critic is fitted to: V + GAE at `lambda_value` (the return itself at λ = 1), float64 [N]."""
+    """Return what the critic is fitted to: V + GAE at `lambda_value` (the return itself at λ = 1), float64 [N]."""
     lambdas_R = batch.lengths_PG.reshape(-1).double() * 0 + config.lambda_value
     return _values(batch) + generalised_advantages(batch, config.discount, lambdas_R)
 

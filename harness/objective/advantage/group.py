@@ -104,7 +104,7 @@ def centre(returns_PG: torch.Tensor, counted_PG: torch.Tensor, baseline: str) ->
 
 
 def equal_returns(returns_PG: torch.Tensor, counted_PG: torch.Tensor) -> torch.Tensor:
-    """Whether all counted returns of each group are exactly equal, bool [P]."""
+    """Find the groups whose counted returns are all exactly equal, bool [P]."""
     out = counted_PG == 0
     low = returns_PG.masked_fill(out, float("inf")).min(1).values
     high = returns_PG.masked_fill(out, float("-inf")).max(1).values
@@ -125,7 +125,7 @@ def divided(values: torch.Tensor, std: torch.Tensor, epsilon: float) -> torch.Te
 
 
 def without_spread(values: torch.Tensor, std: torch.Tensor) -> bool:
-    """Whether nothing but rounding differs: dividing that by a small epsilon would make noise of it."""
+    """Say if nothing but rounding differs: dividing that by a small epsilon would make noise of it."""
     return bool(std <= 1e-12 * values.abs().max())
 
 

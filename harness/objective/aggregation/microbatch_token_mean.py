@@ -42,7 +42,7 @@ def response_weights(
 
 
 def micro_batches(lengths_R: torch.Tensor, config: Config) -> int:
-    """How many declared micro-batches these responses make."""
+    """Count the declared micro-batches that these responses make."""
     index_R = _assign(lengths_R, config.micro_batch_tokens)
     return int(index_R[-1]) + 1 if len(index_R) else 0
 

@@ -4,11 +4,10 @@
 log π_θ - log π_old at the level (token or sequence) that `algorithm.importance_ratio` names, with gradient. At ratio 1 its gradient is
 that of -A · log π for every member that is a policy gradient.
 
-`clipped(ratio_N, advantages_N, config) -> (low_N, high_N)`: which tokens the lower and the upper bound changed (bool).
-
-Optional: `stopped(log_probs_N, batch, config) -> (low_N, high_N)`: counted instead of `clipped` where more than the ratio decides which
-tokens lose their gradient. `released(ratio_N, advantages_N, config) -> bool_N`: which tokens have gradient only since the upper bound is
-wider than the lower one. `PAIRS = True`: the live responses of a group must be in one micro-batch (`TokenBatch.group_N` is given then);
+Optional: `clipped(ratio_N, advantages_N, config) -> (low_N, high_N)`: which tokens the lower and the upper bound changed (bool).
+`stopped(log_probs_N, batch, config) -> (low_N, high_N)`: the same where more than the ratio decides which tokens lose their gradient.
+`released(ratio_N, advantages_N, config) -> bool_N`: which tokens have gradient only since the upper bound is wider than the lower one.
+`PAIRS = True`: the live responses of a group must be in one micro-batch (`TokenBatch.group_N` is given then);
 `NEEDS_REFERENCE = True`: it reads `TokenBatch.reference_log_probs_N` even with a KL coefficient of 0.
 
 `select(log_probs_N, old_log_probs_N, advantages_N, draws_N, config) -> bool_N`: tokens that it treats apart, chosen before backward among

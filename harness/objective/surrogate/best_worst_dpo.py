@@ -45,10 +45,9 @@ def token_loss(
         raise ValueError("best_worst_dpo needs TokenBatch.group_N and reference_log_probs_N")
     if not len(log_probs_N):
         return log_probs_N
-    lengths_R = torch.bincount(batch.response_N, minlength=batch.responses)
+    lengths_R = batch.lengths_R
     first_R = lengths_R.cumsum(0) - lengths_R
-    gain = log_probs_N - batch.reference_log_probs_N
-    gain_R = gain.new_zeros(batch.responses).index_add(0, batch.response_N, gain)
+    gain_R = batch.sums_R(log_probs_N - batch.reference_log_probs_N)
     if config.log_prob == "mean":
         gain_R = gain_R / lengths_R
     sign_R = batch.advantages_N[first_R].sign()
@@ -58,11 +57,3 @@ def token_loss(
     complete = sign_R.new_zeros(pairs).index_add(0, pair_R, sign_R.abs()) == 2
     loss = torch.nn.functional.softplus(-config.beta * margin) * complete
     return loss[pair_R][batch.response_N] * (batch.advantages_N > 0)
-
-
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Nothing is clipped."""
-    nothing = ratio_N != ratio_N
-    return nothing, nothing

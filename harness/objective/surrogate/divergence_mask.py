@@ -63,7 +63,7 @@ def token_loss(
 def allowed(
     log_probs_N: torch.Tensor, old_log_probs_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
 ) -> torch.Tensor:
-    """Which tokens keep their gradient, bool [N]."""
+    """Find the tokens that keep their gradient, bool [N]."""
     import torch
 
     new, old = log_probs_N.exp(), old_log_probs_N.exp()
@@ -76,13 +76,6 @@ def allowed(
             (kl <= config.threshold_low) | (new >= old),
         )
     return torch.where(advantages_N > 0, rises, falls)
-
-
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens whose weight the cap changed. (The trust region is none of the ratio's: see `stopped`.)"""
-    return ratio_N != ratio_N, ratio_N > config.cap
 
 
 def stopped(

@@ -50,18 +50,9 @@ def token_loss(
 ) -> torch.Tensor:
     """See the family's contract; W is of tokens' ratios, whatever level the objective's ratio has."""
     moved_N = (log_probs_N - batch.old_log_probs_N).detach().clamp(-20.0, 20.0)
-    sums_R = moved_N.new_zeros(batch.responses).index_add(0, batch.response_N, moved_N)
-    log_weight_N = sums_R.clamp(*_LOG_RANGE)[batch.response_N]
+    log_weight_N = batch.sums_R(moved_N).clamp(*_LOG_RANGE)[batch.response_N]
     positive = (batch.advantages_N >= 0).to(moved_N.dtype)
     power = positive * config.power_positive + (1 - positive) * config.power_negative
     decay = positive * config.decay_positive + (1 - positive) * config.decay_negative
     weight = (decay + power * log_weight_N - decay * log_weight_N.exp()).exp()
     return -weight * batch.advantages_N * log_probs_N
-
-
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Nothing is clipped."""
-    nothing = ratio_N != ratio_N
-    return nothing, nothing

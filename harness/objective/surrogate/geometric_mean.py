@@ -43,9 +43,7 @@ def token_loss(
     sign = batch.advantages_N.sign()
     bounded = log_ratio_N.clamp(-config.clip_low, config.clip_high)
     held = sign * torch.minimum(sign * log_ratio_N, sign * bounded)
-    sums_R = held.new_zeros(batch.responses).index_add(0, batch.response_N, held)
-    lengths_R = torch.bincount(batch.response_N, minlength=batch.responses)
-    return -batch.advantages_N * (sums_R / lengths_R).exp()[batch.response_N]
+    return -batch.advantages_N * (batch.sums_R(held) / batch.lengths_R).exp()[batch.response_N]
 
 
 def clipped(

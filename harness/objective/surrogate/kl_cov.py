@@ -58,11 +58,3 @@ def token_loss(
         raise ValueError("kl_cov needs TokenBatch.selected_N")
     penalty = config.coefficient * log_ratio_N.abs() * batch.selected_N
     return penalty - log_ratio_N.exp() * batch.advantages_N
-
-
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Nothing is clipped."""
-    nothing = ratio_N != ratio_N
-    return nothing, nothing

@@ -27,11 +27,3 @@ def token_loss(
 ) -> torch.Tensor:
     """See the family's contract."""
     return -batch.advantages_N * (log_ratio_N.exp() if config.importance_weighted else log_probs_N)
-
-
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Nothing is clipped."""
-    nothing = ratio_N != ratio_N
-    return nothing, nothing

@@ -49,11 +49,3 @@ def token_loss(
     temperature = positive * config.temperature_positive + (1 - positive) * config.temperature_negative
     gate = (temperature * (log_ratio_N.exp() - 1)).sigmoid() * 4 / temperature
     return -gate * batch.advantages_N
-
-
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Nothing is clipped."""
-    nothing = ratio_N != ratio_N
-    return nothing, nothing
