@@ -132,7 +132,7 @@ def _cost(results: Results) -> dict[str, float]:
 
 
 def _declared_after(root: Path, name: str, record: Mapping[str, Any]) -> bool:
-    """Whether the declaration is another than the one kept at the first run, by its fingerprint."""
+    """Say whether the declaration is another than the one kept at the first run, by its fingerprint."""
     path = layout.plan_file(root, name).parent / "claim.json"
     if not path.exists():
         return False

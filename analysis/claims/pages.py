@@ -1,4 +1,4 @@
-"""What `harness audit` writes: a page of all claims with figure and table, and a page for each."""
+"""Pages that `harness audit` writes: one of all claims with figure and table, and a page for each."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from harness.evaluation.metrics.exact import UnevenSamples
-from harness.evaluation.metrics.summary import Samples, default_ks, length_by_outcome, problem_scores
+from harness.evaluation.metrics.summary import Samples, length_by_outcome, problem_scores
 from harness.evaluation.metrics.votes import NO_ANSWER
 from harness.evaluation.result import voting_answers
 
@@ -150,7 +150,7 @@ def _numbers(table: pa.Table, name: str, kind: type[np.generic]) -> NDArray[Any]
 
 
 def _votes(table: pa.Table, problem_R: Ints, equivalent: Callable[[str, str], bool] | None) -> Ints:
-    """What each sample votes for; equal texts are equal votes, and where all answers of a problem are integers that is all."""
+    """The class of answers each sample votes for; equal texts are equal votes, and where a problem has integers only that is all."""
     class_R, texts = _codes(table, "answer")
     if equivalent is None:
         return class_R
@@ -168,13 +168,8 @@ def _votes(table: pa.Table, problem_R: Ints, equivalent: Callable[[str, str], bo
     return class_R
 
 
-def k_curve(n: int) -> list[int]:
-    """The k of Pass@k and Maj@k curves: powers of two up to n."""
-    return default_ks(n)
-
-
 def table_ks(n: int) -> list[int]:
-    """The k worth a column: n/4 (Pass@k needs n >= 2k to be smooth) and n itself."""
+    """The k that are worth a column: n/4 (Pass@k needs n >= 2k to be smooth) and n itself."""
     return sorted({k for k in (n // 4, n) if k >= 2 and (k & (k - 1) == 0 or k == n)})
 
 

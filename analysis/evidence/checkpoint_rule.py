@@ -1,4 +1,4 @@
-"""Which checkpoint of a run is the result: declared before the runs, the same for every arm.
+"""The checkpoint of a run that is its result: declared before the runs, the same for every arm.
 
 ``last``, ``mean_last_<k>`` (mean of the metrics of the last k evaluations; written with the letter, k is 3)
 and ``best_on_dev`` (chosen on the development benchmark). Picking the best on the test set inflates a score

@@ -1,4 +1,4 @@
-"""Which responses carry the gradient: the share of each by its length and by its group's success rate.
+"""The share of the gradient that each response carries, by its length and by its group's success rate.
 
 Training rollouts are not stored, so the shares are computed: stored evaluation samples of a policy are put into groups
 of the training's size, and the run's own configuration gives every response its advantage A and token weight w. At the

@@ -73,7 +73,7 @@ class StoredExperiment:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a planned run has not finished: what the experiment says may still change."""
+        """True while a planned run has not finished: what the experiment says may still change."""
         return bool((self.states["status"] != "finished").any())
 
     @property

@@ -74,7 +74,7 @@ def comparisons(plan: StoredPlan) -> list[tuple[StoredArm, StoredArm]]:
 
 
 def wanted_seeds(plan: StoredPlan, found: Sequence[Comparison]) -> dict[str, int]:
-    """How many seeds each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
+    """Seeds that each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
 
     ``found`` are the comparisons in every metric: a pair of arms goes on until its last metric is decided.
     """
@@ -107,13 +107,13 @@ def _follow(
 
 
 def _settled(found: Estimate, plan: StoredPlan) -> bool:
-    """Whether the difference has its word and the claim its own: *lower* alone does not say whether it is lower by the margin or more."""
+    """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
     known = found.verdict != Verdict.NOT_RESOLVED
     return known and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN)
 
 
 def _scored(results: Results, arm: StoredArm, reference: StoredArm, count: int) -> bool:
-    """Whether the first ``count`` seeds of the plan have a result in both arms."""
+    """Say whether the first ``count`` seeds of the plan have a result in both arms."""
     first = results.experiment.plan.seeds[:count]
     done = [results.scores(one, "avg") for one in (arm, reference)]
     return len(first) == count and all(seed in scores for scores in done for seed in first)

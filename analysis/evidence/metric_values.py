@@ -40,12 +40,12 @@ def column_of(metric: Metric) -> str:
 
 
 def evaluated(metric: Metric) -> bool:
-    """Whether every evaluation has a value of it, so that it has a curve over training."""
+    """Say whether every evaluation has a value of it, so that it has a curve over training."""
     return metric.kind in ("pass", "maj") or (metric.kind in COLUMNS and metric.kind != "generated_tokens")
 
 
 def computed(metric: Metric) -> bool:
-    """Whether it is computed here, and not read off the row of the checkpoint."""
+    """Say whether it is computed here, and not read off the row of the checkpoint."""
     return metric.kind in ("area", "seconds", "dead_groups", TRAINING, *REACHED)
 
 
@@ -107,7 +107,7 @@ def area(cells: pd.DataFrame) -> float:
 
 
 def first_reach(cells: pd.DataFrame, spent: Callable[[list[int]], Floats], target: float) -> float:
-    """What was spent when avg first reached ``target``, linear between evaluations; infinity if it never does.
+    """Return what was spent when avg first reached ``target``, linear between evaluations; infinity if it never does.
 
     ``spent`` maps evaluated steps to what was spent up to each; NaN there is NaN here.
     """

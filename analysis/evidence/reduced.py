@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, k_curve, run_cells, run_samples
+from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, run_cells, run_samples
 from analysis.evidence.checkpoint_rule import parse_rule
 from analysis.evidence.stored_plan import StoredPlan
+from harness.evaluation.metrics.summary import default_ks
 from harness.store import ResultStore
 from harness.store.run import RunDir
 
@@ -45,7 +46,7 @@ class Equality:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of samples: the plan's checkpoints, the k of Pass@k and Maj@k, and by whose equality votes are counted.
+    """A question to samples: the plan's checkpoints, the k of Pass@k and Maj@k, and by whose equality votes are counted.
 
     ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them.
     """
@@ -93,7 +94,7 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     rule, asked, curves = parse_rule(question.plan.checkpoint_rule), question.ks, question.curves
     # What the development benchmark will choose is not known here: then every step is counted in full.
     wanted = set(evaluated) if rule.on_dev else {evaluated[0], *evaluated[-rule.last :]}
-    ks = sorted({*(k_curve(largest) if curves else [largest]), *asked})
+    ks = sorted({*(default_ks(largest) if curves else [largest]), *asked})
     steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
     ks_by_step: dict[int, Sequence[int]] = {
         step: ks if step in wanted else sorted({*asked, largest}) for step in steps

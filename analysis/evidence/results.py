@@ -265,7 +265,7 @@ def _checkpoint_row(
 
 @dataclass(frozen=True)
 class _Own:
-    """What each run of an arm has: two arms of an experiment may be the same run, so both are keys."""
+    """Evaluations and step metrics of each run of an arm: two arms of an experiment may be the same run, so both are keys."""
 
     cells_of: dict[tuple[Any, ...], pd.DataFrame]
     training_of: dict[tuple[Any, ...], pd.DataFrame]

@@ -44,7 +44,6 @@ class StoredArm:
     patches: tuple[str, ...] = ()
     published: Published | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
-    group: str | None = None
     overrides: tuple[str, ...] = ()
     arm_id: str = ""
     foreign: str | None = None
@@ -54,7 +53,7 @@ class StoredArm:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """What was to be run and how it is judged (see the store's ``plan.json``).
+    """The runs that were planned, and how they are judged (see the store's ``plan.json``).
 
     ``score`` is the column ``avg`` of the evaluations: over samples graded here, or for foreign runs the score as their
     trainer logged it. ``metrics`` are what the experiment is about, the score unless declared otherwise; all their
@@ -99,12 +98,12 @@ class StoredPlan:
 
     @property
     def shares_bases(self) -> bool:
-        """Whether several of its seeds start from one base policy."""
+        """True where several of its seeds start from one base policy."""
         return self.base_policies is not None and len(self.seeds) > self.base_policies
 
     @property
     def about_score(self) -> bool:
-        """Whether the score is all that the experiment is about."""
+        """True where the score is all that the experiment is about."""
         return self.metrics == (self.score,)
 
     @property
@@ -139,7 +138,7 @@ class StoredPlan:
 
     @property
     def stopped_by_results(self) -> bool:
-        """Whether results decided how many seeds ran, so that only comparisons that allow for looks may be judged."""
+        """True where results decided how many seeds ran, so that only comparisons that allow for looks may be judged."""
         return bool(self.looks) or self.stopped_elsewhere
 
     def seeds_of(self, arm: StoredArm) -> tuple[int, ...]:
@@ -266,7 +265,6 @@ def _parse_arm(raw: Mapping[str, Any]) -> StoredArm:
         if published is None
         else Published(float(published["value"]), str(published["unit"]), str(published["source"])),
         changes=dict(raw.get("changes") or {}),
-        group=raw.get("group"),
         overrides=tuple(raw.get("overrides") or ()),
         arm_id=str(raw.get("arm_id") or ""),
         foreign=raw.get("foreign"),

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.evidence.results import Results
-from analysis.evidence.run_curves import own_rows, run_curve
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.tables import one_table
 from analysis.tables.table import Cell, Column, Table
@@ -84,7 +84,8 @@ def course(results: Results, arm: StoredArm, seed: int, column: str) -> Course:
         ValueError: the column has no number, or hardly any, at the run's evaluations.
     """
     run_id = arm.runs[seed]
-    rows = own_rows(results.experiment.steps, arm.name, run_id)
+    experiment, plan = results.experiment, results.experiment.plan
+    rows = _own(experiment.steps, arm, run_id)
     if column not in rows or rows[column].isna().all():
         raise ValueError(
             f"{arm.name} has no number in {column}"
@@ -95,7 +96,10 @@ def course(results: Results, arm: StoredArm, seed: int, column: str) -> Course:
             )
         )
     known = {0.0: 0.0} | dict(zip(rows["step"].astype(float), rows[column].astype(float), strict=True))
-    steps, score = run_curve(results, arm.name, run_id, "steps", "evaluation")
+    cells = _own(experiment.cells, arm, run_id)
+    cells = cells[(cells["benchmark"] == plan.benchmark) & (cells["cap"] == plan.primary_cap)]
+    cells = cells[cells["avg"].notna()]
+    steps, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
     moved = np.array([known.get(float(step), np.nan) for step in steps])
     there = np.isfinite(moved)
     if there.sum() < 2:
@@ -103,6 +107,11 @@ def course(results: Results, arm: StoredArm, seed: int, column: str) -> Course:
             f"{arm.name}, seed {seed}: {column} has {there.sum()} values at evaluations; lower training.evaluate_every"
         )
     return Course(steps[there], moved[there], score[there], float(score[-1]))
+
+
+def _own(frame: pd.DataFrame, arm: StoredArm, run_id: str) -> pd.DataFrame:
+    """Rows of one run in one arm by step; two arms of an experiment may be the same run."""
+    return frame[(frame["arm"] == arm.name) & (frame["run_id"] == run_id)].sort_values("step")
 
 
 def matches(results: Results, arm: StoredArm, reference: StoredArm, column: str) -> dict[int, Match]:

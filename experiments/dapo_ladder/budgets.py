@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 from ladder_runs import command, ladder
+from run_curves import AGAINST, Against, run_curve
 
 from analysis import Results
-from analysis.evidence.run_curves import AGAINST, Against, run_curve
 from analysis.evidence.stored_plan import StoredArm
 from harness.statistics.families import Paired, judge
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 
 import numpy as np
 from curve_fits import EntropyFit, SigmoidFit, fit_entropy_law, fit_sigmoid
+from run_curves import AGAINST, SOURCES, Against, Source, entropy_points, run_curve
 
 from analysis.evidence.results import Results
-from analysis.evidence.run_curves import AGAINST, SOURCES, Against, Source, entropy_points, run_curve
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.tables import one_table
 from analysis.tables.table import Cell, Column, Table

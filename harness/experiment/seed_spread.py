@@ -1,4 +1,4 @@
-"""How far seeds lie apart in the store, which decides what an experiment can resolve.
+"""Spread of seeds in the store, which decides what an experiment can resolve.
 
 Several seeds of one base policy are one replicate, as in the answer (docs/statistics.md): their mean is what counts.
 """
@@ -34,7 +34,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Power:
-    """What each of the planned `comparisons` resolves with 80 % power where all of them together err at the 5 % level.
+    """Differences that each of the planned `comparisons` resolves with 80 % power where all of them together err at the 5 % level.
 
     `replicates` is the number of seeds, or of base policies where several of the seeds start from one; `bases` how many there are,
     None where each seed has its own. `replicates_for` maps a difference to the replicates it needs.
@@ -50,7 +50,7 @@ class Power:
 
     @property
     def shares_bases(self) -> bool:
-        """Whether several seeds start from one base policy."""
+        """True where several seeds start from one base policy."""
         return self.replicates < self.seeds
 
 
@@ -75,7 +75,7 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
 
 
 def base_policies(plan: Plan) -> int | None:
-    """How many base policies the seeds of the plan share (see `shared_base_policies`)."""
+    """Return how many base policies the seeds of the plan share (see `shared_base_policies`)."""
     return shared_base_policies([planned.config for planned in plan.arms])
 
 

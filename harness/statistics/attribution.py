@@ -24,7 +24,7 @@ def _each_seed(values: Mapping[int, float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Judging:
-    """How per-seed effects become intervals.
+    """Settings that turn per-seed effects into intervals.
 
     Attributes:
         margin: differences below it do not matter, in the unit of the scores; None for no margin.
@@ -55,7 +55,7 @@ class Attribution:
 
 def main_effects(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
     """Mean change when a patch is switched on, over all settings of the others (full factorial only)."""
-    contrasts = [(name, _signs(patches, [name])) for name in patches]
+    contrasts = {name: _signs(patches, [name]) for name in patches}
     return _contrast_effects(patches, scores, contrasts, judging)
 
 
@@ -65,12 +65,12 @@ def interactions(patches: Sequence[str], scores: Scores, judging: Judging = EVER
     The whole change, in the unit of the effects, so that a margin means the same; textbooks of factorial designs print half of it.
     """
     pairs = list(itertools.combinations(patches, 2))
-    contrasts = [(f"{a} × {b}", _signs(patches, [a, b])) for a, b in pairs]
+    contrasts = {f"{a} × {b}": _signs(patches, [a, b]) for a, b in pairs}
     return _contrast_effects(patches, scores, contrasts, judging, scale=2.0)
 
 
 def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
-    """What a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
+    """Compute what a patch is worth on top of all the others minus what it is worth alone: what a ladder's order can do to it.
 
     Four arms a patch, so its intervals are wider than those of the other effects.
 
@@ -80,14 +80,14 @@ def last_minus_first(patches: Sequence[str], scores: Scores, judging: Judging = 
     everything, nothing = frozenset(patches), frozenset[str]()
     weights: dict[str, dict[Subset, float]] = {}
     for name in patches:
-        weights[name] = dict.fromkeys((everything, everything - {name}, frozenset({name}), nothing), 0.0)
+        own = weights.setdefault(name, {})
         for subset, sign in (
             (everything, 1),
             (everything - {name}, -1),
             (frozenset({name}), -1),
             (nothing, 1),
         ):
-            weights[name][subset] += sign
+            own[subset] = own.get(subset, 0.0) + sign
     _require({subset for one in weights.values() for subset in one}, scores)
     return _weighted(patches, scores, weights, 0, judging)
 
@@ -163,15 +163,15 @@ def _weighted(
 def _contrast_effects(
     patches: Sequence[str],
     scores: Scores,
-    contrasts: Sequence[tuple[str, Mapping[Subset, int]]],
+    contrasts: Mapping[str, Mapping[Subset, int]],
     judging: Judging,
     scale: float = 1.0,
 ) -> Attribution:
     subsets = _all_subsets(patches)
     _require(subsets, scores)
     part = scale / (len(subsets) / 2)
-    weights = {name: {s: sign * part for s, sign in signs.items()} for name, signs in contrasts}
-    return _weighted([name for name, _ in contrasts], scores, weights, 0, judging)
+    weights = {name: {s: sign * part for s, sign in signs.items()} for name, signs in contrasts.items()}
+    return _weighted(list(contrasts), scores, weights, 0, judging)
 
 
 def _require(subsets: Collection[Subset], scores: Scores) -> None:

@@ -1,4 +1,4 @@
-"""What a sequential design does with many simulated experiments at once: words, seeds at closing, runs it takes."""
+"""A sequential design run on many simulated experiments at once: words, seeds at closing, runs it takes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SIMULATIONS = 2_000
 
 @dataclass(frozen=True)
 class Course:
-    """How the comparisons ended: ``word_NC`` codes, ``seeds_NC`` at which each was closed, ``runs_N`` over all arms."""
+    """Ends of the comparisons: ``word_NC`` codes, ``seeds_NC`` at which each was closed, ``runs_N`` over all arms."""
 
     word_NC: Codes
     seeds_NC: Codes

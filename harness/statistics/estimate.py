@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What an interval says of a difference; see :attr:`Estimate.verdict` for the rule."""
+    """Words for what an interval says of a difference; see :attr:`Estimate.verdict` for the rule."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -44,12 +44,12 @@ class Estimate:
 
     @property
     def resolved(self) -> bool:
-        """Whether the interval excludes zero, and nothing else."""
+        """True where the interval excludes zero, and nothing else."""
         return self.low > 0.0 or self.high < 0.0
 
     @property
     def inside_margin(self) -> bool:
-        """Whether the whole interval lies strictly between minus and plus the margin."""
+        """True where the whole interval lies strictly between minus and plus the margin."""
         return self.margin is not None and -self.margin < self.low and self.high < self.margin
 
     @property

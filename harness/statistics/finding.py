@@ -1,4 +1,4 @@
-"""What one comparison says of a claim about it."""
+"""The word for a claim, from the one comparison that it is about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.statistics.estimate import Estimate
 
 
 class Finding(StrEnum):
-    """What an experiment says of a claim."""
+    """Words for what an experiment says of a claim."""
 
     HOLDS = "holds here"
     REVERSED = "reversed here"

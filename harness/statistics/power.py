@@ -1,4 +1,4 @@
-"""What a design can see: power, smallest detectable difference, and seeds needed (noncentral t, two-sided).
+"""Power of a design, the smallest difference that it detects, and the seeds that one needs (noncentral t, two-sided).
 
 ``sd`` is the spread over seeds throughout: of the paired differences when ``paired``, else of one arm's scores, equal in both arms.
 """

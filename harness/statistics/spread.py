@@ -1,4 +1,4 @@
-"""What counts as one replicate, and how far replicates lie apart."""
+"""Replicates: seeds that count as one, and the spread between them."""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
 from laws import entropy_fits, main, over_seeds, sigmoid_fits
+from run_curves import run_curve
 from synthetic_store import build_store
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
-from analysis.evidence.run_curves import run_curve
 from harness.statistics.intervals import mean_interval
 
 STEPS = np.arange(0.0, 100.0)

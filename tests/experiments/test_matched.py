@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matched import Course, at_first_reach, main, match, matched_table, matches
+from run_curves import run_curve
 from synthetic_store import build_store
 
 from analysis import load
-from analysis.evidence.run_curves import run_curve
 
 
 def run(step, moved, score) -> Course:

@@ -1,4 +1,4 @@
-"""What a run scored at what it had spent: points of one run, from its evaluations or its training steps."""
+"""Score against what a run had spent: points of one run, from its evaluations or its training steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def own_rows(frame: pd.DataFrame, arm: str, run_id: str) -> pd.DataFrame:
 
 
 def spent_at(steps: pd.DataFrame, wanted: list[int], against: Against) -> Floats:
-    """What a run had spent after each wanted step: rollout steps, generated tokens, or wall seconds without evaluations."""
+    """Return what a run had spent after each wanted step: rollout steps, generated tokens, or wall seconds without evaluations."""
     if against == "steps":
         return np.array(wanted, dtype=np.float64)
     if against == "tokens":
