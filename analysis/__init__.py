@@ -68,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The front is imported when it is first used: `python -m analysis` draws no figure for a table."""
+    """Import the front when it is first used: a table needs no figures."""
     if name not in __all__:
         raise AttributeError(f"module 'analysis' has no attribute {name!r}")
     import importlib

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.execution.looks import Decisions
-from harness.experiment.planning import Plan
 from harness.store import ResultStore
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
     from analysis.evidence.stored_plan import StoredPlan
+    from harness.execution.looks import Decisions
+    from harness.experiment.planning import Plan
 
 
 def write_answer(
@@ -69,6 +69,7 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
     from analysis.looks import decisions
+    from harness.execution.looks import Decisions
 
     return Decisions(**decisions(_stored(plan), store))
 
