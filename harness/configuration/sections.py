@@ -77,13 +77,16 @@ class VerifierSection:
     Attributes:
         extraction: boxed, answer_line or any.
         answer_must_end: nothing may follow the answer.
+        form: evaluated (an answer with operations left to do does not count), value (whatever has the value of the gold answer counts).
     """
 
     extraction: str = "boxed"
     answer_must_end: bool = True
+    form: str = neutral("evaluated")
 
     def __post_init__(self) -> None:
         require("verifier.extraction", self.extraction, ("boxed", "answer_line", "any"))
+        require("verifier.form", self.form, ("evaluated", "value"))
 
 
 @dataclass

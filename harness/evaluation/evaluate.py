@@ -128,8 +128,8 @@ def graded_table(
 def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any, grader: Grader) -> pa.Table:
     samples = len(rows.index_G)
     texts = tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
-    golds = [problem.gold for problem in rows.problems for _ in range(samples)]
-    verdicts = grader.grade(texts, golds).verdicts
+    asked = [problem for problem in rows.problems for _ in range(samples)]
+    verdicts = grader.grade(texts, [p.gold for p in asked], [p.prompt for p in asked]).verdicts
     return pa.table(
         {
             "problem_id": [problem.id for problem in rows.problems for _ in range(samples)],

@@ -48,6 +48,7 @@ class Recorded:
     problem_id: list[str] = field(default_factory=list)
     sample_index: list[int] = field(default_factory=list)
     gold: list[str] = field(default_factory=list)
+    problem: list[str | None] = field(default_factory=list)
     response: list[str | None] = field(default_factory=list)
     finish_reason: list[str] = field(default_factory=list)
     label: list[bool | None] = field(default_factory=list)
@@ -121,6 +122,7 @@ def _append(recorded: Recorded, row: dict[str, Any]) -> None:
     recorded.problem_id += [str(row["id"])] * len(samples)
     recorded.sample_index += range(len(samples))
     recorded.gold += [str(row["answer"])] * len(samples)
+    recorded.problem += [str(row["problem"]) if "problem" in row else None] * len(samples)
     recorded.response += samples
     recorded.finish_reason += [LOST if s is None else str(r) for s, r in zip(samples, reasons, strict=True)]
     recorded.label += [None if label is None else bool(label) for label in labels]
@@ -129,6 +131,7 @@ def _append(recorded: Recorded, row: dict[str, Any]) -> None:
 def verdicts_of(
     responses: Sequence[str | None],
     golds: Sequence[str],
+    problems: Sequence[str | None],
     verifier: MathVerifier,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Verdict]:
@@ -137,7 +140,7 @@ def verdicts_of(
     for start in range(0, len(responses), _CHUNK):
         part = slice(start, start + _CHUNK)
         texts = ["" if response is None else response for response in responses[part]]
-        verdicts += verifier.verify_many(list(zip(texts, golds[part], strict=True)))
+        verdicts += verifier.verify_many(list(zip(texts, golds[part], strict=True)), problems[part])
         if progress is not None:
             progress(len(verdicts), len(responses))
     return [
@@ -150,7 +153,7 @@ def grade_recorded(
     recorded: Recorded, verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
 ) -> pa.Table:
     """Return every sample with its verdict, in order; columns of `SCHEMA`."""
-    verdicts = verdicts_of(recorded.response, recorded.gold, verifier, progress)
+    verdicts = verdicts_of(recorded.response, recorded.gold, recorded.problem, verifier, progress)
     return pa.table(
         {
             "problem_id": recorded.problem_id,
@@ -177,6 +180,7 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
     result["verifier"] |= {
         "extraction": verifier.config.extraction,
         "answer_must_end": verifier.config.answer_must_end,
+        "form": verifier.config.form,
         "fingerprint": verifier.fingerprint(),
         "seconds": float(frame["seconds"].sum()),
     }

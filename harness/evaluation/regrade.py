@@ -73,7 +73,8 @@ def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regraded
     frame = stored_samples(result, store)
     lost = frame["finish_reason"] == LOST
     responses = [None if gone else text for text, gone in zip(frame["response"], lost, strict=True)]
-    verdicts = verdicts_of(responses, frame["gold"].tolist(), verifier)
+    asked = frame["problem"].tolist() if "problem" in frame else [None] * len(frame)
+    verdicts = verdicts_of(responses, frame["gold"].tolist(), asked, verifier)
     renamed = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
     return Regraded(
         renamed.assign(
@@ -136,12 +137,13 @@ def _of_run(run: RunDir, benchmark: str) -> pd.DataFrame:
 
 
 def _with_golds(frame: pd.DataFrame, config: Any, name: str) -> pd.DataFrame:
-    golds = {problem.id: problem.gold for problem in load_benchmark(config).problems}
-    unknown = sorted(set(frame["problem_id"]) - set(golds))
+    problems = {problem.id: problem for problem in load_benchmark(config).problems}
+    unknown = sorted(set(frame["problem_id"]) - set(problems))
     if unknown:
         raise ConfigError(
             f"{name}: the benchmark no longer has the problem {unknown[0]!r}; its data has changed"
         )
     caps = frame["max_response_tokens"]
     sets = [f"{name}, cap {cap}" for cap in caps] if caps.nunique() > 1 else name
-    return frame.assign(gold=frame["problem_id"].map(golds), set=sets)
+    asked = [problems[identifier] for identifier in frame["problem_id"]]
+    return frame.assign(gold=[p.gold for p in asked], problem=[p.prompt for p in asked], set=sets)

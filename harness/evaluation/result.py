@@ -21,6 +21,7 @@ from harness.evaluation.metrics.summary import (
 )
 from harness.evaluation.metrics.votes import NO_ANSWER, group_answers
 from harness.statistics.intervals import problems_interval
+from harness.verify import TROUBLE
 
 SCHEMA_VERSION = 1
 INTERVAL_METHOD = (
@@ -28,7 +29,6 @@ INTERVAL_METHOD = (
     "Clopper-Pearson on the number of problems"
 )
 _INTEGER = re.compile(r"-?[0-9]{1,1000}")
-TROUBLE = ("timeout", "killed", "error", "over_limit", "gold_unparsable")
 
 
 def arrays(frame: pd.DataFrame, length: str, equivalent: Callable[[str, str], bool] | None) -> Samples:

@@ -81,14 +81,24 @@ def _load(config: Any) -> tuple[Benchmark, DuplicateReport]:
 
 
 def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list[DataFault]:
-    """Return golds that the verifier does not call right when they are the answer: no response could be, either."""
+    """Return golds that the verifier does not call right as answers (no response could be, either), and those that are not evaluated."""
     verdicts = {gold: verifier.check_gold(gold) for gold in {p.gold for p in benchmark.problems}}
-    bad = [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]
-    if not bad:
-        return []
-    shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({verdicts[p.gold].verdict})" for p in bad[:_SHOWN])
-    text = f"{len(bad)} of {len(benchmark.problems)} golds do not verify against themselves: {shown}"
-    return [DataFault(name, "gold", text)]
+    left = {gold: verifier.left_open(gold) for gold, verdict in verdicts.items() if verdict.correct}
+    faults = []
+    if bad := [problem for problem in benchmark.problems if not verdicts[problem.gold].correct]:
+        shown = ", ".join(f"{p.id} {p.gold[:40]!r} ({verdicts[p.gold].verdict})" for p in bad[:_SHOWN])
+        text = f"{len(bad)} of {len(benchmark.problems)} golds do not verify against themselves: {shown}"
+        faults.append(DataFault(name, "gold", text))
+    if unfinished := [problem for problem in benchmark.problems if left.get(problem.gold)]:
+        shown = ", ".join(
+            f"{p.id} {p.gold[:40]!r} ({' and '.join(left[p.gold])})" for p in unfinished[:_SHOWN]
+        )
+        text = (
+            f"{len(unfinished)} of {len(benchmark.problems)} golds leave something to work out: {shown}; an answer counts when it is "
+            "evaluated, and when it uses the same kinds of operations"
+        )
+        faults.append(DataFault(name, "gold", text))
+    return faults
 
 
 def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFault]:

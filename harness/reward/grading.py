@@ -9,7 +9,7 @@ import torch
 
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.sections import VerifierSection
-from harness.verify import MathVerifier, Verdict, VerifierConfig
+from harness.verify import TROUBLE, MathVerifier, Verdict, VerifierConfig
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Grades:
     @property
     def faults(self) -> int:
         """Responses that got no verdict on their answer: timeouts, killed workers, errors, refusals. They score as wrong."""
-        return sum(verdict.verdict not in ("right", "wrong", "no_answer") for verdict in self.verdicts)
+        return sum(verdict.verdict in TROUBLE for verdict in self.verdicts)
 
 
 class Grader:
@@ -42,13 +42,16 @@ class Grader:
             VerifierConfig(
                 extraction=rules.extraction,
                 answer_must_end=rules.answer_must_end,
+                form=rules.form,
                 workers=runtime.verifier_workers,
             )
         )
 
-    def grade(self, responses: Sequence[str], golds: Sequence[str]) -> Grades:
-        """Grade each response against its gold, in order."""
-        return Grades(self.verifier.verify_many(list(zip(responses, golds, strict=True))))
+    def grade(
+        self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str | None] | None = None
+    ) -> Grades:
+        """Grade each response against its gold, in order; `problems` are the texts that were asked, where they are known."""
+        return Grades(self.verifier.verify_many(list(zip(responses, golds, strict=True)), problems))
 
     def close(self) -> None:
         """End the verifier's processes."""

@@ -117,5 +117,5 @@ def _grades(
 ) -> Grades:
     """The verifier's verdicts on the responses' texts, special tokens left out."""
     texts = trainer.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
-    golds = [trainer.problems[i].gold for i in chosen for _ in range(samples)]
-    return trainer.grader.grade(list(texts), golds)
+    asked = [trainer.problems[i] for i in chosen for _ in range(samples)]
+    return trainer.grader.grade(list(texts), [p.gold for p in asked], [p.prompt for p in asked])

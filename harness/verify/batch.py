@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,10 @@ def verify_file(
     config: VerifierConfig | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> VerifySummary:
-    """Grades `{"id", "gold", "response"}` lines into `{"id", "verdict", "correct", "answer", "method", "seconds"}` lines.
+    """Grade a file of cases.
 
+    A line is `{"id", "gold", "response"}`, with the text of the `problem` where it is known; it becomes
+    `{"id", "verdict", "correct", "answer", "method", "seconds"}`.
     The order is kept and every input line that is not blank has one output line. A malformed line gets the record
     `{"line", "id": null, "verdict": "malformed", "correct": false, "error"}`, is listed in the summary, and the rest goes on.
 
@@ -56,13 +58,15 @@ def verify_file(
         OSError: a file cannot be read or written.
     """
     settings = config or VerifierConfig(extraction="any")
-    lines = [(number, text) for number, text in enumerate(_lines(cases), start=1) if text.strip()]
+    with cases.open(encoding="utf-8", errors="replace", newline="\n") as source:
+        lines = [(number, text) for number, text in enumerate(source, start=1) if text.strip()]
     with MathVerifier(settings) as verifier, out.open("w", encoding="utf-8") as sink:
         summary = VerifySummary(fingerprint=verifier.fingerprint())
         for start in range(0, len(lines), CHUNK):
             chunk = [_parse(number, text) for number, text in lines[start : start + CHUNK]]
             good = [case for case in chunk if "error" not in case]
-            verdicts = iter(verifier.verify_many([(case["response"], case["gold"]) for case in good]))
+            pairs = [(case["response"], case["gold"]) for case in good]
+            verdicts = iter(verifier.verify_many(pairs, [case["problem"] for case in good]))
             for case in chunk:
                 record = (
                     _malformed(case, summary) if "error" in case else _record(case, next(verdicts), summary)
@@ -72,11 +76,6 @@ def verify_file(
             if progress is not None:
                 progress(min(start + CHUNK, len(lines)), len(lines))
     return summary
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", errors="replace", newline="\n") as source:
-        yield from source
 
 
 def _parse(number: int, text: str) -> dict[str, Any]:
@@ -92,11 +91,10 @@ def _parse(number: int, text: str) -> dict[str, Any]:
         return {"line": number, "error": f"missing {', '.join(missing)}"}
     for key in ("gold", "response"):
         if isinstance(case[key], bool) or not isinstance(case[key], (str, int, float)):
-            return {
-                "line": number,
-                "error": f"{key} must be a text or a number, not {type(case[key]).__name__}",
-            }
+            wrong = f"{key} must be a text or a number, not {type(case[key]).__name__}"
+            return {"line": number, "error": wrong}
         case[key] = str(case[key])
+    case["problem"] = str(case["problem"]) if case.get("problem") is not None else None
     return case
 
 

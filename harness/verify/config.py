@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 EXTRACTIONS = ("boxed", "answer_line", "any")
 PERCENT_POLICIES = ("either", "value", "number")
+FORMS = ("evaluated", "value")
 
 
 @dataclass
@@ -18,6 +19,8 @@ class VerifierConfig:
             `any`: also the last formula or number of the text, or a bare answer.
         answer_must_end: the answer must be the last thing said; after it only white space, punctuation, closing
             delimiters and special tokens such as `<|im_end|>`.
+        form: what counts of answers that are equal to the gold one. `evaluated`: those with nothing left to work out, beyond what the
+            gold answer itself leaves (harness/verify/form.py); `value`: all.
         percent: what `50%` equals. `either`: 0.5 and 50 both (the default of Math-Verify and of most graders),
             never 0.005 or 5000; `value`: 0.5 only; `number`: 50 only.
         decimal_digits: a decimal with at least this many decimals and four significant digits equals an exact
@@ -38,6 +41,7 @@ class VerifierConfig:
 
     extraction: str = "boxed"
     answer_must_end: bool = False
+    form: str = "evaluated"
     percent: str = "either"
     decimal_digits: int = 6
     max_answer_chars: int = 4096
@@ -52,6 +56,7 @@ class VerifierConfig:
 
     def __post_init__(self) -> None:
         _one_of("extraction", self.extraction, EXTRACTIONS)
+        _one_of("form", self.form, FORMS)
         _one_of("percent", self.percent, PERCENT_POLICIES)
         for name in (
             "workers",

@@ -41,7 +41,9 @@ def _gold_answer(raw: str) -> str:
     if opener := _HAS_BOX.search(raw):
         found = extract(raw, "boxed")
         rest = raw[opener.end() :].strip()
-        return ("" if rest.startswith("}") else rest) if found is None else found.joined or found.text
+        return (
+            ("" if rest.startswith("}") else rest) if found is None else ", ".join(found.beside) or found.text
+        )
     if "####" in raw:
         return raw.rpartition("####")[2]
     if said := _SAYS_ANSWER.match(raw):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VERDICTS = ("right", "wrong", "no_answer", "gold_unparsable", "over_limit", "timeout", "killed", "error")
+TROUBLE = ("timeout", "killed", "error", "over_limit", "gold_unparsable")
+VERDICTS = ("right", "wrong", "no_answer", "unevaluated", "restated", *TROUBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,13 +13,13 @@ class Verdict:
     """One verdict.
 
     Attributes:
-        verdict: `right`, `wrong`, `no_answer` (nothing could be extracted), `gold_unparsable`, `over_limit` (refused
-            before any parser saw it), `timeout`, `killed` (the process that graded it died: memory, or from
-            outside) or `error` (the parser or the comparison failed). Only `right` counts as correct; the others
-            are counted apart.
+        verdict: `right`, `wrong`, `no_answer` (nothing could be extracted), `unevaluated` (equal to the gold answer, with operations
+            left to do), `restated` (equal, and only repeats the problem), `gold_unparsable`, `over_limit` (refused before any
+            parser saw it), `timeout`, `killed` (the process that graded it died: memory, or from outside) or `error` (the
+            parser or the comparison failed). Only `right` counts as correct; the others are counted apart.
         answer: the canonical answer that was graded, None when there was none.
         method: what decided: `integer`, `rational`, `string`, `structure`, `arithmetic`, `math_verify`, `extraction`,
-            `limits` or `pool`.
+            `limits`, `form` or `pool`.
         seconds: elapsed time that grading took; of a verdict from the cache, what it took the first time.
         fingerprint: short hash of the library versions and the policy the verdict was made with.
     """

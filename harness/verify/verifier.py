@@ -16,8 +16,10 @@ from types import TracebackType
 
 from harness.verify.compare.answers import Comparison
 from harness.verify.config import VerifierConfig
+from harness.verify.extract.claims import is_offered
 from harness.verify.extract.final_answer import Extracted, ends_there, extract
 from harness.verify.extract.sentences import choice_in
+from harness.verify.form import form_of, open_operations
 from harness.verify.gold import Gold
 from harness.verify.limits import over_limit
 from harness.verify.read.canonical import canonical_text
@@ -28,7 +30,7 @@ from harness.verify.service.pool import Case, VerifierPool
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
 
-CANONICAL_VERSION = 2
+CANONICAL_VERSION = 3
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _TRY_ALONE = ("timeout", "killed")
@@ -37,6 +39,7 @@ _TAIL = 400
 _PLAIN_BOX = re.compile(r"\\boxed\{([1-9]\d{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
 _BESIDE = 600  # characters before the last box in which another one may belong to it
 _CHOICES = frozenset("ABCDEFGHIJ")
+_SCALARS = ("exact", "formula", "quantity")
 _Key = tuple[str, str]
 
 
@@ -58,15 +61,29 @@ class MathVerifier:
         digest = hashlib.sha256(repr(sorted(self._fingerprint.items())).encode())
         self.fingerprint_hash = digest.hexdigest()[:12]
 
-    def verify(self, response: str, gold: str) -> Verdict:
-        """Return the verdict on one response."""
-        return self.verify_many([(response, gold)])[0]
+    def verify(self, response: str, gold: str, problem: str | None = None) -> Verdict:
+        """Return the verdict on one response; `problem` is the text that was asked, where it is known."""
+        return self.verify_many([(response, gold)], [problem])[0]
 
-    def verify_many(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """Return the verdicts on (response, gold) pairs, in order. Slow cases run in parallel over the workers."""
+    def verify_many(
+        self, pairs: Sequence[tuple[str, str]], problems: Sequence[str | None] | None = None
+    ) -> list[Verdict]:
+        """Return the verdicts on (response, gold) pairs, in order. Slow cases run in parallel over the workers.
+
+        Args:
+            pairs: responses, each with its gold answer.
+            problems: the text of each pair's problem, None where it is not known; an answer that repeats it is `restated`.
+        """
         found = [self._decided(response, self._gold(gold)) for response, gold in pairs]
-        graded = self._from_pool(key for key in found if isinstance(key, tuple))
-        return [graded[key] if isinstance(key, tuple) else key for key in found]
+        graded = self._from_pool(key for verdict, key in found if verdict is None and key is not None)
+        asked = problems if problems is not None else [None] * len(found)
+        verdicts = []
+        for (verdict, key), problem in zip(found, asked, strict=True):
+            if key is not None:
+                verdict = self._in_form(verdict or graded[key], key, problem)
+            assert verdict is not None
+            verdicts.append(verdict)
+        return verdicts
 
     def equivalent(self, answer_a: str, answer_b: str) -> bool:
         """Return whether two answers are one vote: equal canonical forms, or equal in either direction."""
@@ -81,6 +98,14 @@ class MathVerifier:
         if prepared.refused:
             return self._verdict("gold_unparsable", prepared.text or None, "limits")
         return self._graded(prepared.text, prepared.text)
+
+    def left_open(self, gold: str) -> dict[str, int]:
+        """Return what a gold answer itself leaves to work out, by kind of operation; answers may then leave as much.
+
+        Empty for a gold answer that is evaluated, for one that cannot be read, and under `form=value`.
+        """
+        node = self._gold(gold).node
+        return {} if node is None or self.config.form == "value" else dict(open_operations(node))
 
     def canonical(self, response: str) -> str | None:
         """Return the canonical answer that would be graded, None when there is none."""
@@ -103,35 +128,64 @@ class MathVerifier:
     ) -> None:
         self.close()
 
+    def _since(self, began: float, verdict: str, answer: str | None, method: str) -> Verdict:
+        return self._verdict(verdict, answer, method, time.perf_counter() - began)
+
     def _formulas_equal(self, gold: str, answer: str) -> bool | None:
         return formulas_equal(gold, answer, self.config.decimal_digits)
 
     def _verdict(self, verdict: str, answer: str | None, method: str, seconds: float = 0.0) -> Verdict:
         return Verdict(verdict, answer, method, seconds, self.fingerprint_hash)
 
+    def _in_form(self, verdict: Verdict, key: _Key, problem: str | None) -> Verdict:
+        """Return the verdict on an answer by its form as well, where its value is right."""
+        if not verdict.correct or self.config.form == "value" or key[0] == key[1]:
+            return verdict
+        status = form_of(*key, problem, self.config.decimal_digits)
+        if status is None:
+            return verdict
+        return self._verdict(status, key[1][:1000], "form", verdict.seconds)
+
     # ------------------------------------------------------------------ one response
 
-    def _decided(self, response: str, gold: Gold) -> Verdict | _Key:
-        """Return the verdict on a response, or the (gold, answer) pair that a worker has to compare."""
-        if gold.integer is not None and (plain := _plain_integer(response)) is not None:
-            return self._verdict("right" if plain == gold.integer else "wrong", plain, "integer")
+    def _decided(self, response: str, gold: Gold) -> tuple[Verdict | None, _Key | None]:
+        """Return the verdict on a response by its value, None where a worker has to tell, and the (gold, answer) pair that is compared."""
         began = time.perf_counter()
+        verdict, answer = self._without_comparison(response, gold, began)
+        if verdict is not None:
+            return verdict, None
+        key = gold.text, answer
+        return self._locally(*key, began), key
+
+    def _without_comparison(self, response: str, gold: Gold, began: float) -> tuple[Verdict | None, str]:
+        """Return the verdict on a response that needs no comparison, else None and the canonical answer."""
+        if gold.integer is not None and (plain := _plain_integer(response)) is not None:
+            return self._verdict("right" if plain == gold.integer else "wrong", plain, "integer"), plain
         said_gold = self.config.extraction == "any" and gold.text and len(response) < 1000
         if said_gold and response.strip() == gold.raw:
-            return self._verdict("right", gold.text[:1000], "string", time.perf_counter() - began)
+            return self._since(began, "right", gold.text[:1000], "string"), gold.text
         found = extract(response, self.config.extraction)
         if found is None or (self.config.answer_must_end and not ends_there(response, found.end)):
-            return self._verdict("no_answer", None, "extraction", time.perf_counter() - began)
+            return self._since(began, "no_answer", None, "extraction"), ""
         answer = self._answer_text(found, gold)
         if found.said and gold.text and _same_words(canonical_text(found.said), gold.text):
-            return self._verdict("right", gold.text[:1000], "string", time.perf_counter() - began)
+            return self._since(began, "right", gold.text[:1000], "string"), gold.text
+        if gold.node is not None and gold.node.kind in _SCALARS and not self._offered(found, gold.node):
+            return self._since(began, "no_answer", None, "extraction"), ""
         if answer.endswith("!") and answer[:-1] == gold.integer and f" is {answer}" in response[-_TAIL:]:
             answer = gold.text  # an exclamation, no factorial
         if not answer:
-            return self._verdict("no_answer", None, "extraction", time.perf_counter() - began)
+            return self._since(began, "no_answer", None, "extraction"), ""
         if gold.refused and gold.text != answer:
-            return self._verdict("gold_unparsable", answer[:200], "limits", time.perf_counter() - began)
-        return self._locally(gold.text, answer, began) or (gold.text, answer)
+            return self._since(began, "gold_unparsable", answer[:200], "limits"), answer
+        return None, answer
+
+    def _offered(self, found: Extracted, gold: Node) -> bool:
+        """Return whether a response offers its answer as the only one."""
+        if found.said:
+            return is_offered(found.said, found.text)
+        texts = dict.fromkeys(canonical_text(text) for text in found.beside)
+        return len(texts) < 2 or all(self._comparison.equal(gold, parse_node(text)) for text in texts)
 
     def _answer_text(self, found: Extracted, gold: Gold) -> str:
         """Return the canonical answer; several boxes side by side count together only for a gold answer of several parts."""
@@ -140,16 +194,16 @@ class MathVerifier:
         answer = canonical_text(found.text)
         if found.said and gold.node is not None and gold.node.kind == "choice" and gold.node.mark in _CHOICES:
             return choice_in(found.said, found.shape == "line") or answer
-        if found.joined is not None and gold.node is not None and gold.node.kind in ("list", "set"):
+        if found.beside and gold.node is not None and gold.node.kind in ("list", "set"):
             node = parse_node(answer) if not over_limit(answer, self.config.max_answer_chars) else None
             if node is None or node.kind not in ("list", "set"):
-                return canonical_text(found.joined)
+                return canonical_text(", ".join(found.beside))
         return answer
 
     def _locally(self, gold: str, answer: str, began: float) -> Verdict | None:
         """Return the verdict on canonical texts, when the cache or exact comparison has one."""
         if gold == answer:
-            return self._verdict("right", answer[:1000], "string", time.perf_counter() - began)
+            return self._since(began, "right", answer[:1000], "string")
         key = gold, answer
         with self._cache_lock:
             if key in self._cache:
@@ -161,13 +215,13 @@ class MathVerifier:
             left, right = parse_node(gold), parse_node(answer)
             equal = self._comparison.equal(left, right)
         except RecursionError:
-            return self._verdict("over_limit", answer[:200], "limits", time.perf_counter() - began)
+            return self._since(began, "over_limit", answer[:200], "limits")
         if equal is None:
             return None
         method = _method(left, right)
         if method == "integer" and right.exact is not None and not right.exact.percent:
             answer = str(right.exact.value)
-        verdict = self._verdict("right" if equal else "wrong", answer, method, time.perf_counter() - began)
+        verdict = self._since(began, "right" if equal else "wrong", answer, method)
         self._remember(key, verdict)
         return verdict
 
@@ -232,7 +286,7 @@ def _versions(config: VerifierConfig) -> dict[str, str]:
     found = {
         "canonical": str(CANONICAL_VERSION),
         "python": platform.python_version(),
-        "policy": repr(config.policy()),
+        "policy": repr((*config.policy(), config.form)),
         "gmpy2": "present, not used" if importlib.util.find_spec("gmpy2") else "absent",
         "ground_types": ENVIRONMENT["SYMPY_GROUND_TYPES"],
     }

@@ -99,8 +99,8 @@ CASES = (
 class ContrastGrader(Grader):
     """The real verifier runs; then half of each group is called right, so that every group has a gradient."""
 
-    def grade(self, responses: Any, golds: Any) -> Grades:
-        verdicts = super().grade(responses, golds).verdicts
+    def grade(self, responses: Any, golds: Any, problems: Any = None) -> Grades:
+        verdicts = super().grade(responses, golds, problems).verdicts
         return Grades(
             [
                 Verdict("right" if i % 2 else "wrong", verdict.answer, verdict.method, verdict.seconds)

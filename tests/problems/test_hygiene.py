@@ -42,6 +42,14 @@ def test_repeats_and_conflicts_are_counted(tmp_path: Path) -> None:
     assert "1 prompts have conflicting answers ('other?' → 2 / 3)" in texts[1]
 
 
+def test_golds_that_are_left_to_work_out_are_named_with_what_they_leave(tmp_path: Path) -> None:
+    golds = ("2^{10}", r"\frac{6}{4}", "3+4", "1024", r"2\sqrt{3}")
+    found = report({"test": dataset(tmp_path, "test", *((f"Problem {gold}?", gold) for gold in golds))})
+    assert [finding.check for finding in found] == ["gold"]
+    assert "3 of 5 golds leave something to work out" in found[0].text
+    assert all(said in found[0].text for said in ("'2^{10}' (power)", "(fraction)", "'3+4' (sum)"))
+
+
 def test_overlap_compares_statements_whatever_the_templates(tmp_path: Path) -> None:
     short = "What is one plus one?"
     long = "A train leaves the old station at noon and runs at sixty miles per hour towards the sea"

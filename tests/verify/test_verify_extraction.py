@@ -151,7 +151,7 @@ def test_a_perturbed_integer_is_wrong(number: int, change: int, noise: str) -> N
 @settings(max_examples=200, deadline=None)
 @given(st.integers(-999, 999), st.integers(1, 999), st.integers(1, 50))
 def test_fractions_equal_their_multiples_and_nothing_beside(top: int, bottom: int, factor: int) -> None:
-    verifier = MathVerifier()
+    verifier = MathVerifier(VerifierConfig(form="value"))
     gold = rf"\frac{{{top}}}{{{bottom}}}"
     assert verifier.verify(rf"\boxed{{{top * factor}/{bottom * factor}}}", gold).correct
     assert not verifier.verify(rf"\boxed{{{top * factor + 1}/{bottom * factor}}}", gold).correct

@@ -1,7 +1,8 @@
 """What other projects' graders test, in our words: `peer_cases.jsonl`, one case a line.
 
 `source` names the project whose tests or rules a case follows (`ours` for none), `note` the convention where projects disagree;
-docs/evaluation.md lists those. `pytest -s` prints right, false accepts and false rejects per family.
+docs/evaluation.md lists those. Cases with `form` have the value of the gold answer and are left to work out: right by their value only.
+`pytest -s` prints right, false accepts and false rejects per family.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def test_every_case_of_a_family_gets_its_verdict(verdicts: list[Verdict], family
     graded = [
         (case, verdict) for case, verdict in zip(CASES, verdicts, strict=True) if case["family"] == family
     ]
+    graded = [(case, verdict) for case, verdict in graded if "form" not in case]
     accepts = [case for case, verdict in graded if verdict.correct and not case["right"]]
     rejects = [case for case, verdict in graded if case["right"] and not verdict.correct]
     negatives = sum(not case["right"] for case, _ in graded)
@@ -43,3 +45,10 @@ def test_every_case_of_a_family_gets_its_verdict(verdicts: list[Verdict], family
 def test_half_of_the_cases_are_near_misses() -> None:
     assert len(CASES) > 3000
     assert sum(not case["right"] for case in CASES) >= 0.48 * len(CASES)
+
+
+def test_answers_left_to_work_out_are_right_by_their_value_alone(verdicts: list[Verdict]) -> None:
+    left = [(case, verdict) for case, verdict in zip(CASES, verdicts, strict=True) if "form" in case]
+    assert {verdict.verdict for _, verdict in left} == {"unevaluated"}
+    with MathVerifier(VerifierConfig(extraction="any", form="value")) as by_value:
+        assert all(v.correct for v in by_value.verify_many([(c["response"], c["gold"]) for c, _ in left]))

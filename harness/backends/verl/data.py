@@ -24,7 +24,14 @@ SCHEMA = pa.schema(
         ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
         (
             "extra_info",
-            pa.struct([("index", pa.int64()), ("split", pa.string()), ("problem_id", pa.string())]),
+            pa.struct(
+                [
+                    ("index", pa.int64()),
+                    ("split", pa.string()),
+                    ("problem_id", pa.string()),
+                    ("problem", pa.string()),
+                ]
+            ),
         ),
     ]
 )
@@ -90,7 +97,12 @@ def _table(tokenizer: Any, name: str, split: str, benchmark: Benchmark) -> tuple
             "data_source": name,
             "prompt": [{"role": "user", "content": text}],
             "reward_model": {"style": "rule", "ground_truth": problem.gold},
-            "extra_info": {"index": index, "split": split, "problem_id": problem.id},
+            "extra_info": {
+                "index": index,
+                "split": split,
+                "problem_id": problem.id,
+                "problem": problem.prompt,
+            },
         }
         for index, (problem, text) in enumerate(zip(benchmark.problems, texts, strict=True))
     ]

@@ -1,6 +1,6 @@
 """Grading for processes of another environment: one JSON object a line in, one out, until the input ends.
 
-In `{"response", "gold"}`, out `{"correct", "answer", "verdict", "method"}`. Started by `inside` with our interpreter, so that
+In `{"response", "gold", "problem"}`, out `{"correct", "answer", "verdict", "method"}`. Started by `inside` with our interpreter, so that
 verl's environment needs nothing of ours and grades exactly as the built-in trainer does.
 """
 
@@ -18,7 +18,7 @@ def main(rules: str) -> int:
     try:
         for line in sys.stdin:
             request = json.loads(line)
-            (verdict,) = verifier.verify_many([(request["response"], request["gold"])])
+            verdict = verifier.verify(request["response"], request["gold"], request.get("problem"))
             reply = {key: getattr(verdict, key) for key in ("correct", "answer", "verdict", "method")}
             sys.stdout.write(json.dumps(reply) + "\n")
             sys.stdout.flush()

@@ -27,8 +27,8 @@ class _Service:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
 
-    def grade(self, response: str, gold: str) -> dict[str, Any]:
-        request = json.dumps({"response": response, "gold": gold}) + "\n"
+    def grade(self, response: str, gold: str, problem: str | None) -> dict[str, Any]:
+        request = json.dumps({"response": response, "gold": gold, "problem": problem}) + "\n"
         with self._lock:
             try:
                 return self._ask(request)
@@ -65,6 +65,7 @@ def compute_score(
     root: str,
     extraction: str,
     answer_must_end: bool,
+    form: str,
     workers: int,
     correct: float,
     wrong: float,
@@ -74,10 +75,12 @@ def compute_score(
 
     Texts in the result stay texts on purpose: verl bootstraps every number in it.
     """
-    rules = json.dumps({"extraction": extraction, "answer_must_end": answer_must_end, "workers": workers})
+    rules = json.dumps(
+        {"extraction": extraction, "answer_must_end": answer_must_end, "form": form, "workers": workers}
+    )
     with _starting:
         service = _services.setdefault((python, root, rules), _Service(python, root, rules))
-    graded = service.grade(solution_str, ground_truth)
+    graded = service.grade(solution_str, ground_truth, (extra_info or {}).get("problem"))
     answered = graded["answer"] is not None
     score = (correct if graded["correct"] else wrong) + (format_credit if answered else 0.0)
     return {

@@ -123,6 +123,7 @@ def _rewards(config: RunConfig, place: Place) -> dict[str, Any]:
         "root": str(_ROOT),
         "extraction": verifier.extraction,
         "answer_must_end": verifier.answer_must_end,
+        "form": verifier.form,
         "workers": config.runtime.verifier_workers,
         "correct": reward.correct,
         "wrong": reward.wrong,

@@ -12,8 +12,16 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from harness.verify.extract.claims import claimed
 from harness.verify.extract.delimited import PERCENT_AFTER, formulas, joined_formulas
-from harness.verify.extract.sentences import NUMBER, cut_sentence, is_bare, leading_choice, value_of
+from harness.verify.extract.sentences import (
+    NUMBER,
+    cut_sentence,
+    is_bare,
+    last_statement,
+    leading_choice,
+    value_of,
+)
 from harness.verify.limits import looks_like_code
 
 _BOX = re.compile(r"(?:\\+(?:begin)?boxed|\\+fbox|\x08oxed)\s*\{")
@@ -31,6 +39,9 @@ _BOXES_JOINT = re.compile(
 
 _BOXES_JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-Z]\w{0,3}\s*=\s*)?$")
 _BOXES_JOINT_CHARS = 60
+_CORRECTED = re.compile(
+    r"\b(?:but|correct\w*|wait|no|actually|rather|instead|sorry|mistake\w*|then)\b", re.IGNORECASE
+)
 
 _MARKER = re.compile(
     r"(?:(?:\b|_)(?:answers?|solutions?|correct (?:option|choice))\b[*_]{0,2}[\"']?[^\S\n]*"
@@ -60,14 +71,14 @@ class Extracted(NamedTuple):
         text: the answer.
         end: where it ends in the response.
         shape: `box`, `line`, `bare`, `formula` or `number`.
-        joined: the boxes beside the last one with it, as a list.
+        beside: the boxes beside the last one and it, in order, where there are several.
         said: the whole sentence that the answer was taken from; empty for a box.
     """
 
     text: str
     end: int
     shape: str
-    joined: str | None = None
+    beside: tuple[str, ...] = ()
     said: str = ""
 
 
@@ -196,14 +207,15 @@ def _with_neighbours(body: str, start: int, content: int, end: int) -> Extracted
             break
         parts.append(body[opener[1] : close])
         stop = opener[0]
-    joined = ", ".join(reversed(parts)) if len(parts) > 1 else None
-    return Extracted(text, after, "box", joined)
+    return Extracted(text, after, "box", tuple(reversed(parts)) if len(parts) > 1 else ())
 
 
 def _joins(between: str) -> bool:
     """Whether the text between two boxes makes them items of one list."""
-    return len(between) <= _BOXES_JOINT_CHARS and (
-        _BOXES_JOINT.match(between) is not None or _BOXES_JOINT_TAIL.search(between) is not None
+    return (
+        len(between) <= _BOXES_JOINT_CHARS
+        and not _CORRECTED.search(between)
+        and (_BOXES_JOINT.match(between) is not None or _BOXES_JOINT_TAIL.search(between) is not None)
     )
 
 
@@ -260,7 +272,7 @@ def _from_sentence(line: str, start: int) -> Extracted | None:
     if leading_choice(sentence) is None:
         if delimited and copula < delimited[-1].start:
             sentence = joined_formulas(sentence, delimited)
-        elif copula >= 0:
+        elif copula >= 0 and claimed(sentence) is None:
             sentence = sentence[copula:].split(" ", 2)[-1]
     sentence = value_of(sentence.strip(" *_`\t"), after_marker=True)
     if not sentence:
@@ -290,7 +302,8 @@ def _last_expression(body: str) -> Extracted | None:
         value = value_of(joined_formulas(tail, delimited))
         return Extracted(value, tail_start + delimited[-1].end, "formula", said=line[-_SAID_CHARS:])
     if number is not None or "\\" in line:
-        value = value_of(line[-_TAIL_CHARS:]) if _HOLDS_VALUE.search(line) else ""
+        line = last_statement(line[-_TAIL_CHARS:])
+        value = value_of(line) if _HOLDS_VALUE.search(line) else ""
         value = value if value and value != line else number[0] if number else line
         end = _end_of(value, tail, tail_start, len(tail.rstrip()))
         return Extracted(value, end, "number", said=line[-_SAID_CHARS:])

@@ -7,7 +7,9 @@ do not.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
+from harness.verify.extract.claims import claimed, is_denied, is_operation
 from harness.verify.extract.delimited import JOINT, formulas
 from harness.verify.read.units import is_unit
 
@@ -37,11 +39,14 @@ _SHORT_PROSE = frozenset((
 ))  # fmt: skip
 _BOLD = re.compile(r"(?<![A-Za-z0-9_)])(?:\*\*|__)|(?:\*\*|__)(?![A-Za-z0-9_(])")
 _AFTER_LEADING = frozenset((
-    "for", "where", "when", "with", "if", "because", "since", "as", "is", "are", "which", "so", "in", "that", "by", "ways",
+    "the", "for", "where", "when", "with", "if", "because", "since", "as", "is", "are", "which", "so", "in", "that", "by", "ways",
 ))  # fmt: skip
 _WITH_UNIT = re.compile(r"(.*\d)\s?[a-zA-Z]{1,3}[²³]")
+_POINTS_AT = re.compile(r"->|=>|→|⇒|:\s")
+_WORKED_OUT = re.compile(rf"({NUMBER.pattern})\s+\((?=[^()]*[-+*/=×])[^()]*\)\.?")
 _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"]|I hope)|\s*$)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)")
+_STATEMENT_END = re.compile(r"(?<!\.)(?<!\b[A-Z])[.!?]+(?=\s+[A-Z*_$(\d]|\s*$)|[。！？]")
 _LEADING_CHOICE = re.compile(
     r"(?:for sure |probably |[Oo]ption |[Cc]hoice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as|is)\b)"
 )
@@ -57,6 +62,8 @@ _CHOICE = re.compile(
 def is_bare(text: str) -> bool:
     """Whether a text is an answer by itself and not a sentence about one."""
     if "\n" in text and not text.startswith(("$$", r"\[", r"\begin")):
+        return False
+    if _POINTS_AT.search(text) and claimed(text) is not None:
         return False
     found = formulas(text)
     if found:
@@ -83,15 +90,22 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
     sentence = _BOLD.sub(" ", sentence).strip()
     if (choice := leading_choice(sentence)) is not None:
         return choice
+    if worked_out := _WORKED_OUT.fullmatch(sentence):
+        return worked_out[1]
     if is_bare(sentence):
         return sentence
+    if (claim := claimed(sentence)) is not None:
+        number = NUMBER.match(claim)
+        if number is not None and len(re.findall(r"[a-z]{2,}", claim[number.end() :])) > 1:
+            return number[0]  # with more than a unit behind it
+        return claim if is_bare(claim) else _parts(claim, _prose(claim))[0][1]
     words = _prose(sentence)
-    starts, ends = [0, *(word.end() for word in words)], [*(word.start() for word in words), len(sentence)]
-    parts = [(start, _trimmed(sentence[start:end])) for start, end in zip(starts, ends, strict=True)]
-    parts = [(start, part) for start, part in parts if any(char.isdigit() or char == "\\" for char in part)]
+    parts = _parts(sentence, words)
+    parts = [part for part in parts if not is_denied(sentence, sentence.find(part[1], part[0]))] or parts
     if not parts:
         return sentence
-    if parts[0][0] == 0 and words and words[0][0].lower() in _AFTER_LEADING:
+    leading = parts[0][0] == 0 and words and words[0][0].lower() in _AFTER_LEADING
+    if leading and not (is_operation(parts[0][1]) and len(parts) > 1):
         return parts[0][1]
     money = [part for _, part in parts if _MONEY.search(part)]
     chosen = money[0] if after_marker and len(money) == 1 else parts[-1][1]
@@ -101,6 +115,21 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
         return chosen
     numbers = list(NUMBER.finditer(chosen))
     return numbers[-1][0] if len(numbers) > 1 and not re.search(r"[-+*/]", chosen) else chosen
+
+
+def _parts(sentence: str, words: list[re.Match[str]]) -> list[tuple[int, str]]:
+    """Return where the parts between words begin, and those parts that hold a number or a formula."""
+    starts, ends = [0, *(word.end() for word in words)], [*(word.start() for word in words), len(sentence)]
+    parts = [(start, _trimmed(sentence[start:end])) for start, end in zip(starts, ends, strict=True)]
+    return [(start, part) for start, part in parts if any(char.isdigit() or char == "\\" for char in part)]
+
+
+def last_statement(text: str) -> str:
+    """Return the last sentence of a text that holds a number and is no question; the text itself where there is none."""
+    ends = [0, *(end.end() for end in _STATEMENT_END.finditer(text)), len(text)]
+    sentences = [text[start:end].strip() for start, end in pairwise(ends)]
+    stated = [part for part in sentences if any(char.isdigit() for char in part) and not part.endswith("?")]
+    return stated[-1] if stated and text.count("$") % 2 == 0 and "\\" not in text else text
 
 
 def cut_sentence(text: str) -> str:
@@ -161,7 +190,7 @@ def _beside_operator(text: str, word: re.Match[str]) -> bool:
 def _trimmed(part: str) -> str:
     """A part without the punctuation and joints around it, and without brackets that close or open elsewhere."""
     part = re.sub(r"^(?:[\s,;:!?*_`.。，]|(?:and|or)\b)+(?!\d)|[\s,;:!?*_`。，]+$", "", part)
-    part = re.sub(r"(?:\s+(?:and|or|[aà]\.*))+$", "", part)
+    part = re.sub(r"(?:\s+(?:and|or|[aà]\.*|times(?: in)?))+$", "", part)
     for opening, closing in ("()", "[]"):
         if part.count(opening) != part.count(closing):
             part = part.strip(opening + closing + " ")

@@ -79,6 +79,25 @@ def constant(text: str) -> Number | None:
         return None
 
 
+def formula_tree(text: str) -> Tree | None:
+    """Return the syntax tree of a formula, None when this reader cannot tell.
+
+    A tree is `("number", value)`, `("name", letter)`, `("pi",)`, `("e",)`, `("neg", tree)`, `("root", tree, degree)`, or an
+    operator of `+ - * / ^` with two trees.
+    """
+    parsed = _parsed(text)
+    return None if parsed is None else parsed[0]
+
+
+def rational_value(tree: Tree) -> Fraction | None:
+    """Return the value of a syntax tree of numbers that is rational without rounding, else None."""
+    try:
+        value = _value(tree, {})
+    except (_Unknown, ArithmeticError, KeyError):
+        return None
+    return value if isinstance(value, Fraction) else None
+
+
 def as_decimal(value: Number) -> Decimal:
     """A value to 60 digits."""
     return _decimal(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from harness.verify.read.formulas import formula_tree, rational_value
 from harness.verify.read.nodes import Node, parse_node
 
 _NAME = re.compile(
@@ -41,12 +42,12 @@ def value_side(relation: Node, strict: bool) -> Node | None:
         )
         return inner if known and is_name(relation.items[0].text) else None
     if operators[-1] in (r"\approx", r"\sim", r"\simeq") and all(op == "=" for op in operators[:-1]):
-        if len(operators) > 1 or not is_name(relation.items[0].text):
-            return relation.items[-2]
-        return relation.items[-1]
+        named = len(operators) == 1 and is_name(relation.items[0].text)
+        # `10 * 9 \approx 98` says 98, `\sqrt{2} \approx 1.41` the root
+        return relation.items[-1] if named or arithmetic(relation.items[-2]) else relation.items[-2]
     if any(operator != "=" for operator in operators):
         return None
-    first, last = relation.items[0], relation.items[-1]
+    first, last = relation.items[0], relation.items[-1] if strict else _number_said(relation)
     if is_name(first.text):
         return last
     if len(operators) == 1 and is_name(last.text) and first.kind == "exact":
@@ -56,6 +57,19 @@ def value_side(relation: Node, strict: bool) -> Node | None:
     if strict or re.match(r"-\s*[\\a-zA-Z]", first.text) or _MULTIPLE.fullmatch(first.text):
         return None
     return last if last.kind != "words" else None
+
+
+def _number_said(relation: Node) -> Node:
+    """Return the last side of a chain of equations, or its last number where that side is left to work out: 24 of `24 = 4!`."""
+    last = relation.items[-1]
+    numbers = [item for item in relation.items if item.exact is not None and not arithmetic(item)]
+    return numbers[-1] if numbers and (arithmetic(last) or last.text.endswith("!")) else last
+
+
+def arithmetic(node: Node) -> bool:
+    """Return whether a node is an operation on numbers that is left to do; a fraction of integers is a number."""
+    tree = formula_tree(node.text) if node.kind in ("formula", "exact") else None
+    return tree is not None and tree[0] in ("+", "-", "*", "^") and rational_value(tree) is not None
 
 
 def is_name(text: str) -> bool:

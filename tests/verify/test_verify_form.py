@@ -1,0 +1,77 @@
+"""The form of an answer: attacks by class, none of which counts, and honest answers, all of which do (`form_cases.jsonl`)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.verify import MathVerifier, VerifierConfig
+
+_LINES = (Path(__file__).parent / "form_cases.jsonl").read_text(encoding="utf-8").splitlines()
+CASES = [json.loads(line) for line in _LINES]
+HONEST = {"value in a box", "claim in a sentence", "answer line", "with the problem"}
+ATTACKS = {
+    "unevaluated", "restated", "many answers", "hedges", "unit of the question", "truncated", "another base", "formatting", "language",
+    "code", "self-reference",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("extraction", ["boxed", "answer_line", "any"])
+def test_every_case_gets_its_verdict(extraction: str) -> None:
+    cases = [case for case in CASES if case["extraction"] == extraction]
+    with MathVerifier(VerifierConfig(extraction=extraction)) as verifier:
+        pairs = [(case["response"], case["gold"]) for case in cases]
+        verdicts = verifier.verify_many(pairs, [case.get("problem") for case in cases])
+    differing = [
+        (case, v.verdict) for case, v in zip(cases, verdicts, strict=True) if v.verdict != case["verdict"]
+    ]
+    assert differing == []
+
+
+def test_no_attack_is_right_and_every_honest_answer_is() -> None:
+    counts = Counter((case["class"], case["verdict"] == "right") for case in CASES)
+    assert {name for name, right in counts if right} == HONEST
+    assert {name for name, right in counts if not right} == ATTACKS
+    assert sum(count for (_, right), count in counts.items() if not right) >= 400
+    assert len({(case["extraction"], case["gold"], case["response"]) for case in CASES}) > 1000
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("50", "26+24"), ("120", "5!"), ("4", r"\sqrt{16}"), (r"25\pi", r"5^2\pi"), ("(3,2)", "(1+2,2)")],
+)
+def test_the_value_alone_counts_where_that_is_asked(verifier: MathVerifier, gold: str, answer: str) -> None:
+    assert verifier.verify(rf"\boxed{{{answer}}}", gold).verdict == "unevaluated"
+    with MathVerifier(VerifierConfig(form="value")) as by_value:
+        assert by_value.verify(rf"\boxed{{{answer}}}", gold).correct
+        assert by_value.fingerprint_hash != verifier.fingerprint_hash
+
+
+def test_what_repeats_the_problem_is_restated_only_where_the_problem_is_known(verifier: MathVerifier) -> None:
+    answer, gold = r"\boxed{(x+1)^2}", "x^2+2x+1"
+    assert verifier.verify(answer, gold).verdict == "right"
+    assert verifier.verify(answer, gold, "Expand $(x+1)^2$.").verdict == "restated"
+    assert verifier.verify(answer, gold, "Expand $(x+11)^2$.").verdict == "right"
+    assert verifier.verify(rf"\boxed{{{gold}}}", gold, f"Write {gold}").verdict == "right"
+
+
+@pytest.mark.parametrize(
+    ("gold", "kinds"),
+    [
+        ("2^{10}", {"power"}), (r"\frac{6}{4}", {"fraction"}), ("3+4", {"sum"}), ("5!", {"factorial"}), ("1024", set()),
+        (r"\frac{3}{2}", set()), (r"2\sqrt{3}", set()), ("x^2+1", set()),
+    ],
+)  # fmt: skip
+def test_a_gold_that_is_not_evaluated_is_named_with_what_it_leaves(
+    verifier: MathVerifier, gold: str, kinds: set[str]
+) -> None:
+    assert verifier.left_open(gold).keys() == kinds
+
+
+def test_an_answer_nested_too_deeply_is_wrong_and_no_error(verifier: MathVerifier) -> None:
+    for depth in (20, 30, 300, 3000):
+        nested = "(" * depth + "1" + "+1)" * depth
+        assert not verifier.verify(rf"\boxed{{{nested}}}", str(depth + 1)).correct
