@@ -259,7 +259,8 @@ def _plain_integer(response: str) -> str | None:
     start = response.rfind("\\boxed{")
     if start < 0 or (match := _PLAIN_BOX.fullmatch(response, start)) is None:
         return None
-    if response.rfind("oxed", max(0, start - _BESIDE), start) >= 0 or "think>" in response:
+    before = response.rfind("oxed", max(0, start - _BESIDE), start)
+    if (before >= 0 and "}" in response[before:start]) or "think>" in response:
         return None
     return match[1]
 

@@ -81,7 +81,12 @@ def test_rows_hold_prompt_gold_and_origin(
         "data_source": "train",
         "prompt": [{"role": "user", "content": task.problems[3].prompt}],
         "reward_model": {"style": "rule", "ground_truth": task.problems[3].gold},
-        "extra_info": {"index": 3, "split": "train", "problem_id": "train/3"},
+        "extra_info": {
+            "index": 3,
+            "split": "train",
+            "problem_id": "train/3",
+            "problem": task.problems[3].prompt,
+        },
     }
     validation = pq.read_table(tmp_path / "validation.parquet").to_pylist()
     assert {(row["data_source"], row["extra_info"]["split"]) for row in validation} == {
