@@ -15,7 +15,7 @@ from rich.table import Table
 
 from harness.commands._select import HELP, find_run, select
 from harness.commands.show import provenance_of, results_of
-from harness.configuration.identity import flatten
+from harness.configuration.flat import flatten
 from harness.store import RunDir
 
 

@@ -14,7 +14,7 @@ from harness.commands._key_values import read_yaml
 from harness.commands.export import dialect, print_remarks
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import flatten
+from harness.configuration.flat import flatten
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

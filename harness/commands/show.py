@@ -15,7 +15,7 @@ from rich.table import Table
 
 from harness.commands._select import HELP, find_run, select
 from harness.configuration.compose import compose_run
-from harness.configuration.identity import flatten
+from harness.configuration.flat import flatten
 from harness.configuration.schema import dump
 from harness.store import ResultStore, RunDir
 from harness.store.device import devices_of

@@ -16,17 +16,6 @@ from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
 from harness.configuration.schema import RunConfig, dump
 
-__all__ = [
-    "IDENTITY_VERSION",
-    "arm_id",
-    "canonical_json",
-    "content_hash",
-    "difference",
-    "flatten",
-    "identity",
-    "run_id",
-]
-
 IDENTITY_VERSION = 1
 
 

@@ -222,7 +222,7 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Ob
     if patch is None or before in lower_rungs(overrides) or tuple(with_patch(before, patch)) == overrides:
         return
     changes = difference(parent.config, planned.config)
-    declared = _declared(planned, parent, patch)
+    declared = _written([*parent.arm.overrides, *planned.common], patch)
     extra = sorted(key for key in changes if declared.get(key) != changes[key])
     if extra:
         yield Objection(
@@ -231,14 +231,6 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Ob
             f"differs from {parent.arm.name} also in {', '.join(extra)}, which the patch {patch} does not declare",
             "split the arm into one patch a step",
         )
-
-
-def _declared(planned: PlannedArm, parent: PlannedArm, patch: str) -> Changes:
-    """Return what the patch changes on the parent."""
-    try:
-        return patch_changes(patch, [*parent.arm.overrides, *planned.common])
-    except ConfigError:
-        return {}
 
 
 def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:

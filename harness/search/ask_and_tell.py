@@ -20,7 +20,8 @@ import optuna
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import flatten, identity
+from harness.configuration.flat import flatten
+from harness.configuration.identity import identity
 from harness.configuration.schema import RunConfig
 from harness.execution.supervise import Feed
 from harness.execution.supervise.attempt import Runnable
