@@ -11,7 +11,7 @@ import dataclasses
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -140,16 +140,13 @@ def look_lines(plan: Plan) -> list[str]:
         return []
     *real, (_, none) = expected_runs(plan).items()
     sizes, means = (
-        " or ".join(", ".join(words).rsplit(", ", 1)) for words in zip(*_rounded(real), strict=True)
+        " or ".join(", ".join(words).rsplit(", ", 1))
+        for words in zip(*((size, f"{runs:.0f}") for size, runs in real), strict=True)
     )
     return [
         f"seeds until it is decided: looks at {', '.join(map(str, looks))} seeds, {len(plan.specs)} runs at most; on average {means} if "
         f"every difference is {sizes} times the standard deviation of one seed's difference, {none:.0f} if nothing differs"
     ]
-
-
-def _rounded(expected: Iterable[tuple[str, float]]) -> list[tuple[str, str]]:
-    return [(size, f"{runs:.0f}") for size, runs in expected]
 
 
 def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:
@@ -219,24 +216,17 @@ def _totals(
     plan: Plan, statuses: dict[str, str], costs: dict[str, Cost | None], refused: Mapping[str, list[str]]
 ) -> list[str]:
     """Tell what is left to do and what it is expected to take."""
-    finished = {run_id for run_id, status in statuses.items() if status == "finished"}
-    left = {
-        spec.run_id for one in plan.arms if not refused[one.arm.name] for spec in one.runs.values()
-    } - finished
-    impossible = len(statuses) - len(finished) - len(left)
-    counts = [f"{len(statuses)} runs", f"{len(finished)} finished", f"{len(left)} to run"]
-    lines = [", ".join(counts + [f"{impossible} refused"] * bool(impossible))]
-    seen: set[str] = set()
-    expected: list[Cost] = []
-    unknown = 0
+    finished = sum(status == "finished" for status in statuses.values())
+    left: dict[str, Cost | None] = {}
     for planned in plan.arms:
         for spec in planned.runs.values():
-            if spec.run_id not in left or spec.run_id in seen:
-                continue
-            seen.add(spec.run_id)
-            cost = costs[planned.arm.name]
-            unknown += cost is None
-            expected += [cost] if cost else []
+            if not refused[planned.arm.name] and statuses[spec.run_id] != "finished":
+                left.setdefault(spec.run_id, costs[planned.arm.name])
+    impossible = len(statuses) - finished - len(left)
+    counts = [f"{len(statuses)} runs", f"{finished} finished", f"{len(left)} to run"]
+    lines = [", ".join(counts + [f"{impossible} refused"] * bool(impossible))]
+    expected = [cost for cost in left.values() if cost is not None]
+    unknown = len(left) - len(expected)
     if expected:
         seconds, tokens = sum(c.seconds for c in expected), sum(c.generated_tokens for c in expected)
         gpu_hours = sum(cost.gpu_hours for cost in expected)
