@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
+from harness.configuration.sections import EvaluationConfig, SamplingConfig
 
 
-def check_combinations(config: RunConfig) -> None:
+class Sections(Protocol):
+    """The sections of a `RunConfig` that the checks read."""
+
+    algorithm: AlgorithmConfig
+    sampling: SamplingConfig
+    evaluation: EvaluationConfig
+    task: Any
+    model: Any
+    engine: Any
+
+
+def check_combinations(config: Sections) -> None:
     """Run every check. Raises `ConfigError`."""
     for check in _CHECKS:
         check(config)
 
 
-def _dead_groups(config: RunConfig) -> None:
+def _dead_groups(config: Sections) -> None:
     algorithm = config.algorithm
     if algorithm.dead_groups.policy != "refill":
         return
@@ -32,7 +42,7 @@ def _dead_groups(config: RunConfig) -> None:
         )
 
 
-def _dead_by_reward(config: RunConfig) -> None:
+def _dead_by_reward(config: Sections) -> None:
     algorithm = config.algorithm
     dead = algorithm.dead_groups
     if algorithm.overlong.policy == "wrong" and dead.policy != "keep" and dead.metric == "accuracy":
@@ -42,7 +52,7 @@ def _dead_by_reward(config: RunConfig) -> None:
         )
 
 
-def _overlong_shape(config: RunConfig) -> None:
+def _overlong_shape(config: Sections) -> None:
     algorithm = config.algorithm
     if not algorithm.overlong.punishes or algorithm.overlong.shape == "additive":
         return
@@ -57,7 +67,7 @@ def _overlong_shape(config: RunConfig) -> None:
         )
 
 
-def _lag(config: RunConfig) -> None:
+def _lag(config: Sections) -> None:
     if config.sampling.lag_steps and config.algorithm.source.kind != "policy":
         raise ConfigError(
             f"sampling.lag_steps={config.sampling.lag_steps} lets the sampling policy lag; algorithm.source="
@@ -65,7 +75,7 @@ def _lag(config: RunConfig) -> None:
         )
 
 
-def _pairs(config: RunConfig) -> None:
+def _pairs(config: Sections) -> None:
     algorithm = config.algorithm
     fits = algorithm.advantage.kind == "best_worst" and algorithm.aggregation.kind == "response_mean"
     if algorithm.surrogate.kind == "best_worst_dpo" and not fits:
@@ -87,7 +97,7 @@ def _pairs(config: RunConfig) -> None:
         )
 
 
-def _reward_kl(config: RunConfig) -> None:
+def _reward_kl(config: Sections) -> None:
     algorithm = config.algorithm
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     if in_reward and algorithm.advantage.kind in ("decoupled", "imitation"):
@@ -97,7 +107,7 @@ def _reward_kl(config: RunConfig) -> None:
         )
 
 
-def _chosen_by_entropy(config: RunConfig) -> None:
+def _chosen_by_entropy(config: Sections) -> None:
     chooses = config.algorithm.top_entropy_fraction < 1
     if chooses and not getattr(
         implementation("harness.rollout.engine", config.engine), "EXACT_ENTROPY", True
@@ -109,7 +119,7 @@ def _chosen_by_entropy(config: RunConfig) -> None:
         )
 
 
-def _covariance(config: RunConfig) -> None:
+def _covariance(config: Sections) -> None:
     algorithm = config.algorithm
     if algorithm.surrogate.kind in ("clip_cov", "kl_cov") and algorithm.importance_ratio != "token":
         raise ConfigError(
@@ -118,7 +128,7 @@ def _covariance(config: RunConfig) -> None:
         )
 
 
-def _mean_scale(config: RunConfig) -> None:
+def _mean_scale(config: Sections) -> None:
     algorithm = config.algorithm
     if getattr(algorithm.advantage, "scale", "") != "group_mean":
         return
@@ -131,7 +141,7 @@ def _mean_scale(config: RunConfig) -> None:
         )
 
 
-def _task(config: RunConfig) -> None:
+def _task(config: Sections) -> None:
     problems, wanted = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
     if isinstance(problems, int) and problems < wanted:
         raise ConfigError(
@@ -140,13 +150,13 @@ def _task(config: RunConfig) -> None:
         )
 
 
-def _base_policy(config: RunConfig) -> None:
+def _base_policy(config: Sections) -> None:
     check = getattr(implementation("harness.base_policy", config.model), "check", None)
     if check is not None:
         check(config.model, config.task)
 
 
-def _old_log_probs(config: RunConfig) -> None:
+def _old_log_probs(config: Sections) -> None:
     correction = config.algorithm.engine_correction
     if correction.old_log_probs != "sampler":
         return
@@ -162,7 +172,7 @@ def _old_log_probs(config: RunConfig) -> None:
         )
 
 
-def _caps(config: RunConfig) -> None:
+def _caps(config: Sections) -> None:
     if max(config.evaluation.caps) < config.sampling.max_response_tokens:
         raise ConfigError(
             f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="
@@ -170,7 +180,7 @@ def _caps(config: RunConfig) -> None:
         )
 
 
-_CHECKS: tuple[Callable[[RunConfig], None], ...] = (
+_CHECKS: tuple[Callable[[Sections], None], ...] = (
     _dead_groups,
     _lag,
     _dead_by_reward,
