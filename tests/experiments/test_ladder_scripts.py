@@ -14,22 +14,11 @@ import pytest
 import single_seed
 import thirty_problems
 
-from harness.configuration.compose import compose_run
-from harness.configuration.schema import dump
-
 
 def test_null_ladders_rise_once_in_720_whatever_the_spread() -> None:
     for sd in (0.5, 3.0):
         rises, _ = single_seed.null_ladders(sd)
         assert rises == pytest.approx(1 / math.factorial(6), abs=0.0003)
-
-
-def test_one_step_of_five_above_two_points_by_the_normal_law() -> None:
-    _, (first, second, third) = single_seed.null_ladders(1e-3)
-    assert (first, second, third) == (0, 0, 0)
-    rng = np.random.default_rng(5)
-    steps = np.diff(rng.normal(0, 1.4, (100_000, 6)), axis=1) > 2
-    assert single_seed.null_ladders(1.4)[1][0] == pytest.approx(steps.any(axis=1).mean(), abs=0.01)
 
 
 @pytest.mark.parametrize("tricks", [1, 3, 5])
@@ -38,10 +27,6 @@ def test_kept_rungs_are_records_of_all_orders(tricks: int) -> None:
     for least in (1, 2, tricks):
         kept = [sum(one[i] > max(one[:i]) for i in range(1, tricks + 1)) >= least for one in orders]
         assert single_seed.kept_rungs(tricks, least) == pytest.approx(np.mean(kept))
-
-
-def test_patterns_of_every_way_to_take_one_run() -> None:
-    assert single_seed.patterns([[1, 3], [2], [4, 0]]) == {"++": 1, "+-": 1, "-+": 1, "--": 1}
 
 
 def test_spread_of_seeds_leaves_base_policies_and_arms_out() -> None:
@@ -85,21 +70,6 @@ def test_a_run_is_read_as_the_tricks_that_it_has() -> None:
     assert order.subset_of(dict(base), base, known) == frozenset()
     assert order.subset_of({"o": "soft", "c": 0.2}, base, known) is None
     assert order.subset_of({**base, "kl": 0.1}, base, known) is None
-
-
-def test_a_run_of_another_regime_or_set_of_base_policies_is_none_of_the_ladder() -> None:
-    def settings(*overrides: str) -> dict[str, object]:
-        return order.settings(dump(compose_run(["rung=dapo_0_naive_grpo", *overrides])))
-
-    base = settings()
-    for other in (
-        "preset=truncation",
-        "sampling.lag_steps=8",
-        "model.bases.count=8",
-        "optimizer.learning_rate=1e-3",
-    ):
-        assert order.subset_of(settings(other), base, {}) is None
-    assert settings("seed=3", "training.evaluate_every=60", "runtime.workers=7") == base
 
 
 def test_contrasts_are_over_base_policies_of_the_seeds_that_all_have() -> None:

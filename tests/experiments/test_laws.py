@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
 from laws import entropy_fits, main, over_seeds, sigmoid_fits
-from run_curves import run_curve
-from synthetic_store import build_store
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
@@ -34,16 +32,6 @@ def test_an_exact_curve_is_found_again(given: bool) -> None:
     )  # half of the rise at the midpoint, R_0 without compute
 
 
-def test_the_asymptote_s_standard_error_is_its_spread_over_repeats() -> None:
-    rng = np.random.default_rng(1)
-    fits = [
-        fit_sigmoid(STEPS, sigmoid(STEPS, 0.3, 0.8, 15.0, 1.6) + rng.normal(0, 0.02, 100)) for _ in range(40)
-    ]
-    asymptotes = np.array([fit.asymptote for fit in fits])
-    assert asymptotes.mean() == pytest.approx(0.8, abs=0.01)
-    assert np.mean([fit.asymptote_error for fit in fits]) == pytest.approx(asymptotes.std(ddof=1), rel=0.4)
-
-
 @pytest.mark.parametrize(
     ("compute", "score", "reason"),
     [
@@ -67,29 +55,8 @@ def test_entropy_law_against_values_worked_by_hand() -> None:
     assert fit.r_squared == pytest.approx(1 - 0.015 / 0.06)
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    root = tmp_path_factory.mktemp("laws")
-    build_store(root, seeds=(0, 1, 2, 3), caps=(32,))
-    return root, results_of(load_experiment(root, "ladder", curves=False))
-
-
-def test_points_of_a_run_belong_to_what_was_spent_before(results) -> None:
-    _, found = results
-    arm = found.experiment.plan.arms[0]
-    spent, score = run_curve(found, arm.name, arm.runs[1], "tokens", "training")
-    steps = found.experiment.steps
-    own = steps[steps["run_id"] == arm.runs[1]].sort_values("step")
-    assert spent[:3].tolist() == [0, 3100, 6200]
-    assert score.tolist() == own["accuracy_mean"].tolist()
-    spent, score = run_curve(found, arm.name, arm.runs[1], "steps", "evaluation")
-    assert spent.tolist() == [0, 10, 20]
-    seconds, _ = run_curve(found, arm.name, arm.runs[1], "seconds", "evaluation")
-    assert seconds == pytest.approx([0, 1.6, 3.2])
-
-
-def test_intervals_are_over_seeds_and_one_untold_run_leaves_none(results) -> None:
-    _, found = results
+def test_intervals_are_over_seeds_and_one_untold_run_leaves_none(root) -> None:
+    found = results_of(load_experiment(root, "ladder", curves=False))
     plan, arm = found.experiment.plan, found.experiment.plan.arms[3]
     fits = entropy_fits(found, arm, "training")
     own = over_seeds(plan, fits, "a")
@@ -102,8 +69,7 @@ def test_intervals_are_over_seeds_and_one_untold_run_leaves_none(results) -> Non
     assert set(sigmoid_fits(found, arm, "steps", "training")) == {0, 1, 2, 3}
 
 
-def test_the_command_prints_a_row_an_arm(results, capsys) -> None:
-    root, _ = results
+def test_the_command_prints_a_row_an_arm(root, capsys) -> None:
     assert main([str(root), "ladder", "--law", "entropy"]) == 0
     printed = capsys.readouterr().out
     assert printed.count("| 4 |") == 4

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from matched import Course, at_first_reach, main, match, matched_table, matches
-from run_curves import run_curve
-from synthetic_store import build_store
+from matched import Course, main, match, matched_table
 
 from analysis import load
 
@@ -20,17 +16,6 @@ def run(step, moved, score) -> Course:
         np.array(score, dtype=float),
         float(score[-1]),
     )
-
-
-def test_the_first_reach_is_linear_between_points() -> None:
-    moved, score = [0.0, 0.2, 0.1, 0.6], [0.3, 0.5, 0.9, 0.7]
-    assert at_first_reach(moved, score, 0.05) == pytest.approx(0.35)  # a quarter of the way from 0.3 to 0.5
-    assert at_first_reach(moved, score, 0.2) == 0.5
-    assert at_first_reach(moved, score, 0.15) == pytest.approx(0.45)  # before the fall to 0.1, not after it
-    assert at_first_reach(moved, score, 0.4) == pytest.approx(0.78)  # 0.9 - 0.2 * 0.3 / 0.5
-    assert at_first_reach(moved, score, 0.0) == 0.3
-    with pytest.raises(ValueError, match=r"0\.7 is never reached: the largest is 0\.6"):
-        at_first_reach(moved, score, 0.7)
 
 
 def test_a_match_by_hand_either_way_round() -> None:
@@ -45,13 +30,6 @@ def test_a_match_by_hand_either_way_round() -> None:
     assert match(reference, arm).score == pytest.approx((0.65, 0.6))
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    place = tmp_path_factory.mktemp("matched")
-    build_store(place, seeds=(0, 1, 2), caps=(32,))
-    return place
-
-
 def test_arms_that_move_alike_differ_as_at_the_end(root) -> None:
     """Generated tokens grow alike in all runs of the synthetic store."""
     results = load(root, "ladder")
@@ -62,22 +40,6 @@ def test_arms_that_move_alike_differ_as_at_the_end(root) -> None:
             (row["last"].low, row["last"].high)
         )
         assert row["step_arm"] == row["step_reference"] == 20
-
-
-def test_an_arm_that_moves_twice_as_fast_is_read_half_way(root) -> None:
-    results = load(root, "ladder")
-    steps = results.experiment.steps
-    arm, reference = results.experiment.plan.arms[1], results.experiment.plan.arms[0]
-    rate = np.where(steps["arm"] == arm.name, 0.02, 0.01)
-    moved = steps.assign(kl_to_reference=rate * steps["step"])
-    results = replace(results, experiment=replace(results.experiment, steps=moved))
-    for seed, found in matches(results, arm, reference, "kl_to_reference").items():
-        ours, theirs = (
-            run_curve(results, one.name, one.runs[seed], "steps", "evaluation")[1] for one in (arm, reference)
-        )
-        assert found.moved == pytest.approx(0.2)
-        assert found.step == pytest.approx((10.0, 20.0))
-        assert found.score == pytest.approx((ours[1], theirs[2]))
 
 
 def test_the_command_prints_a_table_and_names_what_is_missing(root, capsys) -> None:

@@ -54,15 +54,6 @@ def test_the_highest_mean_wins_and_of_equal_ones_the_lower_rate() -> None:
     assert rates.choice({1e-4: Tried(None, 0)}) is None
 
 
-def test_a_best_rate_at_an_edge_is_said() -> None:
-    three = {1e-4: Tried(1.0, 2), 2e-4: Tried(2.0, 2), 5e-4: Tried(3.0, 2)}
-    assert [rates.edge(three, rate) for rate in three] == [
-        "lowest of those tried",
-        "",
-        "highest of those tried",
-    ]
-
-
 def test_finished_runs_are_averaged_and_rates_written(tmp_path, capsys) -> None:
     grid_store(tmp_path)
     results = load(tmp_path, rates.EXPERIMENT)
@@ -97,13 +88,6 @@ def test_nothing_is_written_while_runs_are_missing_and_a_diverged_rate_is_out(tm
     assert found["sft"][5e-4].text == "diverged"
     assert rates.choice(found["sft"]) == 1e-4
     assert rates.unfit(found) == ["grpo at 2e-4: 1 runs have not finished"]
-
-
-def test_files_and_rates_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="tried for sft"):
-        rates.rewritten(DECLARED, {"grpo": 1e-4})
-    with pytest.raises(ValueError, match="algorithm=ppo"):
-        rates.rewritten(DECLARED, {"grpo": 1e-4, "sft": 1e-4, "ppo": 1e-4})
 
 
 def test_the_declared_grid_fits_the_declared_comparison() -> None:

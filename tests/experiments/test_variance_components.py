@@ -35,26 +35,6 @@ def test_units_labels_and_order_do_not_matter() -> None:
     assert other.mean == pytest.approx(7 + 10 * one.mean, rel=1e-3)
 
 
-def test_known_components_are_found_in_the_mean_and_covered() -> None:
-    """Eight bases with three seeds each, as in the experiment; unequal known noise; 60 data sets, intervals of 20."""
-    rng = np.random.default_rng(0)
-    bases = np.tile(np.arange(8), 3)
-    truth_base, truth_seed = 2.0**2, 1.5**2
-    estimates, covered = [], []
-    for repeat in range(60):
-        noise = rng.uniform(0.2, 0.6, 24)
-        scores = 70 + rng.normal(0, 2.0, 8)[bases] + rng.normal(0, np.sqrt(truth_seed + noise))
-        found = variance_components(scores, bases, noise, refits=60 if repeat < 20 else 0)
-        estimates.append((found.base, found.seed))
-        if repeat < 20:
-            covered.append(found.base_interval[0] <= truth_base <= found.base_interval[1])
-    mean = np.mean(estimates, axis=0)
-    error = np.std(estimates, axis=0, ddof=1) / np.sqrt(60)
-    assert np.all(np.abs(mean - [truth_base, truth_seed]) < 3 * error)
-    # Percentile intervals of a variance from eight groups are short of their level; they are not empty of meaning.
-    assert np.mean(covered) > 0.75
-
-
 def test_sampling_variance_is_the_binomials() -> None:
     """Enumerated over many draws: the estimate's mean is the true variance of avg@n."""
     assert sampling_variance([0.5, 0.0], 5) == pytest.approx(0.25 / 4 / 4)
