@@ -18,7 +18,7 @@ CHUNK = 256
 
 @dataclass
 class VerifySummary:
-    """What became of a file of cases.
+    """The outcome of a file of cases.
 
     Attributes:
         total: lines graded.

@@ -1,4 +1,4 @@
-"""What a verifier accepts and how much it may spend. Importable without sympy or Math-Verify."""
+"""The settings of a verifier: what it accepts and how much it may spend. Importable without sympy or Math-Verify."""
 
 from __future__ import annotations
 
@@ -58,13 +58,14 @@ class VerifierConfig:
         _one_of("extraction", self.extraction, EXTRACTIONS)
         _one_of("form", self.form, FORMS)
         _one_of("percent", self.percent, PERCENT_POLICIES)
-        for name in (
+        above_zero = (
             "workers",
             "timeout_cpu_seconds",
             "backstop_wall_seconds",
             "recycle_after",
             "max_answer_chars",
-        ):
+        )
+        for name in above_zero:
             if getattr(self, name) <= 0:
                 raise ValueError(f"verifier.{name} is {getattr(self, name)}: give a number above 0")
         for name in ("overflow_workers", "cache_size", "patience_cpu_seconds", "decimal_digits"):

@@ -58,7 +58,7 @@ _LONGEST_PROBLEM = 20_000
 
 @dataclass
 class Use:
-    """What an answer uses: its operations, those of them that are open, functions by kind, and whether it has letters."""
+    """The operations of an answer: its operations, those of them that are open, functions by kind, and whether it has letters."""
 
     operations: int = 0
     open: Counter[str] = field(default_factory=Counter)

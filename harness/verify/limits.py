@@ -27,7 +27,7 @@ _EAGER = re.compile(r"\\operatorname\s*\{\s*(?:SVD|eig|rref)|\\xRightarrow|\\(?:
 
 
 def over_limit(text: str, max_chars: int) -> str | None:
-    """Why a text must not reach a parser, or None when it may."""
+    """Return why a text must not reach a parser, or None when it may."""
     if len(text) > max_chars:
         return f"{len(text)} characters, the limit is {max_chars}"
     if _DIGITS.search(text):
@@ -44,7 +44,7 @@ def over_limit(text: str, max_chars: int) -> str | None:
 
 
 def looks_like_code(text: str) -> bool:
-    """Whether a text is program code, of which no part may be taken for an answer."""
+    """Return whether a text is program code, of which no part may be taken for an answer."""
     return _CODE.search(text) is not None
 
 

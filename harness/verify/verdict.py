@@ -32,5 +32,5 @@ class Verdict:
 
     @property
     def correct(self) -> bool:
-        """Whether the answer counts."""
+        """Return whether the answer counts."""
         return self.verdict == "right"

@@ -89,24 +89,8 @@ def test_answer_must_end_refuses_anything_said_after_it(response: str, verdict: 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "\\",
-        "{",
-        "}",
-        "\\boxed{",
-        "\\fbox{1",
-        "$",
-        "\\[",
-        "\n",
-        " answer",
-        "Answer: ",
-        "<think>",
-        "oxed",
-        "\\boxed{{",
-        "1 ",
-        "\x00",
-    ],
-)
+    ["\\", "{", "}", "\\boxed{", "\\fbox{1", "$", "\\[", "\n", " answer", "Answer: ", "<think>", "oxed", "\\boxed{{", "1 ", "\x00"],
+)  # fmt: skip
 def test_two_megabytes_of_anything_are_searched_in_linear_time(text: str) -> None:
     """About 0.3 s on an idle core; a quadratic search would take minutes, so the bound may be wide enough for a busy one."""
     filler = (text * (2_000_000 // len(text) + 1))[:2_000_000]

@@ -1,1 +1,1 @@
-"""Whether two answers are equal: exactly where that can be decided, by computer algebra where not."""
+"""Return whether two answers are equal: exactly where that can be decided, by computer algebra where not."""

@@ -13,7 +13,6 @@ from harness.verify.compare.congruences import same_congruence
 from harness.verify.compare.quantities import exact_equal, scale_between, written_with_commas
 from harness.verify.compare.ratios import ratio_is_number, same_ratio, same_time
 from harness.verify.read.nodes import Node
-from harness.verify.read.numbers import Exact
 from harness.verify.read.points import as_rows, as_tuples, without_constant
 from harness.verify.read.real_sets import same_real_set
 from harness.verify.read.relations import (
@@ -57,11 +56,11 @@ class Comparison:
         self.leaf = leaf
 
     def equal(self, gold: Node, answer: Node) -> bool | None:
-        """Whether an answer equals the gold one; None when `leaf` could not tell."""
+        """Return whether an answer equals the gold one; None when `leaf` could not tell."""
         if gold.text == answer.text or squeeze(gold.text) == squeeze(answer.text):
             return True
         if gold.exact is not None and answer.exact is not None:
-            return self.exact_equal(gold.exact, answer.exact)
+            return exact_equal(gold.exact, answer.exact, self.percent, self.decimal_digits)
         if reads_the_same(gold.text, answer.text):
             return True
         if (
@@ -94,16 +93,12 @@ class Comparison:
         return self._structures(gold, answer)
 
     def _rounded(self, gold: Node, answer: Node) -> bool:
-        """Whether a bound may be a rounded decimal, which is judged bound by bound."""
+        """Return whether a bound may be a rounded decimal, which is judged bound by bound."""
         return any(
             len(digits) >= self.decimal_digits
             for node in (gold, answer)
             for digits in re.findall(r"\.(\d+)", node.text)
         )
-
-    def exact_equal(self, gold: Exact, answer: Exact) -> bool:
-        """Two exact numbers under this policy."""
-        return exact_equal(gold, answer, self.percent, self.decimal_digits)
 
     def _quantities(self, gold: Node, answer: Node) -> bool | None:
         """Formulas of which at least one has a unit; a unit on one side only is ignored."""
@@ -128,11 +123,8 @@ class Comparison:
 
     def _words(self, gold: Node, answer: Node) -> bool | None:
         if {gold.kind, answer.kind} == {"words", "choice"} or gold.kind == answer.kind:
-            if (
-                _is_product(gold.text)
-                and _is_product(answer.text)
-                and sorted(gold.text) == sorted(answer.text)
-            ):
+            letters = _is_product(gold.text) and _is_product(answer.text)
+            if letters and sorted(gold.text) == sorted(answer.text):
                 return self.leaf(gold.text, answer.text)
             if gold.mark in VERDICTS and (said := opening_verdict(answer.text)) is not None:
                 return said == gold.mark
@@ -215,11 +207,8 @@ class Comparison:
             if single.kind in ("interval", "union", "ratio"):
                 return False
             if len(whole.items) == 1:
-                return (
-                    self.equal(whole.items[0], single)
-                    if whole is gold
-                    else self.equal(single, whole.items[0])
-                )
+                left, right = (node.items[0] if node is whole else node for node in (gold, answer))
+                return self.equal(left, right)
             if single.kind == "exact":
                 return False
         if kinds == {"list", "exact"}:
@@ -255,18 +244,15 @@ class Comparison:
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
-        gold_names, answer_names = (
-            [assigned_name(node) for node in gold],
-            [assigned_name(node) for node in answer],
-        )
+        gold_names = [assigned_name(node) for node in gold]
+        answer_names = [assigned_name(node) for node in answer]
         if all(gold_names) and all(answer_names):
             if sorted(gold_names) != sorted(answer_names):
                 return self._unordered(gold, answer)
             by_name = dict(zip(answer_names, answer, strict=True))
             if len(by_name) == len(answer):
-                return _all(
-                    self.equal(node, by_name[name]) for name, node in zip(gold_names, gold, strict=True)
-                )
+                pairs = zip(gold_names, gold, strict=True)
+                return _all(self.equal(node, by_name[name]) for name, node in pairs)
         if _of_two_things(gold_names, answer_names):
             return False
         if len(set(filter(None, gold_names))) > 1 or len(set(filter(None, answer_names))) > 1:
@@ -325,7 +311,7 @@ def _by_components(gold: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def _of_two_things(gold: list[str], answer: list[str]) -> bool:
-    """Whether each list is about one name and the names are of two things: `n = 2, 3` and `w = 2, 3`."""
+    """Return whether each list is about one name and the names are of two things: `n = 2, 3` and `w = 2, 3`."""
     names = set(filter(None, gold)), set(filter(None, answer))
     if len(names[0]) != 1 or len(names[1]) != 1 or names[0] == names[1]:
         return False

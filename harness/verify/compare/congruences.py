@@ -12,7 +12,7 @@ _CONGRUENCE = re.compile(
 
 
 def same_congruence(gold: Node, answer: Node) -> bool | None:
-    """Whether two congruences, or a congruence and its residue, say the same; None when neither is a congruence of integers."""
+    """Return whether two congruences, or a congruence and its residue, say the same; None when neither is a congruence of integers."""
     left, right = _parts(gold), _parts(answer)
     if left is not None and right is not None:
         names = {name for name, _, _ in (left, right) if name}

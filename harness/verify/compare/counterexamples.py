@@ -30,7 +30,7 @@ _Point = dict[Any, Any]
 
 
 def equations_differ(left: sympy.Eq, right: sympy.Eq) -> bool:
-    """Whether a real point was found that satisfies one of two equations and not the other.
+    """Return whether a real point was found that satisfies one of two equations and not the other.
 
     At the point the sides of the one are equal to 25 digits and those of the other differ by more than a millionth of their
     size. Of factorials, sums and integrals nothing is said.

@@ -183,5 +183,5 @@ def _cosine_and_sine(match: re.Match[str]) -> str:
 
 
 def is_expression(value: Any) -> bool:
-    """Whether a value is a scalar expression: no relation, set or matrix."""
+    """Return whether a value is a scalar expression: no relation, set or matrix."""
     return isinstance(value, sympy.Expr) and not isinstance(value, (MatrixBase, sympy.MatrixExpr, Relational))

@@ -14,7 +14,7 @@ _INDIAN_GROUPS = re.compile(r"[+-]?\d{1,2}(?:,\d{2})+,\d{3}(?!\d)")
 
 
 def exact_equal(gold: Exact, answer: Exact, percent: str, decimal_digits: int) -> bool:
-    """Whether two exact numbers are equal under a percent policy; never compared as floats (see VerifierConfig)."""
+    """Return whether two exact numbers are equal under a percent policy; never compared as floats (see VerifierConfig)."""
     if gold.percent != answer.percent:
         with_sign, without = (gold, answer) if gold.percent else (answer, gold)
         same_number = with_sign.value == without.value or _rounded(with_sign, without, decimal_digits)
@@ -32,7 +32,7 @@ def exact_equal(gold: Exact, answer: Exact, percent: str, decimal_digits: int) -
 
 
 def scale_between(gold: str, answer: str) -> Fraction | None:
-    """How many of the answer's unit are one of the gold one: 0 for other dimensions, None for words that are no units."""
+    """Return how many of the answer's unit are one of the gold one: 0 for other dimensions, None for words that are no units."""
     if gold[:6] == answer[:6] == "degree" and gold[6:] and answer[6:]:
         return Fraction(0)
     if ("/" in gold) != ("/" in answer):  # `3 dollars` for `3 dollars per pound`
@@ -46,7 +46,7 @@ def scale_between(gold: str, answer: str) -> Fraction | None:
 
 
 def _rounded(gold: Exact, answer: Exact, decimal_digits: int) -> bool:
-    """Whether one number is a decimal of enough digits and the other rounds to it."""
+    """Return whether one number is a decimal of enough digits and the other rounds to it."""
     if gold.decimals < 0 and answer.decimals < 0:
         return False
     by_digits = sorted((gold, answer), key=lambda number: (number.decimals < 0, number.decimals))
@@ -55,14 +55,14 @@ def _rounded(gold: Exact, answer: Exact, decimal_digits: int) -> bool:
 
 
 def rounds_to(exact: Fraction, decimal: Fraction, decimals: int, digits: int) -> bool:
-    """Whether `decimal`, written with `decimals` digits after the point, is `exact` rounded or cut there."""
+    """Return whether `decimal`, written with `decimals` digits after the point, is `exact` rounded or cut there."""
     if decimals < digits or len(str(abs(decimal.numerator))) < _LEAST_DIGITS:
         return False
     return abs(exact - decimal) < Fraction(1, 10**decimals)
 
 
 def written_with_commas(several: str, number: Exact, percent: str, decimal_digits: int) -> bool:
-    """Whether what reads as a list is one number: `1,22` against 1.22, `12,34,567` against 1234567."""
+    """Return whether what reads as a list is one number: `1,22` against 1.22, `12,34,567` against 1234567."""
     if _INDIAN_GROUPS.match(several):
         read = parse_exact(several.replace(",", ""))
     elif _DECIMAL_COMMA.match(several):

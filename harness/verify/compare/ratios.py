@@ -25,7 +25,7 @@ def same_time(gold: Node, answer: Node) -> bool:
 
 
 def looks_like_time(node: Node) -> bool:
-    """Whether a ratio is written as a time: an hour, then pairs of digits."""
+    """Return whether a ratio is written as a time: an hour, then pairs of digits."""
     first, *others = node.text.split(":")
     return (
         all(re.fullmatch(r"\s*\d{2}\s*", part) for part in others)
@@ -35,7 +35,7 @@ def looks_like_time(node: Node) -> bool:
 
 
 def same_ratio(gold: Node, answer: Node) -> bool | None:
-    """Whether two ratios of numbers have one value; None when they are times, formulas, or of different length."""
+    """Return whether two ratios of numbers have one value; None when they are times, formulas, or of different length."""
     if len(gold.items) != len(answer.items) or (looks_like_time(gold) and looks_like_time(answer)):
         return None
     left = [item.exact.value for item in gold.items if item.exact is not None]
@@ -46,7 +46,7 @@ def same_ratio(gold: Node, answer: Node) -> bool | None:
 
 
 def ratio_is_number(ratio: Node, number: Node) -> bool:
-    """Whether `3:5` is the number 3/5."""
+    """Return whether `3:5` is the number 3/5."""
     values = [item.exact.value for item in ratio.items if item.exact is not None]
     if len(values) != 2 or len(ratio.items) != 2 or not values[1] or number.exact is None:
         return False

@@ -39,7 +39,7 @@ def _with_natural_logarithm(gold: str, answer: str) -> str:
 
 
 def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
-    """Whether two formulas have one value.
+    """Return whether two formulas have one value.
 
     Raises:
         Unparsable: the gold formula cannot be read.
@@ -77,7 +77,7 @@ _FLIPPED |= {value: key for key, value in _FLIPPED.items()}
 
 
 def _relations_equal(left: Any, right: Any) -> bool | None:
-    """Whether one relation is a multiple of the other: by a negative factor only where the sign turns round."""
+    """Return whether one relation is a multiple of the other: by a negative factor only where the sign turns round."""
     if not all(is_expression(side) for side in (left.lhs, left.rhs, right.lhs, right.rhs)):
         return None
     ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
@@ -123,7 +123,7 @@ def _expressions_equal(left: Any, right: Any, gold: str, answer: str, decimal_di
 
 
 def _is_undefined(expression: Any) -> bool:
-    """Whether a division by zero stands anywhere in an expression; such a one equals nothing but itself."""
+    """Return whether a division by zero stands anywhere in an expression; such a one equals nothing but itself."""
     if expression.has(sympy.nan, sympy.zoo):
         return True
     return any(power.base.is_zero and power.exp.is_negative for power in expression.atoms(sympy.Pow))
@@ -157,7 +157,7 @@ def _fraction(number: Any) -> Fraction:
 
 
 def _same_value(left: Any, right: Any, point: dict[Any, Any], first: Any, second: Any) -> bool | None:
-    """Whether two expressions with these values at a point are equal there; huge values are compared to their last units."""
+    """Return whether two expressions with these values at a point are equal there; huge values are compared to their last units."""
     if first is None or second is None:
         return None
     if not _close(first, second):
@@ -229,23 +229,19 @@ def _points(left: Any, right: Any, signs: tuple[int, ...]) -> list[dict[Any, Any
     discrete = left.has(*_DISCRETE) or right.has(*_DISCRETE)
     for sign in signs[:1] if discrete else signs:
         for _ in range(_POINTS if names else 1):
-            at = (
-                {n: sympy.Integer(generator.randint(3, 14)) for n in names}
-                if discrete
-                else {
-                    n: sympy.Rational(
-                        generator.randint(1_000, 9_000), generator.choice((2_003, 3_001, 4_001))
-                    )
-                    * sign
-                    for n in names
-                }
-            )
+            at = {name: _at(generator, sign, discrete) for name in names}
             points.append({symbol: at[str(symbol)] for symbol in symbols})
     return points
 
 
+def _at(generator: random.Random, sign: int, discrete: bool) -> Any:
+    if discrete:
+        return sympy.Integer(generator.randint(3, 14))
+    return sympy.Rational(generator.randint(1_000, 9_000), generator.choice((2_003, 3_001, 4_001))) * sign
+
+
 def _only_numeric_noise(left: Any, right: Any) -> bool:
-    """Whether Math-Verify called two plain numbers equal that are not."""
+    """Return whether Math-Verify called two plain numbers equal that are not."""
     if not (
         isinstance(left, Basic) and isinstance(right, Basic) and is_expression(left) and is_expression(right)
     ):

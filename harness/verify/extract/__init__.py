@@ -1,1 +1,1 @@
-"""Where the answer stands in a response."""
+"""Extraction of the answer from a response."""

@@ -1,4 +1,4 @@
-r"""What a sentence claims: `3 + 27 is 27`, `10 * 9 ≈ 98` and `8 + 16, which equals 14` claim 27, 98 and 14.
+r"""Claims of sentences: `3 + 27 is 27`, `10 * 9 ≈ 98` and `8 + 16, which equals 14` claim 27, 98 and 14.
 
 A formula is never the answer of a sentence that says what it comes to. Where a sentence offers several values, or says what the
 answer is not, it offers none.

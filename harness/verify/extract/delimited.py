@@ -14,7 +14,7 @@ _CLOSER = {"$$": "$$", "$": "$", r"\[": r"\]", r"\(": r"\)"}
 
 
 class Formula(NamedTuple):
-    """Where a formula stands, with its delimiters, and what is between them."""
+    """A formula: where it stands, with its delimiters, and what is between them."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""Where the final answer of a response stands, in time linear in the length of the text.
+"""Extraction of the final answer of a response, in time linear in the length of the text.
 
 Shapes, in order: the last balanced box; the last answer line; the last formula or number. A later answer of
 the same shape replaces an earlier one, so a self-correction counts as what it says last. Nothing inside an unclosed
@@ -104,7 +104,7 @@ def extract(response: str, extraction: str) -> Extracted | None:
 
 
 def ends_there(response: str, end: int) -> bool:
-    """Whether nothing but punctuation, closing delimiters and special tokens follows position `end`."""
+    """Return whether nothing but punctuation, closing delimiters and special tokens follows position `end`."""
     return len(response) - end <= _TAIL_CHARS and _AFTER_ANSWER.fullmatch(response, end) is not None
 
 
@@ -211,7 +211,7 @@ def _with_neighbours(body: str, start: int, content: int, end: int) -> Extracted
 
 
 def _joins(between: str) -> bool:
-    """Whether the text between two boxes makes them items of one list."""
+    """Return whether the text between two boxes makes them items of one list."""
     return (
         len(between) <= _BOXES_JOINT_CHARS
         and not _CORRECTED.search(between)
@@ -225,7 +225,7 @@ def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
 
 
 def _answer_line(body: str) -> Extracted | None:
-    """What follows the last answer marker; when that only judges a solution, what follows the last `final answer`."""
+    """Return what follows the last answer marker; when that only judges a solution, what follows the last `final answer`."""
     low = max(0, len(body) - _LINE_CHARS)
     last = _last(_MARKER.finditer(body, low))
     if last is None:
@@ -311,6 +311,6 @@ def _last_expression(body: str) -> Extracted | None:
 
 
 def _end_of(value: str, text: str, start: int, otherwise: int) -> int:
-    """Where a value ends in the response, when it stands word for word in a text that begins at `start`."""
+    """Return where a value ends in the response, when it stands word for word in a text that begins at `start`."""
     at = text.rfind(value)
     return start + (at + len(value) if at >= 0 else otherwise)

@@ -60,7 +60,7 @@ _CHOICE = re.compile(
 
 
 def is_bare(text: str) -> bool:
-    """Whether a text is an answer by itself and not a sentence about one."""
+    """Return whether a text is an answer by itself and not a sentence about one."""
     if "\n" in text and not text.startswith(("$$", r"\[", r"\begin")):
         return False
     if _POINTS_AT.search(text) and claimed(text) is not None:
@@ -81,7 +81,7 @@ def leading_choice(sentence: str) -> str | None:
 
 
 def value_of(sentence: str, after_marker: bool = False) -> str:
-    """What a sentence gives as a value: the whole when it has no words beside, else the part that holds a number or a formula.
+    """Return the value that a sentence gives: the whole when it has no words beside, else the part that holds a number or a formula.
 
     Args:
         sentence: the sentence.

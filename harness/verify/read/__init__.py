@@ -1,1 +1,1 @@
-"""What an answer says: text made canonical, then numbers, sets, intervals, relations, formulas."""
+"""Reading of answers: text made canonical, then numbers, sets, intervals, relations, formulas."""

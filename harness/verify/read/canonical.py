@@ -128,16 +128,11 @@ _SYNONYMS = [
     (re.compile(r"\\overline\s*\{\s*([A-Z]{1,3})\s*\}|\\overrightarrow\s*\{\s*([A-Z]{2})\s*\}"), r"\1\2"),
 ]  # fmt: skip
 _OUTER = [
-    ("$$", "$$"),
-    ("$", "$"),
-    (r"\(", r"\)"),
-    (r"\[", r"\]"),
-    ("**", "**"),
-    ("`", "`"),
-    ('"', '"'),
-    ("'", "'"),
-    ("“", "”"),
-]
+    ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"),
+]  # fmt: skip
+_WRAPPER = re.compile(
+    r"\\(?:boxed|fbox|text(?:bf|sf|tt)?|math(?:rm|bf|it)|mbox|displaystyle|underline|bf|rm|ensuremath)\s*(?=\{)"
+)
 _FUNCTIONS = frozenset((
     "cis", "arcsin", "arccos", "arctan", "sin", "cos", "tan", "cot", "sec", "csc", "log", "ln", "exp", "gcd", "lcm", "max", "min", "floor",
     "ceil", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
@@ -249,27 +244,10 @@ def _unwrap(text: str) -> str:
 
 
 def _unwrap_command(text: str) -> str:
-    for command in (
-        r"\boxed",
-        r"\fbox",
-        r"\text",
-        r"\mathrm",
-        r"\textbf",
-        r"\mathbf",
-        r"\mbox",
-        r"\displaystyle",
-        r"\underline",
-        r"\textsf",
-        r"\texttt",
-        r"\mathit",
-        r"\bf",
-        r"\rm",
-        r"\ensuremath",
-    ):
-        if text.startswith(command):
-            rest = text[len(command) :].lstrip()
-            if rest.startswith("{") and rest.endswith("}") and matching_brace(rest, 0) == len(rest) - 1:
-                return rest[1:-1]
+    if wrapper := _WRAPPER.match(text):
+        rest = text[wrapper.end() :]
+        if rest.endswith("}") and matching_brace(rest, 0) == len(rest) - 1:
+            return rest[1:-1]
     if text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1:
         inside = text[1:-1]
         return inside if "," not in inside and ";" not in inside else rf"\{{{inside}\}}"
@@ -284,7 +262,7 @@ def _invisible_braces(text: str) -> str:
 
 
 def matching_brace(text: str, start: int) -> int:
-    """Position of the brace that closes the one at `start`, or -1."""
+    """Return the position of the brace that closes the one at `start`, or -1."""
     depth = 0
     for token in _BRACE_OR_ESCAPE.finditer(text, start):
         if token[0] in "{}":

@@ -45,7 +45,7 @@ class _Unknown(Exception):
 
 
 def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool | None:
-    """Whether two formulas are equal, None when this reader cannot tell."""
+    """Return whether two formulas are equal, None when this reader cannot tell."""
     left, right = _parsed(gold), _parsed(answer)
     if left is None:
         return None
@@ -109,7 +109,7 @@ def negated(value: Number) -> Number:
 
 
 def same_number(left: Number, right: Number) -> bool:
-    """Whether two values are equal: exactly when both are rational, else to 35 digits."""
+    """Return whether two values are equal: exactly when both are rational, else to 35 digits."""
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return left == right
     a, b = _decimal(left), _decimal(right)
@@ -119,7 +119,7 @@ def same_number(left: Number, right: Number) -> bool:
 
 
 def _lacks_operand(text: str) -> bool:
-    """Whether a text of digits and operators misses an operand (`*5`, `3+`, `2*/4`): no reader makes an expression of it.
+    """Return whether a text of digits and operators misses an operand (`*5`, `3+`, `2*/4`): no reader makes an expression of it.
 
     Small policies write such things, and a process with computer algebra takes a second to start.
     """

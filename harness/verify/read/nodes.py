@@ -1,4 +1,4 @@
-"""What a canonical answer is: a number, a list, a tuple, a set, an interval, a matrix, a relation, words, or a formula.
+"""The structure of a canonical answer: a number, a list, a tuple, a set, an interval, a matrix, a relation, words, or a formula.
 
 Only the outer structure is read here; formulas stay text for the symbolic comparison.
 """
@@ -19,18 +19,8 @@ _BASE = re.compile(
     r"|\\text\{\s*\(?base ([a-z0-9]+)\)?\s*\}|\(?base ([a-z0-9]+)\)?)"
 )
 _BASE_NAMES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12, "sixteen": 16,
+}  # fmt: skip
 _MATRIX = re.compile(
     r"\\begin\s*\{([pbvBV]?(?:small)?matrix|array)\}(?:\s*\{[^{}]*\})?(.*)\\end\s*\{\1\}", re.DOTALL
 )
@@ -164,7 +154,7 @@ def strip_parentheses(text: str) -> str:
 
 
 def _partner(text: str, start: int) -> int:
-    """Position of the bracket that closes the one at `start`; half-open intervals may mix brackets."""
+    """Return the position of the bracket that closes the one at `start`; half-open intervals may mix brackets."""
     depth = 0
     for position in range(start, len(text)):
         if text[position] in _OPEN:
@@ -303,7 +293,7 @@ def _is_choice_of_signs(text: str) -> bool:
 
 
 def _is_wrapped(text: str) -> bool:
-    """Whether one pair of brackets encloses the whole text."""
+    """Return whether one pair of brackets encloses the whole text."""
     start = 1 if text.startswith(r"\{") else 0
     return text[start : start + 1] in ("(", "[", "{") and _partner(text, start) == len(text) - 1
 

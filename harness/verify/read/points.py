@@ -53,10 +53,8 @@ def as_rows(node: Node) -> Node | None:
     """`[[1, 2], [3, 4]]` as a matrix; None for other nodes."""
     if node.kind != "interval" or not all(item.kind == "interval" for item in node.items):
         return None
-    if len({len(item.items) for item in node.items}) != 1 or {
-        node.mark,
-        *(item.mark for item in node.items),
-    } - {"[]", "()"}:
+    marks = {node.mark, *(item.mark for item in node.items)}
+    if len({len(item.items) for item in node.items}) != 1 or marks - {"[]", "()"}:
         return None
     return Node("matrix", node.text, tuple(Node("row", row.text, row.items) for row in node.items))
 

@@ -51,7 +51,7 @@ _ALL = (Piece(-_INFINITY, False, _INFINITY, False),)
 
 
 def same_real_set(gold: Node, answer: Node) -> bool | None:
-    """Whether two nodes are one set of reals, None when either is none or neither is surely one."""
+    """Return whether two nodes are one set of reals, None when either is none or neither is surely one."""
     if not (_surely_a_set(gold) or _surely_a_set(answer)):
         return None
     left = real_set(gold)
@@ -66,7 +66,7 @@ def same_real_set(gold: Node, answer: Node) -> bool | None:
 
 
 def _surely_a_set(node: Node) -> bool:
-    """Whether a node, should it be a set of reals, can be nothing else: `[1, 2)` is none but a set, `(1, 2)` may be a point."""
+    """Return whether a node, should it be a set of reals, can be nothing else: `[1, 2)` is none but a set, `(1, 2)` may be a point."""
     if node.kind == "interval":
         return node.mark in ("(]", "[)")
     if node.kind == "list":

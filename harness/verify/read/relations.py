@@ -73,7 +73,7 @@ def arithmetic(node: Node) -> bool:
 
 
 def is_name(text: str) -> bool:
-    r"""Whether a text names a quantity: `x`, `f(x)`, `x_1`, `|AB|`, `(p, q)`, `\angle APC`."""
+    r"""Return whether a text names a quantity: `x`, `f(x)`, `x_1`, `|AB|`, `(p, q)`, `\angle APC`."""
     return _NAME.fullmatch(text) is not None and re.search("[a-zA-Z]", text) is not None
 
 
@@ -97,13 +97,8 @@ def by_component(node: Node) -> Node | None:
     if len(names.items) != len(values.items) or not all(is_name(name.text) for name in names.items):
         return None
     parts = zip(names.items, values.items, strict=True)
-    return Node(
-        "list",
-        node.text,
-        tuple(
-            Node("relation", f"{name.text}={value.text}", (name, value), mark="=") for name, value in parts
-        ),
-    )
+    named = (Node("relation", f"{name.text}={value.text}", (name, value), mark="=") for name, value in parts)
+    return Node("list", node.text, tuple(named))
 
 
 def bare_values(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -173,7 +168,7 @@ def one_condition(gold: Node, answer: Node) -> tuple[Node, Node] | None:
 
 
 def _stated(condition: str) -> str:
-    """What a condition says, without its words of connection."""
+    """Return what a condition says, without its words of connection."""
     condition = re.sub(
         r"\\text|\\mathbb\s*\{Z\}|\bintegers?\b", lambda m: " Z " if m[0] != r"\text" else " ", condition
     )

@@ -1,4 +1,4 @@
-"""How a text reads: without the spacing that means nothing, as words, whatever its capitals."""
+"""Texts compared as they read: without the spacing that means nothing, as words, whatever its capitals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def without_subject(words: str) -> str:
 
 
 def reads_the_same(gold: str, answer: str) -> bool:
-    """Whether two texts with words in them differ in capitals and spaces alone, and dates in their commas as well."""
+    """Return whether two texts with words in them differ in capitals and spaces alone, and dates in their commas as well."""
     if len(gold) < _LONGEST_READ and _MONTH.search(gold) is not None:
         return words_of(gold) == words_of(answer)
     return (

@@ -1,4 +1,4 @@
-"""What one case has used: processor time, which the load of the machine does not change, and elapsed time without progress."""
+"""The clock of one case: processor time, which the load of the machine does not change, and elapsed time without progress."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CaseClock:
         return self._marked if sys.platform == "linux" else self.elapsed(now)
 
     def ran_out(self, used: float, now: float) -> bool:
-        """Whether the case must end, given what it has used by now."""
+        """Return whether the case must end, given what it has used by now."""
         if used - self._marked >= _PROGRESS_SHARE * self._limit:
             self._marked, self._marked_at = used, now
         return used >= self._limit or now - self._marked_at >= self._backstop

@@ -56,7 +56,7 @@ class _Process:
 
 @dataclass
 class PoolCounts:
-    """What the pool went through, for health reports.
+    """Counts of what the pool went through, for health reports.
 
     Attributes:
         started: processes.
