@@ -54,6 +54,7 @@ _WRITTEN_WORDS = (
     ),
 )
 _LONGEST_PROBLEM = 20_000
+_PLAIN_NUMBER = re.compile(r"[+-]?\d[\d.,]*")
 
 
 @dataclass
@@ -268,8 +269,11 @@ def _is_number(tree: Tree) -> bool:
     return sides[0][1] % sides[1][1] != 0 or sides[1][1] == 1
 
 
+@lru_cache(maxsize=50_000)
 def form_of(gold: str, answer: str, problem: str | None, decimal_digits: int) -> str | None:
     """Return `unevaluated` or `restated` for a canonical answer that equals a gold one but is not its form, else None."""
+    if _PLAIN_NUMBER.fullmatch(answer):
+        return None
     try:
         left, right = parse_node(gold), parse_node(answer)
         if problem and restated(left, right, problem):
