@@ -1,4 +1,4 @@
-"""Any causal language model of `transformers`: a Hugging Face id at a pinned revision, or the folder of a saved checkpoint."""
+"""Any causal language model of `transformers`: a Hugging Face id at a pinned revision, a checkpoint's folder, or a GGUF file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class Config:
     """A pretrained policy.
 
     Attributes:
-        path: `ORG/NAME` on the Hub, or a folder.
-        revision: the commit on the Hub, 40 hexadecimal digits; needed with an `ORG/NAME`, so that a run has one meaning.
+        path: `ORG/NAME` on the Hub, a folder, a GGUF file, or `PACKAGE:FILE.gguf` inside an installed Python package.
+        revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`, so that a run has one meaning; of a GGUF file its
+            SHA-256.
         precision: of the forward and backward products, bfloat16, float16 (with loss scaling) or float32; weights, gradients' sums and
             optimiser state are float32.
         lora: adapters.
@@ -60,4 +61,4 @@ def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: st
 
     if not config.path:
         raise ConfigError("model=pretrained needs model.path: ORG/NAME on the Hub, or a checkpoint's folder")
-    return checkpoint_folder(config.path, config.revision)
+    return checkpoint_folder(config.path, config.revision, cache)

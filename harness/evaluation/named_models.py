@@ -1,4 +1,4 @@
-"""Models that `model=` may name: a run of ours (`RUN_ID`, `RUN_ID@0` before RL), a folder, or a Hugging Face id (`ORG/NAME[@REVISION]`)."""
+"""Models by name: a run of ours (`RUN_ID`, `RUN_ID@0` before RL), a folder, a GGUF file, or a Hugging Face id (`ORG/NAME[@REVISION]`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
 from harness.configuration.schema import RunConfig, load
 from harness.model.content import content_fingerprint
+from harness.model.gguf import gguf_checkpoint, gguf_file
 from harness.model.hub import HUB_ID, download
 from harness.store import ResultStore, RunDir
 from harness.store.layout import MANIFEST, RUN_ID, parse_step
@@ -51,6 +52,10 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
     stem, _, mark = name.partition("@")
     if RUN_ID.fullmatch(stem):
         return _of_run(name, store.run(stem), mark, store, linear_kernel)
+    packed = gguf_file(name)
+    if packed is not None:
+        folder = gguf_checkpoint(packed, None, store.root / "cache")
+        return Model(name, folder, content_fingerprint(folder))
     path = Path(stem)
     if path.is_dir() and not mark:
         return _of_folder(name, path, store, linear_kernel, weights)

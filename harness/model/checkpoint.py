@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from harness.configuration.error import ConfigError
 from harness.model.content import SIDE_FILES
-from harness.model.decoder import Decoder
+from harness.model.decoder import Decoder, Shape, UnsupportedArchitectureError
 from harness.model.light_tokenizer import LightTokenizer
 from harness.model.linear import Linear
 
@@ -62,6 +62,15 @@ def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype 
     state = {name: tensor.to(dtype) for name, tensor in read_state(folder).items()}
     decoder = Decoder.from_transformers(config, state, Linear(linear_kernel))
     return decoder.to(dtype)
+
+
+def decodable(folder: Path) -> bool:
+    """Tell whether the fused decoder computes a checkpoint's architecture."""
+    try:
+        Shape.of(_architecture(folder))
+    except UnsupportedArchitectureError:
+        return False
+    return True
 
 
 def _architecture(folder: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Checkpoints by name: a folder, or a Hugging Face id that is fetched into the Hub's own cache."""
+"""Checkpoints by name: a folder, a GGUF file, or a Hugging Face id that is fetched into the Hub's own cache."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
+from harness.model.gguf import gguf_checkpoint, gguf_file
 
 _WEIGHTS = "*.safetensors"
 _PATTERNS = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -13,12 +14,15 @@ HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def checkpoint_folder(path: str, revision: str | None) -> Path:
-    """The folder of a policy to train.
+def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
+    """Return the folder of a policy to train: as it is, fetched from the Hub, or made of a GGUF file under `cache`.
 
     Raises:
-        ConfigError: neither a folder nor an id with a pinned revision, or it cannot be fetched.
+        ConfigError: neither a folder, a GGUF file nor an id with a pinned revision, or it cannot be fetched.
     """
+    packed = gguf_file(path)
+    if packed is not None:
+        return gguf_checkpoint(packed, revision, cache)
     folder = Path(path).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():

@@ -27,6 +27,7 @@ class Layout:
         spread: for each slot of the [B, L] grid (flat) the token that lies there; 0 where nothing does.
         own: one slot of each token that is no filling; these come first among the N.
         predicts_M: for each response token, the token whose hidden state predicts it.
+        whole_B: length of each sequence, prompt and response.
         batch, length: B and L.
     """
 
@@ -35,6 +36,7 @@ class Layout:
     spread: torch.Tensor
     own: torch.Tensor
     predicts_M: torch.Tensor
+    whole_B: torch.Tensor
     batch: int
     length: int
 
@@ -84,14 +86,28 @@ class Layout:
             spread=torch.from_numpy(token.reshape(-1)),
             own=torch.from_numpy(own),
             predicts_M=torch.from_numpy(predicts),
+            whole_B=torch.from_numpy(widths + read),
             batch=len(prompts),
             length=length,
         )
 
     def to(self, device: torch.device) -> Layout:
         """Copy to another device."""
-        names = ("ids_N", "place_N", "spread", "own", "predicts_M")
+        names = ("ids_N", "place_N", "spread", "own", "predicts_M", "whole_B")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
+    def end_to_end(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the sequences end to end, without padding, for kernels that take them so.
+
+        Returns:
+            The token at each of their places, the place of each token that is no filling (of a shared prompt, in its first sequence), and
+            the boundaries of the B sequences (int32 [B + 1]).
+        """
+        ends = self.whole_B.cumsum(0)
+        real = torch.arange(self.length, device=ends.device) < self.whole_B[:, None]
+        starts = ends - self.whole_B
+        own = starts[self.own // self.length] + self.own % self.length
+        return self.spread[real.reshape(-1)], own, torch.cat([ends.new_zeros(1), ends]).int()
 
 
 def _offsets(counts: np.ndarray) -> np.ndarray:

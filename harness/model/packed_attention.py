@@ -64,10 +64,13 @@ def packed_causal(
     sliding_window: int | None = None,
     cu_seq_lens_q: torch.Tensor | None = None,
     max_length_q: int | None = None,
+    expand: torch.Tensor | None = None,
+    own: torch.Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """The `transformers` attention interface. Queries [1, H, N, D], keys and values [1, K, N, D]; returns [1, N, H, D].
 
+    `expand` and `own` lay the N tokens out to B sequences end to end and back (`Layout.end_to_end`): responses share their prompt's tokens.
     `cu_seq_lens_q` [B + 1] (int32) are the boundaries of the B sequences, `max_length_q` the longest one's length.
 
     Raises:
@@ -78,17 +81,19 @@ def packed_causal(
         raise NotImplementedError(
             f"this architecture's attention uses {', '.join(asked)}, which packed training does not compute"
         )
-    if cu_seq_lens_q is None or max_length_q is None:
+    if cu_seq_lens_q is None or max_length_q is None or expand is None or own is None:
         raise NotImplementedError("this architecture does not tell its attention where packed sequences end")
     window = sliding_window if sliding_window and sliding_window < max_length_q else None
     heads_first = (query[0], key[0], value[0])
-    q, k, v = (part.transpose(0, 1) for part in heads_first)  # [N, heads, D]
+    q, k, v = (part.transpose(0, 1).index_select(0, expand) for part in heads_first)  # [places, heads, D]
     half = query.dtype in (torch.bfloat16, torch.float16)
     if query.is_cuda and half and _VARLEN is not None:
         attended = _varlen(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
     else:
         attended = _padded(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
-    return attended[None], None
+    kept = attended.index_select(0, own)
+    filling = query.shape[2] - len(own)
+    return functional.pad(kept, (0, 0, 0, 0, 0, filling))[None], None
 
 
 def _padded(

@@ -27,7 +27,7 @@ class Policy(Protocol):
 
     folder: Path
     sharded: bool  # each rank holds a piece of every tensor
-    packs: bool  # computes real tokens only: a micro-batch costs the sum of its lengths
+    packs: bool  # a micro-batch costs the sum of its responses' lengths and of its distinct prompts'
 
     @property
     def device(self) -> torch.device: ...
@@ -68,15 +68,15 @@ class Policy(Protocol):
 class NativePolicy:
     """A policy whose forward is the fused decoder; `folder` is the checkpoint it came from (config and tokenizer)."""
 
-    sharded, packs = False, False
+    sharded = False
 
-    def __init__(self, decoder: Decoder, folder: Path) -> None:
-        self.decoder, self.folder = decoder, folder
+    def __init__(self, decoder: Decoder, folder: Path, packs: bool = False) -> None:
+        self.decoder, self.folder, self.packs = decoder, folder, packs
 
     @classmethod
-    def load(cls, folder: Path, linear_kernel: str, device: str = "cpu") -> NativePolicy:
-        """Read a checkpoint folder onto a device."""
-        return cls(load_decoder(folder, linear_kernel).to(device), folder)
+    def load(cls, folder: Path, linear_kernel: str, device: str = "cpu", packs: bool = False) -> NativePolicy:
+        """Read a checkpoint folder onto a device. `packs`: cut micro-batches by groups, for a model whose prompts are dear."""
+        return cls(load_decoder(folder, linear_kernel).to(device), folder, packs)
 
     @property
     def device(self) -> torch.device:
@@ -95,7 +95,7 @@ class NativePolicy:
     def frozen_copy(self) -> NativePolicy:
         """A copy that is never trained: the reference policy."""
         decoder = copy.deepcopy(self.decoder).requires_grad_(False)
-        return NativePolicy(decoder, self.folder)
+        return NativePolicy(decoder, self.folder, self.packs)
 
     def token_log_probs(
         self,

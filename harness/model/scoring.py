@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from harness.configuration.error import ConfigError
+from harness.model.layout import Layout
 from harness.model.token_scores import token_scores
 
 # Configuration keys by which an architecture changes its logits after the output projection.
@@ -23,39 +24,34 @@ class ScoringModel(nn.Module):
 
     def forward(
         self,
-        ids_1N: torch.Tensor,
-        positions_1N: torch.Tensor,
-        boundaries: torch.Tensor,
-        longest: int,
-        predicts_M: torch.Tensor,
+        layout: Layout,
         tokens_M: torch.Tensor,
         temperature: float,
         with_entropy: bool,
         recompute: bool,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Log-probabilities [M] of `tokens_M`, each predicted at the packed position `predicts_M`, and entropies [M] or None.
+        """Log-probabilities [M] of the tokens that a layout's places predict, and their entropies [M] or None.
 
         Args:
-            ids_1N: sequences laid end to end.
-            positions_1N: the position of each token in its sequence.
-            boundaries: start of each sequence and the end of the last, int32 [B + 1].
-            longest: tokens of the longest sequence.
-            predicts_M: packed positions.
-            tokens_M: the token that follows each of them.
+            layout: prompts and responses.
+            tokens_M: the response tokens.
             temperature: divides the logits.
             with_entropy: also return entropies.
             recompute: keep no logits for backward.
         """
+        expand, own, boundaries = layout.end_to_end()
         output = self.model.base_model(
-            input_ids=ids_1N,
-            position_ids=positions_1N,
+            input_ids=layout.ids_N[None],
+            position_ids=layout.place_N[None],
             use_cache=False,
             cu_seq_lens_q=boundaries,
             cu_seq_lens_k=boundaries,
-            max_length_q=longest,
-            max_length_k=longest,
+            max_length_q=layout.length,
+            max_length_k=layout.length,
+            expand=expand,
+            own=own,
         )
-        hidden_ME = output.last_hidden_state[0][predicts_M]
+        hidden_ME = output.last_hidden_state[0][layout.predicts_M]
         head_VE = self.model.get_output_embeddings().weight
         return token_scores(hidden_ME, head_VE, tokens_M, temperature, with_entropy, recompute=recompute)
 

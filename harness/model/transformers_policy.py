@@ -19,6 +19,7 @@ from torch.distributed.checkpoint.state_dict import (
 
 from harness.configuration.runtime import RuntimeConfig
 from harness.model import adapters
+from harness.model.layout import Layout
 from harness.model.loading import build_sharded, export_checkpoint, load_weights
 from harness.model.packable import rehearse
 from harness.model.ranks import open_group
@@ -92,19 +93,12 @@ class TransformersPolicy:
         temperature: float = 1.0,
         with_entropy: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """See `NativePolicy.token_log_probs`: the same contract, computed without padding."""
-        ids, positions, boundaries, predicts = packed(prompts, tokens_N, lengths_R)
-        device = self.device
+        """See `NativePolicy.token_log_probs`: the same contract. Equal prompts are computed once, padding never."""
+        # A GPU adds the gradients of a shared prompt up in an order of its own.
+        share = self.device.type == "cpu" or not self.runtime.deterministic
+        layout = Layout.of(prompts, tokens_N, lengths_R, share).to(self.device)
         scores, entropy = self.scoring(
-            ids[None].to(device),
-            positions[None].to(device),
-            boundaries.to(device),
-            int(boundaries.diff().max()),
-            predicts.to(device),
-            tokens_N.to(device),
-            temperature,
-            with_entropy,
-            self.runtime.gradient_checkpointing,
+            layout, tokens_N.to(self.device), temperature, with_entropy, self.runtime.gradient_checkpointing
         )
         if not torch.is_grad_enabled():
             # Without a backward the root would keep its gathered copy, which the next update does not reach.
@@ -131,28 +125,3 @@ class TransformersPolicy:
     def save(self, folder: Path) -> None:
         """Write an ordinary `transformers` checkpoint (rank 0 writes, all ranks call), in the precision of the one it came from."""
         export_checkpoint(self.scoring.model, self.named_weights(), self.folder, folder)
-
-
-def packed(
-    prompts: Sequence[Sequence[int]], tokens_N: torch.Tensor, lengths_R: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Lay prompts and responses end to end, without the last token of each (it is predicted, never read).
-
-    Returns:
-        ids [M], positions [M], boundaries (int32 [R + 1]) and the packed places that predict each response token [N].
-    """
-    widths = torch.tensor([len(prompt) for prompt in prompts])
-    totals = widths + lengths_R - 1
-    ends = totals.cumsum(0)
-    starts = ends - totals
-    sequence_M = torch.arange(len(prompts)).repeat_interleave(totals)
-    positions = torch.arange(int(ends[-1])) - starts[sequence_M]
-    from_response = positions >= widths[sequence_M]
-    last_N = torch.zeros_like(tokens_N, dtype=torch.bool)
-    last_N[lengths_R.cumsum(0) - 1] = True
-    ids = torch.empty(int(ends[-1]), dtype=torch.long)
-    ids[~from_response] = torch.tensor([token for prompt in prompts for token in prompt])
-    ids[from_response] = tokens_N[~last_N]
-    predicts = (positions >= widths[sequence_M] - 1).nonzero()[:, 0]
-    boundaries = torch.cat([torch.zeros(1, dtype=torch.long), ends]).int()
-    return ids, positions, boundaries, predicts

@@ -3,67 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
 from harness.model.ranks import Ranks, balanced
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Of every response of a step: tokens of its prompt, tokens with its prompt, and its group."""
+
+    prompts_R: torch.Tensor
+    totals_R: torch.Tensor
+    group_R: torch.Tensor
+
+
 def micro_batches(
-    rows: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, limit: int, *, packs: bool, pairs: bool
+    rows: torch.Tensor, sizes: Sizes, limit: int, *, packs: bool, pairs: bool
 ) -> Iterator[torch.Tensor]:
     """Parts of `rows` that cost at most `limit` tokens each (one row may cost more).
 
     Args:
         rows: responses of the update.
-        totals_R: prompt and response tokens of every response of the step.
-        group_R: the group of every response.
+        sizes: of every response of the step.
         limit: `runtime.micro_batch_tokens`.
-        packs: the policy computes real tokens only; else a part costs its rows times its longest.
+        packs: a part costs its responses and each group's prompt once, so groups stay together; else its rows times its longest.
         pairs: the objective needs a group's responses together.
     """
     if not len(rows):
         return
     if pairs:
-        yield from _whole_groups(rows, totals_R, group_R, limit)
+        yield from _whole_groups(rows, sizes.totals_R, sizes.group_R, limit)
         return
-    rows = rows[totals_R[rows].argsort(stable=True)]
-    costs, start, filled = totals_R[rows].tolist(), 0, 0
+    if packs:
+        yield from _by_groups(rows, sizes, limit)
+        return
+    rows = rows[sizes.totals_R[rows].argsort(stable=True)]
+    costs, start = sizes.totals_R[rows].tolist(), 0
     for end in range(1, len(rows) + 1):
-        filled += costs[end - 1]
-        if end == len(rows):
+        if end == len(rows) or (end + 1 - start) * costs[end] > limit:
             yield rows[start:end]
-        elif (filled + costs[end] if packs else (end + 1 - start) * costs[end]) > limit:
+            start = end
+
+
+def _by_groups(rows: torch.Tensor, sizes: Sizes, limit: int) -> Iterator[torch.Tensor]:
+    """Parts in the order of groups; one that is cut costs its prompt in both parts."""
+    rows = rows[sizes.group_R[rows].argsort(stable=True)]
+    groups, totals = sizes.group_R[rows].tolist(), sizes.totals_R[rows].tolist()
+    prompts = sizes.prompts_R[rows].tolist()
+    start, filled = 0, 0
+    for end in range(len(rows)):
+        shared = prompts[end] if end > start and groups[end] == groups[end - 1] else 0
+        cost = totals[end] - shared
+        if end > start and filled + cost > limit:
             yield rows[start:end]
-            start, filled = end, 0
+            start, filled, cost = end, 0, totals[end]
+        filled += cost
+    yield rows[start:]
 
 
 def rank_batches(
-    rows: torch.Tensor,
-    totals_R: torch.Tensor,
-    group_R: torch.Tensor,
-    limit: int,
-    ranks: Ranks,
-    *,
-    pairs: bool,
+    rows: torch.Tensor, sizes: Sizes, limit: int, ranks: Ranks, *, pairs: bool
 ) -> list[torch.Tensor | None]:
     """This rank's micro-batches under a policy that packs; None where it has fewer than another rank.
 
-    Rows (groups where the objective pairs responses) go to ranks by balanced token sums. Sharded forwards are collective, so every rank
-    makes as many passes as the busiest one.
+    Groups go to ranks by balanced token sums (single rows, where groups are too few and the objective does not pair responses). Sharded
+    forwards are collective, so every rank makes as many passes as the busiest one.
     """
-    parts = []
-    for mine in _shares(rows, totals_R, group_R, ranks.world, pairs):
-        parts.append(list(micro_batches(mine, totals_R, group_R, limit, packs=True, pairs=pairs)))
+    whole = pairs or len(sizes.group_R[rows].unique()) >= 2 * ranks.world
+    parts = [
+        list(micro_batches(mine, sizes, limit, packs=True, pairs=pairs))
+        for mine in _shares(rows, sizes.totals_R, sizes.group_R, ranks.world, whole)
+    ]
     most = max(map(len, parts))
     own: list[torch.Tensor | None] = list(parts[ranks.rank])
     return own + [None] * (most - len(own))
 
 
 def _shares(
-    rows: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, world: int, pairs: bool
+    rows: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, world: int, whole: bool
 ) -> list[torch.Tensor]:
-    if not pairs:
+    if not whole:
         return [
             rows[torch.tensor(part, dtype=torch.long)] for part in balanced(totals_R[rows].tolist(), world)
         ]

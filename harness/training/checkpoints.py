@@ -101,8 +101,8 @@ class Checkpoints:
         folder = found[-1][1]
         if (folder / SHARDS).exists() != self.policy.sharded:
             raise ConfigError(
-                f"{folder} was written by {'several ranks' if not self.policy.sharded else 'one rank'} of model=testbed, which keeps its "
-                "weights in another form there; resume with the runtime.ranks that it had, or begin a new run"
+                f"{folder} was written by {'several ranks' if not self.policy.sharded else 'one rank'}, which keep the weights in another "
+                "form there; resume with the runtime.ranks that it had, or begin a new run"
             )
         state = load_state(folder / STATE)
         if not self.policy.sharded:
@@ -113,6 +113,12 @@ class Checkpoints:
 
         read(self.policy, self.optimizer, folder / SHARDS)
         return state
+
+
+def holds_shards(run: RunDir) -> bool:
+    """Tell whether the newest checkpoint of a run was written by a sharded policy."""
+    found = run.checkpoints()
+    return bool(found) and (found[-1][1] / SHARDS).exists()
 
 
 def save_fault(run: RunDir, step: int, batch: dict[str, Any]) -> Path:

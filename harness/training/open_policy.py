@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.schema import RunConfig
+from harness.model.checkpoint import decodable
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 
 
-def open_policy(config: RunConfig, folder: Path, linear_kernel: str, ranks: Ranks) -> Policy:
-    """The native policy for the testbed's model on one rank, the transformers policy for everything else.
+def open_policy(config: RunConfig, folder: Path, linear_kernel: str, ranks: Ranks, shards: bool) -> Policy:
+    """Open the native policy where it computes what is asked, the transformers policy otherwise.
+
+    The native one serves the testbed's model, and pretrained models in float32 on one rank of a CPU: there it is faster, and the native
+    engine samples from the very weights that are trained. `shards`: the run goes on from a checkpoint that only the other one reads.
 
     Raises:
         ConfigError: the checkpoint does not fit the configuration or the machine.
@@ -22,6 +27,20 @@ def open_policy(config: RunConfig, folder: Path, linear_kernel: str, ranks: Rank
         if ranks.world == 1:
             return NativePolicy.load(folder, linear_kernel, device)
         settings = Pretrained(precision="float32")
+    elif not shards and _native(settings, folder, device, ranks, config.runtime.gradient_checkpointing):
+        return NativePolicy.load(folder, linear_kernel, packs=True)
     from harness.model.transformers_policy import TransformersPolicy
 
     return TransformersPolicy.load(folder, settings, config.runtime)
+
+
+def _native(settings: Any, folder: Path, device: str, ranks: Ranks, checkpointing: bool) -> bool:
+    if (
+        device != "cpu"
+        or ranks.world > 1
+        or settings.precision != "float32"
+        or settings.lora.rank
+        or checkpointing
+    ):
+        return False
+    return decodable(folder)

@@ -11,6 +11,7 @@ import torch
 from harness.objective.correction import Mismatch
 from harness.objective.entropy_mask import high_entropy_tokens
 from harness.rollout.types import ragged_index
+from harness.training.batching import Sizes
 
 
 @dataclass
@@ -39,9 +40,10 @@ class StepTokens:
     uncertain_N: torch.Tensor | None = None  # 1 where the entropy mask keeps the policy gradient, else 0
 
     @cached_property
-    def totals_R(self) -> torch.Tensor:
-        """Return prompt and response tokens of each response."""
-        return self.lengths_R + torch.tensor([len(prompt) for prompt in self.prompts])
+    def sizes(self) -> Sizes:
+        """Return tokens and groups of the responses, by which micro-batches are cut."""
+        prompts_R = torch.tensor([len(prompt) for prompt in self.prompts])
+        return Sizes(prompts_R, self.lengths_R + prompts_R, self.group_R)
 
     def keep_high_entropy(self, entropy_N: torch.Tensor, fraction: float) -> None:
         """Leave the policy gradient to the loss tokens of highest entropy (nats) alone; a fraction of 1 is all of them."""

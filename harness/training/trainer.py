@@ -31,7 +31,7 @@ from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected
 from harness.sampling.source import SourceContext
 from harness.store import RunDir
-from harness.training.checkpoints import Checkpoints
+from harness.training.checkpoints import Checkpoints, holds_shards
 from harness.training.open_policy import open_policy
 from harness.training.update import Updater
 
@@ -62,7 +62,7 @@ class Trainer:
                 f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
             )
         self.tokenizer = load_tokenizer(initial)
-        self.policy = open_policy(config, initial, linear_kernel, self.ranks)
+        self.policy = open_policy(config, initial, linear_kernel, self.ranks, holds_shards(run))
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks

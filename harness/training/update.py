@@ -229,8 +229,8 @@ class Updater:
         """This rank's micro-batches of `rows`; None is a pass that only keeps step with the other ranks."""
         limit, pairs, packs = self.micro_batch_tokens, self.objective.pairs, self.policy.packs
         if self.ranks.world > 1:
-            return rank_batches(rows, data.totals_R, data.group_R, limit, self.ranks, pairs=pairs)
-        return list(micro_batches(rows, data.totals_R, data.group_R, limit, packs=packs, pairs=pairs))
+            return rank_batches(rows, data.sizes, limit, self.ranks, pairs=pairs)
+        return list(micro_batches(rows, data.sizes, limit, packs=packs, pairs=pairs))
 
     def _idle_pass(self, policy: Policy, data: StepTokens) -> torch.Tensor:
         """A forward whose value is 0: sharded parameters are gathered by all ranks together."""

@@ -12,8 +12,9 @@ from harness.base_policy.pretrained import Config, prepare
 from harness.base_policy.random_init import SHAPES
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
+from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
-from harness.model.transformers_policy import TransformersPolicy, packed
+from harness.model.transformers_policy import TransformersPolicy
 
 TINY = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 64}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
@@ -169,14 +170,33 @@ def test_a_backward_that_broke_off_leaves_no_trace(
         torch.testing.assert_close(ours.grad.full_tensor(), theirs.grad.full_tensor(), atol=1e-5, rtol=1e-5)
 
 
-def test_packing_by_hand() -> None:
-    ids, positions, boundaries, predicts = packed(
-        [[1, 2], [3]], torch.tensor([5, 6, 7]), torch.tensor([2, 1])
-    )
-    assert ids.tolist() == [1, 2, 5, 3]
-    assert positions.tolist() == [0, 1, 2, 0]
-    assert boundaries.tolist() == [0, 3, 4]
-    assert predicts.tolist() == [1, 2, 3]
+def test_sequences_end_to_end_by_hand() -> None:
+    """Two responses share the prompt 1 2, a third has the prompt 3: tokens 1 2 3 | 5 (of 5 6) | - (of 7) | 8 (of 8 9)."""
+    layout = Layout.of([[1, 2], [1, 2], [3]], torch.tensor([5, 6, 7, 8, 9]), torch.tensor([2, 1, 2]))
+    expand, own, boundaries = layout.end_to_end()
+    assert layout.ids_N[:5].tolist() == [1, 2, 3, 5, 8]
+    assert layout.ids_N[expand].tolist() == [1, 2, 5, 1, 2, 3, 8]
+    assert boundaries.tolist() == [0, 3, 5, 7]
+    assert expand[own].tolist() == [0, 1, 2, 3, 4]
+    assert layout.predicts_M.tolist() == [1, 3, 1, 2, 4]
+
+
+def test_a_shared_prompt_gives_the_gradients_of_one_prompt_a_response(checkpoint: Path) -> None:
+    shared = TransformersPolicy.load(checkpoint, Config(precision="float32"), RuntimeConfig(device="cpu"))
+    prompts, tokens, lengths = [[1, 2, 3]] * 3 + [[4, 5]], torch.arange(1, 9), torch.tensor([3, 1, 2, 2])
+    log_probs, _ = shared.token_log_probs(prompts, tokens, lengths)
+    log_probs.square().sum().backward()
+    gradients = [parameter.grad.full_tensor() for parameter in shared.parameters()]  # type: ignore[union-attr]
+    for parameter in shared.parameters():
+        parameter.grad = None
+    alone = []
+    for row, (start, end) in enumerate([(0, 3), (3, 4), (4, 6), (6, 8)]):
+        part, _ = shared.token_log_probs([prompts[row]], tokens[start:end], lengths[row : row + 1])
+        part.square().sum().backward()
+        alone.append(part.detach())
+    torch.testing.assert_close(log_probs.detach(), torch.cat(alone), atol=1e-6, rtol=1e-6)
+    for gradient, parameter in zip(gradients, shared.parameters(), strict=True):
+        torch.testing.assert_close(gradient, parameter.grad.full_tensor(), atol=1e-5, rtol=1e-5)  # type: ignore[union-attr]
 
 
 def test_an_unpinned_hub_model_is_refused(tmp_path: Path) -> None:

