@@ -35,6 +35,7 @@ _OF_ANSWERS = frozenset((
 ))  # fmt: skip
 _SHORT_PROSE = frozenset((
     "is", "of", "to", "so", "it", "we", "he", "an", "if", "the", "are", "was", "has", "not", "but", "for", "its", "i'd", "i'm", "i've",
+    "got", "get", "had", "now", "you", "she", "her", "our", "no",
     "est", "de", "du", "des", "la", "le", "les", "il", "un", "une", "und", "der", "die", "el", "los",
 ))  # fmt: skip
 _BOLD = re.compile(r"(?<![A-Za-z0-9_)])(?:\*\*|__)|(?:\*\*|__)(?![A-Za-z0-9_(])")
