@@ -11,10 +11,11 @@ import torch
 
 from harness.model.policy import Policy
 from harness.rollout.errors import EngineDied
+from harness.rollout.passing import PassingEngine
 from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
 
 
-class RestartingEngine(Engine):
+class RestartingEngine(PassingEngine):
     """Answers through the engine that `build` makes; `EngineDied` costs one rebuild and the same request again, then it is final.
 
     Responses belong to their seeds, so a repeated request gives what the first would have given. Not for several ranks: taking the
@@ -25,15 +26,8 @@ class RestartingEngine(Engine):
     """
 
     def __init__(self, build: Callable[[], RolloutEngine], policy: Policy) -> None:
-        self._build, self._policy = build, policy
-        self.engine = build()
-        self.shares_weights = self.engine.shares_weights
-        self.restarts = 0
-
-    @property
-    def positions(self) -> int | None:
-        """See `RolloutEngine`."""
-        return self.engine.positions
+        super().__init__(build())
+        self._build, self._policy, self.restarts = build, policy, 0
 
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
@@ -48,34 +42,27 @@ class RestartingEngine(Engine):
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `RolloutEngine`. `weights` must be the policy's: after a death they are read from it again."""
-        self._survive(lambda engine: engine.load_weights(weights))
+        if reason := _death_in(lambda: self.engine.load_weights(weights)):
+            self._restart(reason)
 
     def sleep(self) -> None:
         """See `RolloutEngine`. One that dies of it is closed, for the trainer needs its memory; the next weights build it again."""
-        try:
-            self.engine.sleep()
-            return
-        except EngineDied as death:
-            reason = str(death)
-        self.engine.close()
-        self.engine = _Gone(reason)
-        _free_memory()
+        if reason := _death_in(self.engine.sleep):
+            self._drop(reason)
 
     def wake(self) -> None:
         """See `RolloutEngine`."""
-        self._survive(lambda engine: engine.wake())
+        if reason := _death_in(self.engine.wake):
+            self._restart(reason)
 
-    def close(self) -> None:
-        """See `RolloutEngine`."""
+    def _drop(self, reason: str) -> None:
+        """Close the dead engine and free its memory: a new engine measures what is free. Every request says `reason` from now on."""
         self.engine.close()
-
-    def _survive(self, call: Callable[[RolloutEngine], None]) -> None:
-        try:
-            call(self.engine)
-            return
-        except EngineDied as death:
-            reason = str(death)
-        self._restart(reason)
+        self.engine = gone = Engine()
+        gone.dead = reason
+        gc.collect()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
     def _restart(self, reason: str) -> None:
         """Build again. Called outside of the handler: a traceback holds the dead engine's memory, which the new one needs.
@@ -89,9 +76,7 @@ class RestartingEngine(Engine):
         )
         self.restarts += 1
         try:
-            self.engine.close()
-            self.engine = _Gone(f"the rollout engine died ({reason}) and could not be built again")
-            _free_memory()
+            self._drop(f"it died ({reason}) and could not be built again")
             self.engine = self._build()
         except Exception as error:
             why = f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -102,25 +87,10 @@ class RestartingEngine(Engine):
             self.engine.load_weights(self._policy.named_weights())
 
 
-class _Gone(Engine):
-    """Stands where there is no engine; every request says why."""
-
-    def __init__(self, reason: str) -> None:
-        self.dead = reason
-
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
-        """Raises EngineDied."""
-        raise EngineDied(self.dead)
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Raises EngineDied."""
-        raise EngineDied(self.dead)
-
-
-def _free_memory() -> None:
-    """Collect what nothing names any more, and give its device memory back: a new engine measures what is free."""
-    gc.collect()
-    if torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
+def _death_in(call: Callable[[], None]) -> str:
+    """The reason for the death of an engine in `call`; empty where it lives."""
+    try:
+        call()
+    except EngineDied as death:
+        return str(death)
+    return ""

@@ -141,7 +141,7 @@ class RolloutEngine(Protocol):
 
 
 class Engine:
-    """Defaults of the contract for engines that have nothing to free.
+    """Defaults of the contract: no weights to load, nothing to free; alone it stands where an engine was.
 
     Attributes:
         dead: why the engine must not be asked again; empty while it lives.
@@ -154,6 +154,16 @@ class Engine:
     def positions(self) -> int | None:
         """No bound."""
         return None
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """Raise EngineDied: there is nothing to ask."""
+        raise EngineDied(self.dead)
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Raise EngineDied: there is nothing to load."""
+        raise EngineDied(self.dead)
 
     def require_alive(self) -> None:
         """Raise EngineDied if it is dead."""
@@ -176,6 +186,29 @@ class Engine:
 
     def close(self) -> None:
         """Nothing to end."""
+
+
+def check_request(
+    prompts: Sequence[Sequence[int]],
+    seeds_PG: np.ndarray,
+    params: SamplingParams,
+    positions: int | None = None,
+) -> None:
+    """Refuse what no engine can answer; `positions` is the model's longest prompt and response together, where it has one.
+
+    Raises:
+        ValueError: seeds for another number of prompts, a prompt without tokens, or one that is too long.
+    """
+    if seeds_PG.shape[0] != len(prompts):
+        raise ValueError(f"{len(prompts)} prompts but seeds for {seeds_PG.shape[0]}")
+    if not all(map(len, prompts)):
+        raise ValueError("a prompt has no tokens; every request needs at least one")
+    longest = max(map(len, prompts), default=0)
+    if positions is not None and longest + params.max_response_tokens > positions:
+        raise ValueError(
+            f"prompt ({longest} tokens) + max_response_tokens ({params.max_response_tokens}) exceed the model's "
+            f"{positions} positions; lower sampling.max_response_tokens or evaluation.caps"
+        )
 
 
 def ragged_index(starts_M: torch.Tensor, lengths_M: torch.Tensor) -> torch.Tensor:

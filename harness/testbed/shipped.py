@@ -1,7 +1,7 @@
 """Sets of warmed-up base policies that ship with the package: their manifests, content and checkpoint folders.
 
 A set is a folder under `harness/testbed/bases`: `manifest.json`, the files that all its policies share (`config.json`, tokenizer), and
-`NN.safetensors` with the weights of policy NN. `harness.testbed.make_bases` writes one.
+`NN.safetensors` with the weights of policy NN. `tests/benchmarks/make_bases.py` writes one.
 """
 
 from __future__ import annotations

@@ -26,11 +26,3 @@ class EntropyController:
         moved = self.value + (self.settings.step if below else -self.settings.step)
         self.value = min(max(moved, 0.0), self.settings.maximum)
         return self.value if below else 0.0
-
-    def state(self) -> float:
-        """Return the coefficient, for a checkpoint."""
-        return self.value
-
-    def restore(self, state: float) -> None:
-        """Take back what `state` returned."""
-        self.value = state

@@ -54,11 +54,3 @@ class LossScale:
             )
         self.value, self.since_overflow = self.value / 2, 0
         return False
-
-    def state(self) -> tuple[float, int]:
-        """Return the factor and the updates since it was halved, for a checkpoint."""
-        return self.value, self.since_overflow
-
-    def restore(self, state: tuple[float, int]) -> None:
-        """Take back what `state` returned."""
-        self.value, self.since_overflow = state

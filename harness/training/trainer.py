@@ -119,8 +119,8 @@ class Trainer:
         return {
             "critic": self.updater.critic.state() if self.updater.critic else None,
             "reference": self.updater.reference_state(),
-            "entropy_coefficient": self.updater.entropy_control.state(),
-            "loss_scale": self.updater.loss_scale.state(),
+            "entropy_coefficient": self.updater.entropy_control.value,
+            "loss_scale": (self.updater.loss_scale.value, self.updater.loss_scale.since_overflow),
             "curriculum": self.curriculum.state(),
             "carried": None if self.carried is None else self.carried.state(),
             "waiting": [collected.state() for collected in self.waiting],
@@ -150,8 +150,8 @@ class Trainer:
             self.updater.critic.restore(state["critic"])
         if state["reference"] is not None and self.updater.reference is not None:
             self.updater.reference.restore(state["reference"])
-        self.updater.entropy_control.restore(state["entropy_coefficient"])
-        self.updater.loss_scale.restore(state["loss_scale"])
+        self.updater.entropy_control.value = state["entropy_coefficient"]
+        self.updater.loss_scale.value, self.updater.loss_scale.since_overflow = state["loss_scale"]
         self.curriculum.restore(state["curriculum"])
         self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.waiting = [Collected.of_state(item) for item in state["waiting"]]

@@ -33,9 +33,8 @@ from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, CriticBatch, explained_variance, native_critic
 from harness.training.engagement import Touched, touched_by
 from harness.training.entropy_control import EntropyController
-from harness.training.fault import NumericalFault
+from harness.training.fault import NumericalFault, halve_on_exhaustion
 from harness.training.loss_scale import LossScale
-from harness.training.memory import halve_on_exhaustion
 from harness.training.step_tokens import StepTokens
 
 

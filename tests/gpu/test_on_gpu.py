@@ -10,9 +10,8 @@ import pytest
 import torch
 from training_cases import sharp_checkpoint
 
-from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.base_policy.random_init import SHAPES
+from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder

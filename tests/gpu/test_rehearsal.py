@@ -14,8 +14,8 @@ from pretend_cuda import DeviceMix, Pretend, pretend_cuda
 from training_cases import CASES, case_config, case_name, tiny, trained
 from unsharded import unsharded
 
-from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config as Pretrained
+from harness.base_policy.random_init import random_checkpoint
 from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.transformers_policy import TransformersPolicy

@@ -8,10 +8,9 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.pretrained import Lora
-from harness.base_policy.random_init import SHAPES
+from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.rollout.engine import transformers

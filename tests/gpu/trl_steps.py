@@ -11,8 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.base_policy._random_checkpoint import random_checkpoint
-from harness.base_policy.random_init import SHAPES
+from harness.base_policy.random_init import SHAPES, random_checkpoint
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "vocab_size": 512}
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2}

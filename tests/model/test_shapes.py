@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from harness.base_policy import pretrained, random_init
-from harness.base_policy._random_checkpoint import random_checkpoint
+from harness.base_policy.random_init import random_checkpoint
 from harness.model.shapes import SHAPES, Shape, from_config, shape_of
 
 # The number of parameters that the model's page on the Hub shows.

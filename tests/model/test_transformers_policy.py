@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.base_policy._random_checkpoint import random_checkpoint
 from harness.base_policy.pretrained import Config, prepare
-from harness.base_policy.random_init import SHAPES
+from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
 from harness.model.layout import Layout

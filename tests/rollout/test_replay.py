@@ -154,10 +154,7 @@ def test_a_torn_last_line_is_dropped(recorded: tuple[Path, Completions]) -> None
         engine.generate(PROMPTS[2:], seeds_for(PROMPTS, 4)[2:], PARAMS)
 
 
-def test_a_record_goes_on_after_a_torn_line(
-    recorded: tuple[Path, Completions], base_policy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.rollout.engine.replay.recording._BLOCK", 50)
+def test_a_record_goes_on_after_a_torn_line(recorded: tuple[Path, Completions], base_policy: Path) -> None:
     path, made = recorded
     path.write_text(path.read_text()[:-20])
     engine = RecordingEngine(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)

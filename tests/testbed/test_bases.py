@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from make_bases import make_set
 from safetensors.torch import load_file
 
 from harness.base_policy import testbed
@@ -20,7 +21,6 @@ from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.store import ResultStore
 from harness.testbed import shipped
 from harness.testbed import tokenizer as tokenizers
-from harness.testbed.make_bases import make_set
 from harness.testbed.recipe import Config
 
 SET = shipped.base_set("arithmetic-1")

@@ -22,9 +22,9 @@ def test_the_coefficient_by_hand() -> None:
     seen = [controller.observe(entropy) for entropy in (0.1, 0.1, 0.1, 0.3, 0.1, 0.2, 0.3, 0.3)]
     # held: 0.1, 0.2, 0.25 (maximum), 0.15, 0.25, 0.15 (at the target it falls), 0.05, 0 (minimum); used below the target only
     assert seen == pytest.approx([0.1, 0.2, 0.25, 0, 0.25, 0, 0, 0])
-    assert controller.state() == 0
+    assert controller.value == 0
     later = EntropyController(AlgorithmConfig(entropy_control=control))
-    later.restore(0.2)
+    later.value = 0.2
     assert later.observe(0.0) == pytest.approx(0.25)
 
 

@@ -17,9 +17,8 @@ from harness.model.ranks import Ranks
 from harness.reward.grading import Grader
 from harness.rollout.sync import EngineMismatch, WeightSync
 from harness.store import ResultStore
-from harness.training.fault import NumericalFault
+from harness.training.fault import MemoryFault, NumericalFault
 from harness.training.loop import train
-from harness.training.memory import MemoryFault
 from harness.training.trainer import Trainer
 
 

@@ -25,12 +25,12 @@ INFINITE = float("inf")
 def test_the_scale_by_hand() -> None:
     scale = LossScale(active=True)
     assert [scale.accepts(norm) for norm in (1.0, INFINITE, float("nan"), 2.0)] == [True, False, False, True]
-    assert scale.state() == (START / 4, 1)
+    assert (scale.value, scale.since_overflow) == (START / 4, 1)
     later = LossScale(active=True)
-    later.restore((START / 4, GROWTH_UPDATES - 1))
+    later.value, later.since_overflow = START / 4, GROWTH_UPDATES - 1
     assert later.accepts(1.0)
-    assert later.state() == (START / 2, 0)
-    later.restore((SMALLEST, 5))
+    assert (later.value, later.since_overflow) == (START / 2, 0)
+    later.value = SMALLEST
     with pytest.raises(NumericalFault, match=r"model\.precision"):
         later.accepts(INFINITE)
 
@@ -39,7 +39,7 @@ def test_other_precisions_are_not_scaled() -> None:
     scale = LossScale(active=False)
     assert scale.value == 1.0
     assert scale.accepts(INFINITE)  # the updater itself refuses it
-    assert scale.state() == (1.0, 0)
+    assert scale.value == 1.0
 
 
 @pytest.fixture

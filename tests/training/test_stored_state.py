@@ -25,7 +25,7 @@ from harness.sampling.groups import Groups
 from harness.store import ResultStore, UnreadableCheckpoint
 from harness.training.checkpoints import STATE
 from harness.training.loop import train
-from harness.training.shard_reader import PlainValues, ShardReader
+from harness.training.shards import PlainValues, ShardReader
 from harness.training.stored_state import as_data, load_state, save_state
 from harness.training.trainer import Trainer
 

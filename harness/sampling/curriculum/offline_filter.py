@@ -82,6 +82,4 @@ class OfflineFilter:
         self.walk.restore(state["walk"])
 
 
-def build(config: Config, problems: int, seed: int) -> OfflineFilter:
-    """See the family's contract."""
-    return OfflineFilter(config, problems, seed)
+build = OfflineFilter

@@ -29,8 +29,8 @@ class Config:
 class Retire:
     """Draws from a uniform walk and skips retired problems; when too few are left, the oldest retirements come back."""
 
-    def __init__(self, pass_rate: float, problems: int, seed: int) -> None:
-        self.pass_rate = pass_rate
+    def __init__(self, config: Config, problems: int, seed: int) -> None:
+        self.pass_rate = config.pass_rate
         self.walk = Uniform(problems, seed)
         self.retired = np.zeros(problems, dtype=np.int64)  # 0: active, else the order in which it retired
         self.clock = 0
@@ -70,6 +70,4 @@ class Retire:
         self.retired, self.clock = np.array(state["retired"], dtype=np.int64), state["clock"]
 
 
-def build(config: Config, problems: int, seed: int) -> Retire:
-    """See the family's contract."""
-    return Retire(config.pass_rate, problems, seed)
+build = Retire

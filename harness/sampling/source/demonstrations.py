@@ -34,9 +34,14 @@ class Config:
 
 
 class DemonstrationSource:
-    """Demonstrations by seed: the same seeds write the same texts."""
+    """Demonstrations by seed: the same seeds write the same texts. Raises `ConfigError` where the model has no demonstrator."""
 
     def __init__(self, config: Config, context: SourceContext) -> None:
+        if context.config.model.kind != "testbed" or context.config.task.kind != "arithmetic":
+            raise ConfigError(
+                f"algorithm.source=demonstrations needs the testbed's demonstrator, not model={context.config.model.kind} with "
+                f"task={context.config.task.kind}; use algorithm.source=initial_policy"
+            )
         self.config, self.context = config, context
         self.teacher = context.config.model.demonstrator
         self.chains = [_parse(problem.prompt) for problem in context.problems]
@@ -87,15 +92,4 @@ def _parse(prompt: str) -> Chain:
     return Chain(int(text[0]), tuple((text[i], int(text[i + 1])) for i in range(1, len(text), 2)))
 
 
-def build(config: Config, context: SourceContext) -> DemonstrationSource:
-    """See the family's contract.
-
-    Raises:
-        ConfigError: the model has no demonstrator.
-    """
-    if context.config.model.kind != "testbed" or context.config.task.kind != "arithmetic":
-        raise ConfigError(
-            f"algorithm.source=demonstrations needs the testbed's demonstrator, not model={context.config.model.kind} with "
-            f"task={context.config.task.kind}; use algorithm.source=initial_policy"
-        )
-    return DemonstrationSource(config, context)
+build = DemonstrationSource

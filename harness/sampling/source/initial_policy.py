@@ -26,7 +26,7 @@ class Config:
 class InitialPolicySource:
     """Asks an engine over a frozen copy of the initial policy."""
 
-    def __init__(self, context: SourceContext) -> None:
+    def __init__(self, config: Config, context: SourceContext) -> None:
         from harness.configuration.registry import implementation
         from harness.rollout.stop_strings import StopStringEngine
 
@@ -46,6 +46,4 @@ class InitialPolicySource:
         return completions
 
 
-def build(config: Config, context: SourceContext) -> InitialPolicySource:
-    """See the family's contract."""
-    return InitialPolicySource(context)
+build = InitialPolicySource

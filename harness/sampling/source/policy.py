@@ -22,13 +22,11 @@ class Config:
 class PolicySource:
     """Asks the run's engine."""
 
-    def __init__(self, context: SourceContext) -> None:
+    def __init__(self, config: Config, context: SourceContext) -> None:
         self.engine, self.prompts = context.engine, context.prompts
 
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         return self.engine.generate([self.prompts[i] for i in chosen_P], seeds_PG, params)
 
 
-def build(config: Config, context: SourceContext) -> PolicySource:
-    """See the family's contract."""
-    return PolicySource(context)
+build = PolicySource

@@ -18,8 +18,7 @@ import torch.nn.functional as functional
 from harness.model.decoder import Decoder
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
-from harness.rollout.request import check_request
-from harness.rollout.types import Completions, Engine, SamplingParams
+from harness.rollout.types import Completions, Engine, SamplingParams, check_request
 
 MIN_ROWS = 8
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward

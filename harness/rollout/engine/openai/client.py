@@ -15,9 +15,8 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.rollout.engine.openai.endpoint import Endpoint, ask_all
-from harness.rollout.request import check_request
 from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, Engine, SamplingParams
+from harness.rollout.types import Completions, Engine, SamplingParams, check_request
 
 _TOKEN_PREFIX = "token_id:"  # how vLLM writes a token's id where it was asked for tokens as ids
 

@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
+from multiprocessing.pool import ThreadPool
 from typing import Any, TypeVar
 
 from harness.configuration.error import ConfigError
@@ -19,6 +20,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
+_NO_KEY = "; name the variable that holds the key in engine.api_key_env"
+_HINTS = {
+    401: _NO_KEY,
+    403: _NO_KEY,
+    404: "; engine.base_url ends in /v1 on most servers, and engine.model must be a name it serves",
+}
 _QUOTED = 300  # characters of a server's answer in an error message
 
 
@@ -55,12 +62,12 @@ class Endpoint:
             except urllib.error.HTTPError as error:
                 said, wait = _quoted(error), _retry_after(error)
                 if error.code not in _RETRIED:
-                    raise ConfigError(self._refused(path, error.code, said)) from error
-            except (
-                OSError,
-                HTTPException,
-                ValueError,
-            ) as error:  # no connection, a time-out, a torn or a malformed answer
+                    hint = _HINTS.get(error.code, "")
+                    raise ConfigError(
+                        f"{self.base_url}{path} refuses the request ({error.code}): {said}{hint}"
+                    ) from error
+            # No connection, a time-out, a torn or a malformed answer.
+            except (OSError, HTTPException, ValueError) as error:
                 said = f"{type(error).__name__}: {error}"
             if not last:
                 time.sleep(max(pause, wait))
@@ -83,14 +90,6 @@ class Endpoint:
             raise ValueError(f"not a JSON object: {text[:_QUOTED]!r}")
         return answer
 
-    def _refused(self, path: str, code: int, said: str) -> str:
-        hint = {
-            401: "; name the variable that holds the key in engine.api_key_env",
-            403: "; name the variable that holds the key in engine.api_key_env",
-            404: "; engine.base_url ends in /v1 on most servers, and engine.model must be a name it serves",
-        }.get(code, "")
-        return f"{self.base_url}{path} refuses the request ({code}): {said}{hint}"
-
 
 def _quoted(error: urllib.error.HTTPError) -> str:
     try:
@@ -106,37 +105,21 @@ def _retry_after(error: urllib.error.HTTPError) -> float:
 
 
 def ask_all(function: Callable[[T], R], items: Sequence[T], concurrency: int) -> list[R]:
-    """`function` of every item, at most `concurrency` at once, results in order.
+    """`function` of every item, at most `concurrency` at once, results in order; after the first error nothing further is begun."""
+    found: dict[int, R] = {}
+    failed = threading.Event()
 
-    The first error ends it: nothing further is begun, and it is raised here. Threads are daemons, so that an interrupted program does
-    not wait for a slow server's last answers.
-    """
-    results: list[Any] = [None] * len(items)
-    errors: list[BaseException] = []
-    waiting, lock = iter(range(len(items))), threading.Lock()
+    def ask(place: int) -> None:
+        if failed.is_set():
+            return
+        try:
+            found[place] = function(items[place])
+        except BaseException:
+            failed.set()
+            raise
 
-    def work() -> None:
-        while True:
-            with lock:
-                place = None if errors else next(waiting, None)
-            if place is None:
-                return
-            try:
-                results[place] = function(items[place])
-            except BaseException as error:
-                with lock:
-                    errors.append(error)
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(concurrency, len(items)))]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except BaseException as error:
-        with lock:
-            errors.append(error)
-        raise
-    if errors:
-        raise errors[0]
-    return results
+    # Its threads are daemons: an interrupted program does not wait for a slow server's last answers.
+    with ThreadPool(max(1, min(concurrency, len(items)))) as pool:
+        for _ in pool.imap_unordered(ask, range(len(items))):
+            pass
+    return [found[place] for place in range(len(items))]

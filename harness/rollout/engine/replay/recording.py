@@ -11,8 +11,8 @@ import dataclasses
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,9 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.rollout.passing import PassingEngine
-from harness.rollout.request import check_request
 from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
+from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams, check_request
 
-_BLOCK = 1 << 16  # bytes read at once, from the end, in search of the last whole line
 _DISTRIBUTION = ("temperature", "top_p", "top_k")  # what changes the probabilities of a response
 
 
@@ -69,15 +67,10 @@ def _drop_torn_line(path: Path) -> None:
     if not path.exists():
         return
     with path.open("rb+") as file:
-        end = file.seek(0, 2)
-        while end > 0:
-            start = max(0, end - _BLOCK)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            end = start + newline + 1
-            if newline >= 0:
-                break
-        file.truncate(end)
+        whole = 0
+        for line in file:
+            whole += len(line) if line.endswith(b"\n") else 0
+        file.truncate(whole)
 
 
 def _lines(
@@ -115,12 +108,9 @@ def _digits(values_N: torch.Tensor) -> list[float | None]:
 class _Recorded:
     """One response of a file, and what it was sampled with."""
 
-    tokens: list[int]
-    log_probs: list[float]
-    entropy: list[float]
-    finished: bool
+    response: Response
     seed: int | None
-    sampling: dict[str, Any] = field(default_factory=dict)
+    sampling: dict[str, Any]
 
 
 class ReplayEngine(Engine):
@@ -136,16 +126,14 @@ class ReplayEngine(Engine):
 
     def __init__(self, path: Path, match: str = "seed") -> None:
         self.path, self.match = path, match
-        self._responses: dict[tuple[int, ...], list[_Recorded]] = defaultdict(list)
-        for prompt, recorded in _read(path):
-            self._responses[prompt].append(recorded)
-        if match == "seed" and any(item.seed is None for items in self._responses.values() for item in items):
-            raise ConfigError(f"{path}: a response has no seed; set engine.match=order")
-        self._by_seed: dict[tuple[tuple[int, ...], int], list[_Recorded]] = defaultdict(list)
-        for prompt, items in self._responses.items():
-            for item in items:
-                if item.seed is not None:
-                    self._by_seed[prompt, item.seed].append(item)
+        self._counts: dict[tuple[int, ...], int] = defaultdict(int)  # of each prompt's responses
+        self._recorded: dict[tuple[tuple[int, ...], int], list[_Recorded]] = defaultdict(list)
+        for prompt, item in _read(path):
+            number = item.seed if match == "seed" else self._counts[prompt]
+            if number is None:
+                raise ConfigError(f"{path}: a response has no seed; set engine.match=order")
+            self._recorded[prompt, number].append(item)
+            self._counts[prompt] += 1
         self._served: dict[tuple[tuple[int, ...], int], int] = defaultdict(int)
 
     def generate(
@@ -159,35 +147,25 @@ class ReplayEngine(Engine):
         """
         check_request(prompts, seeds_PG, params)
         found = [
-            self._find(tuple(prompt), sample, int(seed))
+            self._find(tuple(prompt), int(seed) if self.match == "seed" else sample)
             for prompt, seeds in zip(prompts, seeds_PG, strict=True)
             for sample, seed in enumerate(seeds)
         ]
         completions = lay_out([self._fitting(item, params) for item in found], params)
         return completions.prefix(params.max_response_tokens)
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Refused: see `shares_weights`."""
-        raise NotImplementedError("a replay has no weights")
-
-    def _find(self, prompt: tuple[int, ...], sample: int, seed: int) -> _Recorded:
-        there = self._responses.get(prompt)
-        if not there:
-            raise ConfigError(f"engine.path={self.path} has no responses to the prompt {_shown(prompt)}")
-        if self.match == "order":
-            if sample >= len(there):
-                raise ConfigError(
-                    f"engine.path={self.path} has {len(there)} responses to the prompt {_shown(prompt)}, asked for sample {sample + 1}"
-                )
-            return there[sample]
-        recorded = self._by_seed.get((prompt, seed))
-        if not recorded:
+    def _find(self, prompt: tuple[int, ...], number: int) -> _Recorded:
+        """The next response to a prompt with this seed, or the one at this place."""
+        if (prompt, number) not in self._recorded:
+            there = self._counts.get(prompt, 0) or "no"
+            said = f"engine.path={self.path} has {there} responses to the prompt {_shown(prompt)}"
+            if self.match == "order":
+                raise ConfigError(f"{said}, asked for sample {number + 1}")
             raise ConfigError(
-                f"engine.path={self.path} has {len(there)} responses to the prompt {_shown(prompt)}, none with the seed {seed}; "
-                "replay under the seeds it was recorded with, or set engine.match=order"
+                f"{said}, none with the seed {number}; replay under the seeds it was recorded with, or set engine.match=order"
             )
-        turn = self._served[prompt, seed]
-        self._served[prompt, seed] += 1
+        recorded, turn = self._recorded[prompt, number], self._served[prompt, number]
+        self._served[prompt, number] += 1
         return recorded[min(turn, len(recorded) - 1)]
 
     def _fitting(self, item: _Recorded, params: SamplingParams) -> Response:
@@ -198,12 +176,13 @@ class ReplayEngine(Engine):
                 raise ConfigError(
                     f"engine.path={self.path} was recorded with {name}={item.sampling[name]}, asked for {name}={asked[name]}"
                 )
-        if not item.finished and len(item.tokens) < params.max_response_tokens:
+        response = item.response
+        if not response.finished and len(response.tokens) < params.max_response_tokens:
             raise ConfigError(
-                f"engine.path={self.path}: a response was cut at {len(item.tokens)} tokens, asked for up to "
+                f"engine.path={self.path}: a response was cut at {len(response.tokens)} tokens, asked for up to "
                 f"{params.max_response_tokens}; lower sampling.max_response_tokens or evaluation.caps"
             )
-        return Response(item.tokens, item.log_probs, item.finished, item.entropy)
+        return response
 
 
 def _shown(prompt: Sequence[int]) -> str:
@@ -241,11 +220,5 @@ def _recorded(item: dict[str, Any], sampling: dict[str, Any]) -> _Recorded:
     if item["finish_reason"] not in ("stop", "length"):
         raise ValueError(f"finish_reason {item['finish_reason']!r} is neither stop nor length")
     seed = item.get("seed")
-    return _Recorded(
-        tokens,
-        log_probs,
-        entropy,
-        item["finish_reason"] == "stop",
-        None if seed is None else int(seed),
-        sampling,
-    )
+    response = Response(tokens, log_probs, item["finish_reason"] == "stop", entropy)
+    return _Recorded(response, None if seed is None else int(seed), sampling)

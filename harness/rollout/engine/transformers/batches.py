@@ -19,8 +19,7 @@ from harness.model.checkpoint import load_model
 from harness.model.packable import recurrent
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
-from harness.rollout.request import check_request
-from harness.rollout.types import Completions, Engine, SamplingParams
+from harness.rollout.types import Completions, Engine, SamplingParams, check_request
 
 
 class TransformersEngine(Engine):

@@ -28,9 +28,8 @@ from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
 from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.errors import EngineDied
-from harness.rollout.request import check_request
 from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, Engine, SamplingParams
+from harness.rollout.types import Completions, Engine, SamplingParams, check_request
 
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
