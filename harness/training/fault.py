@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
-
-if TYPE_CHECKING:
-    from harness.training.update import Updater
 
 T = TypeVar("T")
 
@@ -26,8 +23,8 @@ class MemoryFault(RuntimeError):
     """An update does not fit into memory."""
 
 
-def halve_on_exhaustion(updater: Updater, work: Callable[[], T]) -> T:
-    """`work()`; when memory runs out, once more with half of `updater.micro_batch_tokens`, which stays halved.
+def halve_on_exhaustion(updater: Any, work: Callable[[], T]) -> T:
+    """`work()` of an `Updater`; when memory runs out, once more with half of its `micro_batch_tokens`, which stays halved.
 
     `work` must start from nothing (it zeroes the gradients). With several ranks the others are inside a collective when one fails, so
     nothing is tried again.
