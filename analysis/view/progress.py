@@ -26,7 +26,7 @@ def progress_of(store: ResultStore, name: str) -> dict[str, Any]:
     seeds = [(arm.label, seed, run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
     states = [run_state(store, run_id) for _, _, run_id in seeds]
     runs = [
-        {"label": label, "seed": seed, **dataclasses.asdict(state)}
+        {"label": label, "seed": seed, **dataclasses.asdict(state), "seconds_left": state.seconds_left}
         for (label, seed, _), state in zip(seeds, states, strict=True)
     ]
     counts = dict(sorted(Counter(state.status for state in states).items()))

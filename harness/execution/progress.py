@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,53 +16,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.experiment.duration import format_seconds
-from harness.store import ResultStore, layout
-from harness.store.progress import STARTING, position, run_state
+from harness.store import ResultStore
+from harness.store.progress import RunState, run_state
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
 _ERROR_LINES = 3
-
-
-@dataclass
-class RunProgress:
-    """One running run. The step rate is measured over this attempt, from the first step seen."""
-
-    name: str
-    total: int | None
-    step: int = 0
-    reward: float | None = None
-    phase: str = STARTING
-    _first: tuple[int, float] | None = None
-    _latest: float = 0.0
-
-    def observe(self, row: Mapping[str, Any] | None, now: float, phase: str = "") -> None:
-        """Take in the newest metrics row (None before the first step) and phase at monotonic time `now` in seconds."""
-        self.phase = phase or self.phase
-        if row is None or (self._first is not None and row["step"] == self.step):
-            return
-        self.step, self.reward, self._latest = row["step"], row.get("reward_mean"), now
-        if self._first is None or row["step"] < self._first[0]:
-            self._first = (row["step"], now)
-
-    @property
-    def where(self) -> str:
-        """The step of all steps, and what the run does if that is not training: `12/60`."""
-        silent = self.phase == STARTING and self.step  # a backend that says nothing
-        return position(self.step, self.total, "" if silent or self.phase == layout.TRAINING else self.phase)
-
-    @property
-    def steps_per_second(self) -> float | None:
-        """The rate of this attempt, None until two different steps were seen."""
-        if self._first is None or self._latest <= self._first[1] or self.step <= self._first[0]:
-            return None
-        return (self.step - self._first[0]) / (self._latest - self._first[1])
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated seconds to the last step, None if unknown."""
-        rate = self.steps_per_second
-        return None if rate is None or self.total is None else max(0, self.total - self.step) / rate
 
 
 @dataclass
@@ -74,18 +33,18 @@ class Snapshot:
     failed: int
     waiting: int
     waiting_steps: int | None
-    running: Sequence[RunProgress] = field(default_factory=list)
+    running: Sequence[RunState] = field(default_factory=list)
     stopping: bool = False
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds to the end of the sweep at the summed rate of what runs now, None if unknown."""
-        rates = [run.steps_per_second for run in self.running]
-        totals = [run.total for run in self.running]
-        if self.waiting_steps is None or not rates or None in rates or None in totals:
-            return None
-        left = sum(max(0, (run.total or 0) - run.step) for run in self.running) + self.waiting_steps
-        return left / sum(rate for rate in rates if rate is not None)
+        """Estimated seconds to the end of the sweep at the summed pace of what runs now, None if unknown."""
+        left, rate = self.waiting_steps, 0.0
+        for run in self.running:
+            if left is None or run.steps_left is None or run.pace is None:
+                return None
+            left, rate = left + run.steps_left, rate + 1 / run.pace
+        return left / rate if left is not None and rate else None
 
     def headline(self) -> str:
         """One line: counts and the estimate."""
@@ -199,9 +158,10 @@ class LiveProgress(Progress):
         now = time.monotonic()
         if now - self._last >= _LIVE_SECONDS:
             self._last = now
-            self._live.update(
-                Group(_running_table(snapshot.running), Text(snapshot.headline())), refresh=True
-            )
+            table = Table("run", "step", "reward", "left", box=None, pad_edge=False)
+            for run in snapshot.running:
+                table.add_row(Text(run.name), *_numbers(run))
+            self._live.update(Group(table, Text(snapshot.headline())), refresh=True)
 
     def show(self, text: str) -> None:
         self._live.console.print(Text(text))
@@ -224,8 +184,7 @@ def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool =
     for one in states:
         if one.status in ("waiting", "unreadable") or (one.status == "finished" and not finished):
             continue
-        left = format_seconds(one.seconds_left)
-        table.add_row(one.run_id, Text(one.name), one.status, one.where, _number(one.reward), left)
+        table.add_row(one.run_id, Text(one.name), one.status, *_numbers(one))
     problems = [
         f"{one.run_id} {one.name}: {one.problem}" if one.name else one.problem
         for one in states
@@ -234,15 +193,9 @@ def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool =
     return Group(Text(headline), *([table] if table.row_count else []), *map(Text, problems))
 
 
-def _running_table(running: Sequence[RunProgress]) -> Table:
-    table = Table("run", "step", "reward", "left", box=None, pad_edge=False)
-    for run in running:
-        table.add_row(Text(run.name), run.where, _number(run.reward), format_seconds(run.seconds_left))
-    return table
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+def _numbers(run: RunState) -> tuple[str, str, str]:
+    reward = "" if run.reward is None else f"{run.reward:.3f}"
+    return run.where, reward, format_seconds(run.seconds_left)
 
 
 def _indented(detail: str) -> str:

@@ -24,28 +24,44 @@ class RunState:
         status: of the manifest; or waiting (not started), lost (its supervisor is gone: running the experiment again resumes it),
             unreadable.
         name: its arm's name and its seed.
+        attempts: how many there were.
         step: the newest, None where the run has not started.
         total: the last step, None where unknown.
         phase: what it does if that is not training.
         reward: mean of the newest step.
-        seconds_left: to the last step, at the pace of the newest; None where unknown.
+        pace: seconds of the newest step, None where unknown.
         problem: why it failed or cannot be read.
     """
 
     run_id: str
     status: str = "waiting"
     name: str = ""
+    attempts: int = 0
     step: int | None = None
     total: int | None = None
     phase: str = ""
     reward: float | None = None
-    seconds_left: float | None = None
+    pace: float | None = None
     problem: str = ""
 
     @property
     def where(self) -> str:
-        """The step of all steps, and the phase: `12/60`."""
-        return position(self.step or 0, self.total, self.phase)
+        """The step of all steps, and the phase if it has one: `12/60`."""
+        step = self.step or 0
+        place = str(step) if self.total is None else f"{step}/{self.total}"
+        return f"{place} {self.phase}".rstrip()
+
+    @property
+    def steps_left(self) -> int | None:
+        """The number of steps to the last one, None where unknown."""
+        return None if self.total is None else max(0, self.total - (self.step or 0))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds to the last step of a run that runs, None where unknown."""
+        if self.status != "running" or self.pace is None or self.steps_left is None:
+            return None
+        return self.steps_left * self.pace
 
 
 def run_state(store: ResultStore, run_id: str) -> RunState:
@@ -57,21 +73,20 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
         return RunState(run_id, "unreadable", problem=str(error))
     if manifest is None:
         return RunState(run_id)
-    status = str(manifest["status"])
-    if status in ("claimed", "running") and not _supervised(run):
-        status = "lost"
-    step, total, pace = row.get("step", 0), total_steps(manifest["labels"]), _number(row.get("seconds_total"))
-    running = status == "running"
-    phase = (run.phase() or ("" if step else STARTING)) if running else ""
+    status, step, phase = str(manifest["status"]), row.get("step", 0), ""
+    if status in ("claimed", "running"):
+        phase = run.phase() or ("" if step else STARTING)
+        status = status if _supervised(run) else "lost"
     return RunState(
         run_id,
         status,
         run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"]),
+        len(manifest["attempts"]),
         step,
-        total,
-        "" if phase == layout.TRAINING else phase,
+        total_steps(manifest["labels"]),
+        "" if phase == layout.TRAINING or status == "lost" else phase,
         _number(row.get("reward_mean")),
-        max(0, total - step) * pace if running and total is not None and pace is not None else None,
+        _number(row.get("seconds_total")) or None,
         str(manifest.get("error") or "").strip().rpartition("\n")[2] if status == "failed" else "",
     )
 
@@ -85,11 +100,6 @@ def total_steps(labels: Mapping[str, str]) -> int | None:
     """Read the number of steps of a run off `labels["steps"]`."""
     text = str(labels.get("steps", ""))
     return int(text) if text.isdigit() else None
-
-
-def position(step: int, total: int | None, phase: str) -> str:
-    """Say where a run is: `12/60`, and its phase if it has one."""
-    return (f"{step}/{total}" if total is not None else str(step)) + (f" {phase}" if phase else "")
 
 
 def _supervised(run: RunDir) -> bool:

@@ -16,11 +16,12 @@ from harness.configuration import compose
 from harness.configuration.error import ConfigError
 from harness.exchange.importers._log import ForeignLogError
 from harness.exchange.importers._store import Import, import_run
-from harness.execution.progress import LiveProgress, RunProgress, Snapshot
+from harness.execution.progress import LiveProgress, Snapshot
 from harness.execution.provenance import dirty_hash
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
 from harness.store import ResultStore
+from harness.store.progress import RunState
 
 
 def said(capsys, *arguments: str, code: int = 2) -> str:
@@ -102,7 +103,7 @@ def test_brackets_in_the_name_of_a_run_are_text():
     stream = io.StringIO()
     live = LiveProgress(Console(file=stream, force_terminal=True, width=100, color_system=None))
     live.begin(1, 0)
-    live.update(Snapshot(1, 0, 0, 0, 0, running=[RunProgress("caps [red] seed 0", 60)]))
+    live.update(Snapshot(1, 0, 0, 0, 0, running=[RunState("0" * 16, name="caps [red] seed 0", total=60)]))
     live.close()
     assert "caps [red] seed 0" in stream.getvalue()
 

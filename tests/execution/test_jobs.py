@@ -9,7 +9,7 @@ from launch_support import Events, work
 from sweep_support import spec
 
 from harness.execution.launch import _job
-from harness.execution.launch._watch import watch
+from harness.execution.launch._watch import states, watch
 from harness.execution.supervise.attempt import Attempt
 
 RECORD = {"identity_version": 1, "provenance": {}, "environment": {}}
@@ -70,7 +70,7 @@ def test_a_run_whose_job_died_before_it_began_has_failed_with_the_jobs_last_word
     sent = work(tmp_path, [spec(0), spec(1), spec(2)])
     attempt(sent, 0, "failed")
     attempt(sent, 1, "interrupted")
-    before = _job.Before.of(sent)
+    before = states(sent)
     summary = watch(sent, before, Ended(), Events())
     assert sorted(summary.failed) == [one.run_id for one in sent.specs]
     assert not summary.not_started + summary.interrupted
@@ -83,7 +83,7 @@ def test_a_run_whose_job_died_before_it_began_has_failed_with_the_jobs_last_word
 
 def test_runs_behind_one_that_was_stopped_wait_for_the_next_call(tmp_path):
     sent = work(tmp_path, [spec(0), spec(1)])
-    before = _job.Before.of(sent)
+    before = states(sent)
     attempt(sent, 0, "interrupted")
     summary = watch(sent, before, Ended(), Events())
     assert (summary.failed, summary.interrupted) == ([], [sent.specs[0].run_id])

@@ -11,38 +11,25 @@ from sweep_support import spec
 from harness.execution.progress import (
     LiveProgress,
     PlainProgress,
-    RunProgress,
     Snapshot,
     format_seconds,
     progress_on,
     status_table,
 )
 from harness.store import ResultStore, layout
-from harness.store.progress import run_name, total_steps
+from harness.store.progress import RunState, run_name, run_state, total_steps
 
 
-def running(step: int = 30, total: int | None = 100) -> RunProgress:
-    """A run seen at step 10 at second 0 and at `step` at second 10."""
-    progress = RunProgress("clip_higher seed 0", total)
-    progress.observe({"step": 10, "reward_mean": 0.1}, now=0.0)
-    progress.observe({"step": step, "reward_mean": 0.5}, now=10.0)
-    return progress
+def running(step: int = 30, total: int | None = 100, phase: str = "") -> RunState:
+    """A run whose steps take half a second."""
+    return RunState("0" * 16, "running", "clip_higher seed 0", 1, step, total, phase, reward=0.5, pace=0.5)
 
 
-def test_the_rate_is_measured_over_this_attempt_only():
-    progress = running()
-    assert progress.steps_per_second == pytest.approx(2.0)
-    assert progress.seconds_left == pytest.approx(35.0)
-    progress.observe({"step": 30, "reward_mean": 0.5}, now=1000.0)  # nothing new
-    assert progress.steps_per_second == pytest.approx(2.0)
-
-
-def test_nothing_is_estimated_before_two_steps_or_without_a_total():
-    progress = RunProgress("a", 100)
-    progress.observe(None, now=0.0)
-    progress.observe({"step": 1}, now=1.0)
-    assert progress.seconds_left is None
+def test_the_time_left_follows_from_the_pace_of_the_newest_step():
+    assert running().seconds_left == pytest.approx(35.0)
+    assert running(step=120).seconds_left == 0
     assert running(total=None).seconds_left is None
+    assert RunState("0" * 16, "running", total=100).seconds_left is None
 
 
 def test_the_sweep_is_estimated_from_all_steps_left_and_the_summed_rate():
@@ -117,16 +104,25 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     assert spec(3).run_id not in text
 
 
-def test_before_the_first_step_progress_says_what_a_run_does():
-    run = RunProgress("a", 60)
-    assert run.where == "0/60 starting"
-    run.observe(None, now=0.0, phase="evaluating the base policy")
-    assert run.where == "0/60 evaluating the base policy"
-    run.observe({"step": 3}, now=1.0, phase=layout.TRAINING)
-    assert run.where == "3/60"
-    silent = RunProgress("a", 60)  # a backend that says nothing
-    silent.observe({"step": 3}, now=1.0)
-    assert silent.where == "3/60"
+def test_before_the_first_step_progress_says_what_a_run_does(tmp_path):
+    store = ResultStore(tmp_path)
+    run = store.run("0" * 16)
+    manifest = {"arm_id": "a", "seed": 0, "attempts": [{}], "labels": {"steps": "60"}}
+    run.create("", {**manifest, "status": "running"})
+    run.new_attempt()
+
+    def where() -> str:
+        return run_state(store, run.run_id).where
+
+    with run.lock():
+        assert where() == "0/60 starting"
+        run.say_phase(0, "evaluating the base policy")
+        assert where() == "0/60 evaluating the base policy"
+        run.append_step({"step": 3})
+        run.say_phase(0, layout.TRAINING)
+        assert where() == "3/60"
+        run.say_phase(0, "")  # a backend that says nothing
+        assert where() == "3/60"
 
 
 def test_a_run_tells_what_its_newest_attempt_does(tmp_path):

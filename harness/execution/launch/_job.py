@@ -8,14 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.execution.launch._supervise import Work, supervise_here
 from harness.execution.progress import PlainProgress
-from harness.execution.supervise import Summary
 
 # What Slurm sends ahead of the time limit (`--signal`). SIGTERM is a cancellation, or a pre-emption with a time of grace.
 _TIME_IS_UP = (signal.SIGUSR1, signal.SIGUSR2)
@@ -65,47 +63,9 @@ def pre_empted() -> bool:
 
 def chunks(work: Work, runs_per_job: int) -> list[Job]:
     """The unfinished runs as jobs, `runs_per_job` each."""
-    left = work.unfinished()
-    size = max(1, runs_per_job)
-    return [Job(work.only(left[start : start + size])) for start in range(0, len(left), size)]
-
-
-@dataclass(frozen=True)
-class Before:
-    """The state of the runs before jobs were submitted: which were `finished`, and status and number of attempts of each."""
-
-    finished: set[str]
-    states: Mapping[str, tuple[str | None, int]]
-
-    @classmethod
-    def of(cls, work: Work) -> Before:
-        """The runs of `work` as they stand now."""
-        states = {spec.run_id: _state(work.store.run(spec.run_id).manifest()) for spec in work.specs}
-        return cls({run_id for run_id, (status, _) in states.items() if status == "finished"}, states)
-
-
-def _state(manifest: Mapping[str, Any] | None) -> tuple[str | None, int]:
-    return (None, 0) if manifest is None else (manifest["status"], len(manifest["attempts"]))
-
-
-def summary_of(work: Work, before: Before) -> Summary:
-    """Summarise what the store says of the work's runs now. `not_started`: the jobs left them as they stood before."""
-    summary = Summary(skipped=sorted(before.finished))
-    for run_id in dict.fromkeys(spec.run_id for spec in work.specs):
-        if run_id in before.finished:
-            continue
-        run = work.store.run(run_id)
-        manifest = run.manifest()
-        status = None if manifest is None else manifest["status"]
-        if manifest is not None and status == "finished":
-            summary.finished.append(run_id)
-        elif status in ("claimed", "running") and run.claimed_by() is not None:
-            summary.elsewhere.append(run_id)
-        elif manifest is None or _state(manifest) == before.states[run_id]:
-            summary.not_started.append(run_id)
-        elif status == "failed":
-            summary.failed.append(run_id)
-            summary.errors[run_id] = manifest["error"] or ""
-        else:
-            summary.interrupted.append(run_id)
-    return summary
+    distinct = {spec.run_id: spec for spec in work.specs}.values()
+    left = [spec for spec in distinct if work.store.run(spec.run_id).status != "finished"]
+    return [
+        Job(replace(work, specs=left[start : start + runs_per_job]))
+        for start in range(0, len(left), runs_per_job)
+    ]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.execution.launch._job import Before, chunks
+from harness.execution.launch._job import chunks
 from harness.execution.launch._supervise import Work
-from harness.execution.launch._watch import watch
+from harness.execution.launch._watch import finished, states, watch
 from harness.execution.progress import Progress
 from harness.execution.supervise import Summary
 
@@ -33,10 +33,10 @@ def submit(
     Raises:
         ConfigError: submitit is absent, or the scheduler refused the jobs.
     """
-    before = Before.of(work)
+    before = states(work)
     jobs = chunks(work, runs_per_job)
     if not jobs:
-        return Summary(skipped=sorted(before.finished))
+        return Summary(skipped=finished(before))
     try:
         submitit = importlib.import_module("submitit")
     except ModuleNotFoundError as error:
@@ -52,9 +52,7 @@ def submit(
     except (RuntimeError, submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
         raise ConfigError(f"launcher={cluster} refused the jobs: {str(error).strip()}") from error
     if not wait:
-        return Summary(
-            skipped=sorted(before.finished), submitted=sorted(before.states.keys() - before.finished)
-        )
+        return Summary(skipped=finished(before), submitted=sorted(before.keys() - finished(before)))
     followed = _SlurmJobs(submitted) if cluster == "slurm" else _LocalJobs(submitted)
     return watch(work, before, followed, progress)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,6 @@ class Work:
     def store(self) -> ResultStore:
         """The store that all machines share."""
         return ResultStore(self.root)
-
-    def only(self, specs: Sequence[Runnable]) -> Work:
-        """The same circumstances for some of the runs."""
-        return replace(self, specs=list(specs))
-
-    def unfinished(self) -> list[Runnable]:
-        """The runs that are not finished, one per id."""
-        distinct = {spec.run_id: spec for spec in self.specs}.values()
-        return [spec for spec in distinct if self.store.run(spec.run_id).status != "finished"]
 
 
 def supervise_here(

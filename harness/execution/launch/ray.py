@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.error import ConfigError, require_range
-from harness.execution.launch._job import Before, chunks
+from harness.execution.launch._job import chunks
 from harness.execution.launch._supervise import Work
-from harness.execution.launch._watch import watch
+from harness.execution.launch._watch import finished, states, watch
 from harness.execution.progress import Progress
 from harness.execution.supervise import Summary
 
@@ -44,10 +44,10 @@ def launch(config: Config, work: Work, progress: Progress) -> Summary:
     Raises:
         ConfigError: Ray is absent, or no cluster answers at the address.
     """
-    before = Before.of(work)
+    before = states(work)
     jobs = chunks(work, config.runs_per_job)
     if not jobs:
-        return Summary(skipped=sorted(before.finished))
+        return Summary(skipped=finished(before))
     try:
         ray = importlib.import_module("ray")
     except ModuleNotFoundError as error:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.execution.progress import Progress, RunProgress, Snapshot
+from harness.execution.progress import Progress, Snapshot
 from harness.execution.supervise.attempt import Attempt, Runnable
 from harness.execution.supervise.devices import GpuLease, GpuLeases
 from harness.execution.supervise.process import Exited, Started, Workers
+from harness.execution.supervise.stop import on_signals
 from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
-from harness.store.progress import run_name, total_steps
+from harness.store.progress import run_name, run_state, total_steps
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _REMIND_SECONDS = 5.0
@@ -72,7 +71,7 @@ class Feed:
 class _Running:
     attempt: Attempt
     gpus: GpuLease | None
-    progress: RunProgress
+    name: str
 
 
 def run_all(
@@ -142,10 +141,8 @@ class _Pool:
         self._summary = Summary()
         self._devices_at = 0.0  # monotonic time from which GPUs are asked for again
         self._total = 0
-        self._waiting_steps: int | None = 0
-        self._newest_steps: int | None = (
-            None  # of the run that began last: what those of the feed are taken to have
-        )
+        # Of the run that began last: what those of the feed are taken to have.
+        self._newest_steps: int | None = None
         self._stops = 0
         self._requests_at = 0.0  # monotonic time from which requests in the store are looked for again
         self._me = (socket.gethostname(), os.getpid())
@@ -158,10 +155,9 @@ class _Pool:
                 self._summary.skipped.append(spec.run_id)
             elif finished is not None:
                 self._queue.append(spec)
-        self._waiting_steps = _steps_of(self._queue)
         self._progress.begin(self._total, len(self._summary.skipped))
         try:
-            with _stop_signals(self):
+            with on_signals(_STOP_SIGNALS, self.stop):
                 self._loop(poll_seconds)
         finally:
             self._processes.close()
@@ -197,7 +193,6 @@ class _Pool:
                     return
                 second_look = True
                 self._queue.extend(self._elsewhere.values())
-                self._waiting_steps = _steps_of(self._queue)
                 self._elsewhere.clear()
                 continue
             now = time.monotonic()
@@ -226,13 +221,8 @@ class _Pool:
                 return
             self._total += len(specs)
             self._queue.extend(specs)
-            more = _steps_of(specs)
-            known = self._waiting_steps is not None and more is not None
-            self._waiting_steps = (self._waiting_steps or 0) + (more or 0) if known else None
             while self._queue and (finished := self._is_finished(self._queue[0])) is not False:
                 done = self._queue.popleft()
-                if self._waiting_steps is not None:
-                    self._waiting_steps -= total_steps(done.labels) or 0
                 if finished:
                     self._summary.skipped.append(done.run_id)
                     self._feed.ended(done.run_id, "finished")
@@ -259,8 +249,6 @@ class _Pool:
     def _start(self, spec: Runnable, gpus: GpuLease | None) -> bool:
         """Ask for a worker; False where the run needs none or is not ours."""
         self._newest_steps = total_steps(spec.labels)
-        if self._waiting_steps is not None:
-            self._waiting_steps -= self._newest_steps or 0
         environment = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus.devices}
         run = self._store.run(spec.run_id)
         try:
@@ -279,7 +267,7 @@ class _Pool:
             self._feed.ended(spec.run_id, "finished")
             return False
         name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
-        self._running[spec.run_id] = _Running(attempt, gpus, RunProgress(name, total_steps(spec.labels)))
+        self._running[spec.run_id] = _Running(attempt, gpus, name)
         self._processes.start(spec.run_id, run.path, attempt.path, environment)
         self._progress.started(name, spec.run_id, int(attempt.path.name))
         return True
@@ -296,7 +284,7 @@ class _Pool:
         getattr(self._summary, outcome).append(event.run_id)
         if outcome == "failed":
             self._summary.errors[event.run_id] = running.attempt.error
-        self._progress.ended(running.progress.name, event.run_id, outcome, running.attempt.error)
+        self._progress.ended(running.name, event.run_id, outcome, running.attempt.error)
         self._feed.ended(event.run_id, outcome)
 
     def _release(self, gpus: GpuLease | None) -> None:
@@ -312,48 +300,23 @@ class _Pool:
         self._feed.ended(spec.run_id, "failed")
 
     def _report(self) -> None:
-        now = time.monotonic()
         for run_id, running in self._running.items():
-            row = running.attempt.run.last_step()
-            running.progress.observe(row, now, running.attempt.run.phase())
-            if row is not None:
+            if row := running.attempt.run.last_step():
                 self._feed.observe(run_id, row)
         for run_id in self._feed.to_stop():
             if run_id in self._running and run_id not in self._stopped_early:
                 self._stopped_early.add(run_id)
                 self._processes.signal(run_id, signal.SIGTERM)
         fed = self._feed.remaining()
-        known = self._waiting_steps is not None and not (fed and self._newest_steps is None)
-        waiting_steps = (self._waiting_steps or 0) + fed * (self._newest_steps or 0) if known else None
+        waiting = [*(total_steps(spec.labels) for spec in self._queue), *[self._newest_steps] * fed]
         self._progress.update(
             Snapshot(
                 total=self._total + fed,
                 finished=len(self._summary.finished) + len(self._summary.skipped),
                 failed=len(self._summary.failed),
-                waiting=len(self._queue) + fed,
-                waiting_steps=waiting_steps,
-                running=[running.progress for running in self._running.values()],
+                waiting=len(waiting),
+                waiting_steps=None if None in waiting else sum(steps or 0 for steps in waiting),
+                running=[run_state(self._store, run_id) for run_id in self._running],
                 stopping=self._stops > 0,
             )
         )
-
-
-def _steps_of(specs: Iterable[Runnable]) -> int | None:
-    """The steps of all runs together, None if one does not tell."""
-    steps = [total_steps(spec.labels) for spec in specs]
-    return None if None in steps else sum(step or 0 for step in steps)
-
-
-@contextmanager
-def _stop_signals(pool: _Pool) -> Iterator[None]:
-    """Turn stop signals into `pool.stop()`; ones that are ignored (nohup) stay ignored."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    wanted = [number for number in _STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    old = {number: signal.signal(number, lambda number, _: pool.stop(number)) for number in wanted}
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Ask the supervisors of a store to stop, from another terminal."""
+"""Stop supervisors: by signals, and from another terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 
 from harness.store import Holder, ResultStore
 
@@ -36,7 +37,14 @@ def stop_supervisors(
     return sorted(here), sorted(elsewhere, key=lambda holder: (holder.host or "", holder.pid or 0))
 
 
-def request_stop(store: ResultStore, run_ids: Iterable[str]) -> None:
-    """Leave a request to end for the supervisors of these runs, wherever they are."""
-    for run_id in run_ids:
-        store.run(run_id).request_stop()
+@contextlib.contextmanager
+def on_signals(numbers: Iterable[int], call: Callable[[int], None]) -> Iterator[None]:
+    """Turn signals into calls with their number, in the main thread; ones that are ignored (nohup) stay ignored."""
+    main = threading.current_thread() is threading.main_thread()
+    wanted = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, lambda number, _: call(number)) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
