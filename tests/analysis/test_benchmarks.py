@@ -108,7 +108,7 @@ def test_differences_on_the_others_hold_together_over_the_whole_table(store, res
 
 def test_the_other_benchmark_changes_no_table_of_the_first(store, results, tmp_path):
     """Byte for byte, the frames of the front included."""
-    alone = results_of(load_experiment(_without_other(tmp_path / "alone"), "ladder", further=True))
+    alone = loaded(build_store(tmp_path / "alone", seeds=(0, 1, 2, 3), problems=8, n=8))
     texts = []
     for index, one in enumerate((results, alone)):
         tables = [table for table in all_tables(one) if "benchmark" not in table.name]
@@ -117,11 +117,6 @@ def test_the_other_benchmark_changes_no_table_of_the_first(store, results, tmp_p
     assert texts[0] == texts[1]
     assert not any("benchmark" in table.name for table in all_tables(alone))
     pd.testing.assert_frame_equal(results.experiment.cells, alone.experiment.cells)
-
-
-def _without_other(root):
-    build_store(root, seeds=(0, 1, 2, 3), problems=8, n=8)
-    return root
 
 
 def test_results_on_another_benchmark_answer_like_any(store, results):
@@ -204,27 +199,7 @@ def test_a_mean_is_of_one_checkpoint(tmp_path):
     assert any("naive GRPO 1 of 2 on aime25" in note for note in table.notes)
 
 
-def test_what_cannot_be_read_of_another_benchmark_takes_nothing_from_the_plans_own(tmp_path):
-    store, runs = small(tmp_path)
-    for _, _, run_id in runs:
-        evaluate(store, run_id, 20)
-    before = loaded(store)
-    torn = layout.samples_dir(store.run(runs[0][2]).path, OTHER, 20)
-    for path in torn.glob("*.parquet"):
-        path.write_bytes(b"PA")
-    after = loaded(store)
-    for arm in before.experiment.plan.arms:
-        assert after.scores(arm, "avg") == before.scores(arm, "avg")
-    assert after.experiment.notes == before.experiment.notes
-    table = {table.name: table for table in all_tables(after)}["ladder-benchmarks"]
-    (said,) = [
-        note for note in table.notes if note.startswith("Missing on aime25: ladder_0_naive_grpo, seed 0: ")
-    ]
-    assert str(torn) in said
-    assert on_benchmark(after, OTHER).scores(after.experiment.plan.arms[0], "avg").keys() == {1}
-
-
-@pytest.mark.parametrize("fault", ["a copied folder", "a missing column", "other parts"])
+@pytest.mark.parametrize("fault", ["a copied folder", "a torn file", "a missing column", "other parts"])
 def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path, fault):
     store, runs = small(tmp_path)
     for _, _, run_id in runs:
@@ -235,6 +210,8 @@ def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path
     (part,) = layout.samples_dir(store.run(runs[0][2]).path, OTHER, 20).glob("*.parquet")
     if fault == "a copied folder":
         shutil.copytree(folder, folder.with_name("aime25 old"))
+    elif fault == "a torn file":
+        part.write_bytes(b"PA")
     else:
         table = pq.read_table(part)
         changed = table.drop_columns(["verdict"]) if fault == "a missing column" else table.slice(0, 3)
@@ -244,30 +221,6 @@ def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path
     tables = {table.name: table for table in all_tables(results)}
     assert tables["ladder-benchmarks"].rows[2][on(OTHER)].value > 0
     assert list(results.experiment.further) == [OTHER]
-
-
-def test_one_arm_has_scores_by_benchmark_and_no_differences(tmp_path):
-    store = build_store(tmp_path, rungs=RUNGS[:1], seeds=(0, 1), problems=4, n=4, caps=(32,))
-    for run_id in store.plan("ladder")["arms"][0]["runs"].values():
-        evaluate(store, run_id, 20)
-    names = {table.name for table in all_tables(loaded(store))}
-    assert "ladder-benchmarks" in names
-    assert "ladder-benchmark-differences" not in names
-
-
-def test_before_a_run_has_finished_there_are_no_tables_by_benchmark(tmp_path):
-    store, runs = small(tmp_path, missing=[((arm, seed), "running") for arm in (0, 1) for seed in (0, 1)])
-    for _, _, run_id in runs:
-        evaluate(store, run_id, 0)
-    assert not any("benchmark" in name for name in declare(store, "begun", metric=["length", "pass@4"]))
-
-
-def test_a_benchmark_may_have_the_name_of_a_column(tmp_path):
-    store, runs = small(tmp_path)
-    for _, _, run_id in runs:
-        evaluate(store, run_id, 20, "arm")
-    table = {table.name: table for table in all_tables(loaded(store))}["ladder-benchmarks"]
-    assert [row["arm"] for row in table.rows] == ["before RL", "naive GRPO", "+ overlong filtering"]
 
 
 def test_the_benchmark_that_chose_the_checkpoints_is_none_of_the_results(tmp_path):

@@ -85,15 +85,6 @@ def test_published_figures_are_drawn_from_neighbouring_arms(results, tmp_path):
     assert "`dapo-figure-4` (DAPO (arXiv:2503.14476) Figure 4): not drawn" in captions  # no token-level rung
 
 
-def test_few_seeds_do_not_set_the_range_of_a_panel(results):
-    with styled("paper"):
-        figure = training_figure(results.experiment, "accuracy", "step", "paper")
-    assert figure is not None
-    low, high = figure.axes[0].get_ylim()
-    assert low > 0
-    assert high < 100
-
-
 def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
     score = Metric("reward_mean", "reward_mean", "reward", 1.0, 3, "higher", "avg")
     plan = dataclasses.replace(results.experiment.plan, score=score, metrics=(score,))
@@ -151,21 +142,6 @@ def test_legend_never_covers_the_axes(results):
             figure.draw_without_rendering()
             legend = figure.legends[0].get_window_extent()
             assert not any(legend.overlaps(axes.get_window_extent()) for axes in figure.axes)
-
-
-def test_waterfall_labels_stay_inside_the_figure(results):
-    with styled("paper"):
-        figure = waterfall_figure(results, "paper")
-        assert figure is not None
-        figure.draw_without_rendering()
-        figure.get_layout_engine().execute(figure)
-        figure.draw_without_rendering()
-        box = figure.get_tightbbox()
-    width, height = figure.get_size_inches()
-    assert box.x0 >= -0.01
-    assert box.y0 >= -0.01
-    assert box.x1 <= width + 0.01
-    assert box.y1 <= height + 0.01
 
 
 def test_files_are_byte_identical_and_free_of_dates(results, tmp_path):

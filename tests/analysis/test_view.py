@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from synthetic_store import build_store, step_row
 from view_support import SMALL, ask, at_once, served
 
 from analysis.view.progress import progress_of
-from analysis.view.watch import Watch, pause_after
+from analysis.view.watch import Watch
 from harness.store import ResultStore, layout
 
 
@@ -94,14 +93,6 @@ def test_no_finished_run_yet_shows_curves_and_samples_so_far(tmp_path):
     assert all(value is not None for value in chart["mean"])
 
 
-def test_an_experiment_without_any_run_has_a_page(tmp_path):
-    missing = [((arm, seed), "not started") for arm in (0, 1) for seed in (0, 1)]
-    build_store(tmp_path, **SMALL, missing=missing)
-    with served(tmp_path) as url:
-        assert ask(f"{url}/ladder")[0] == 200
-        assert "4 waiting" in ask(url)[1]
-
-
 def test_results_are_computed_again_only_where_the_store_changed(growing):
     with served(growing.root) as url:
         first = ask(f"{url}/ladder")[2]["etag"]
@@ -143,21 +134,6 @@ def test_remembered_cells_are_those_of_a_fresh_reading(growing):
     samples["correct"], samples["verdict"] = True, "right"
     run.write_samples("arithmetic_heldout", 1, 6, samples)
     assert watch.page("ladder").body == Watch(growing.root).page("ladder").body
-
-
-def test_many_readers_cause_one_computation_and_a_pause_between_two(growing, monkeypatch):
-    watch, made = Watch(growing.root, pause=lambda seconds: 3600.0), []
-    render = watch._render
-    monkeypatch.setattr(watch, "_render", lambda *given: made.append(given) or render(*given))
-    readers = [threading.Thread(target=watch.page, args=("ladder",)) for _ in range(4)]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
-    run_of(growing, 0, 1).append_step(step_row(_rng(), 4, 6, 0.5))
-    watch.page("ladder")
-    assert len(made) == 1
-    assert [pause_after(seconds) for seconds in (0.1, 7.0)] == [2.0, 7.0]
 
 
 def test_torn_files_are_lines_on_the_page(growing):
