@@ -14,6 +14,7 @@ from harness.experiment.planning import Plan, plan_experiment, plan_multirun
 from harness.experiment.refusals import refuse
 from harness.store import ResultStore
 
+ON_VERL = ["backend=verl", "model=random_init", "evaluation.samples_between=null"]
 REASON = "algorithm.overlong.policy=mask: verl has no overlong filtering"
 
 
@@ -29,14 +30,7 @@ def overrides(tmp_path: Path, model: Path) -> list[str]:
 
 
 def ladder(tmp_path: Path) -> Plan:
-    given = [
-        "experiment=dapo_ladder",
-        "backend=verl",
-        "model=random_init",
-        "evaluation.samples_between=null",
-        f"runtime.results={tmp_path}",
-    ]
-    return plan_experiment(given)
+    return plan_experiment(["experiment=dapo_ladder", *ON_VERL, f"runtime.results={tmp_path}"])
 
 
 def test_a_refused_arm_keeps_its_place_and_loses_its_runs(tmp_path: Path) -> None:
@@ -61,25 +55,13 @@ def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: 
 
 
 def test_an_experiment_of_refused_arms_only_is_an_error(tmp_path: Path) -> None:
-    given = [
-        "backend=verl",
-        "model=random_init",
-        "evaluation.samples_between=null",
-        f"runtime.results={tmp_path}",
-    ]
+    given = [*ON_VERL, f"runtime.results={tmp_path}"]
     with pytest.raises(ConfigError, match=r"cannot be run: .*overlong filtering \(also refused: "):
         refuse(plan_multirun([*given, "algorithm.overlong.policy=mask,mask_and_soft", "seed=0,1"]))
 
 
 def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path) -> None:
-    given = [
-        "experiment=dapo_ladder",
-        "match=tokens",
-        "backend=verl",
-        "model=random_init",
-        "evaluation.samples_between=null",
-        f"runtime.results={tmp_path}",
-    ]
+    given = ["experiment=dapo_ladder", "match=tokens", *ON_VERL, f"runtime.results={tmp_path}"]
     with pytest.raises(
         ConfigError, match=r"dapo_1_overlong_filtering cannot be run: algorithm\.overlong\.policy=mask"
     ):

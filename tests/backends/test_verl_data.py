@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from harness.backends.verl.data import prompt_texts, write_data
-from harness.backends.verl.ledger import Graded, Ledger, ledger_columns
+from harness.backends.verl.ledger import Ledger, ledger_columns
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
@@ -135,8 +135,3 @@ def test_the_ledger_counts_all_groups_and_reads_only_whole_lines(tmp_path: Path)
     assert columns["response_tokens_mean_truncated"] == 40
     assert columns["truncated_fraction"] == pytest.approx(1 / 6)
     assert ledger.step(2) == ()
-
-
-def test_a_step_without_a_ledger_adds_nothing() -> None:
-    assert ledger_columns([], kept_groups=8) == {}
-    assert Graded(1, "a", 2, 0.0, 0, 0).tokens == 2

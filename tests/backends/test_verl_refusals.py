@@ -187,20 +187,6 @@ def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
     assert len(tried) > 60
 
 
-def test_the_list_of_keys_that_are_not_verls_is_no_longer_than_needed() -> None:
-    config = compose_run([*COMMON, "algorithm=grpo"])
-    for known in NOT_VERLS:
-        keys = [
-            key
-            for key in leaves(config, "")
-            if key.strip("/").replace("/", ".").startswith(known.rstrip("."))
-        ]
-        assert keys, known
-    caps = changed(config, "evaluation.caps", [[32, 64, 99]])
-    assert caps is not None
-    assert says_nothing(config, caps, "evaluation.caps")
-
-
 @pytest.mark.parametrize(
     ("overrides_given", "named"),
     [

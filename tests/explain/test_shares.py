@@ -92,11 +92,6 @@ def test_the_command_prints_every_system_as_json(capsys: pytest.CaptureFixture[s
         assert sum(row["share"] for row in rollouts) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "rewards=[1,0]", "lengths=[10,20]", "systems=grpo,dapo"]) == 0
-    assert "50.0 %" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_a_table_shows_the_best_known_systems_and_cuts_no_number(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -140,11 +135,6 @@ def test_a_mistake_is_named_with_its_fix(
 def test_a_single_number_must_be_finite() -> None:
     with pytest.raises(ConfigError, match="finite"):
         make_group([float("nan")], [3])
-
-
-def test_explain_keeps_the_order_of_systems() -> None:
-    chosen = {name: ALGORITHMS[name] for name in ("vapo", "grpo")}
-    assert list(explain(make_group(REWARDS, LENGTHS), chosen)) == ["vapo", "grpo"]
 
 
 def test_numbers_in_exponent_notation_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:

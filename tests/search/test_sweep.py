@@ -142,17 +142,6 @@ def test_what_a_killed_search_left_open_is_brought_to_its_end(store):
     assert [trial.state.name for trial in again.study.trials] == ["COMPLETE"] * 4
 
 
-def test_two_processes_share_one_study(store):
-    a, b = sweep(store, trials=4, sampler="random"), sweep(store, trials=4, sampler="random")
-    handed = [*a.more(1), *b.more(1)]
-    assert len({spec.run_id for spec in handed}) == 2
-    run_all(handed, store, workers=2, entry="stub_trial:run")
-    for spec in handed:
-        a.ended(spec.run_id, "finished")
-        b.ended(spec.run_id, "finished")
-    assert [trial.state.name for trial in a.study.trials] == ["COMPLETE", "COMPLETE"]
-
-
 def test_a_grid_visits_every_point_once(store):
     grid = ["optimizer.learning_rate=1e-4,3e-4", "algorithm.surrogate.clip_high=choice(0.2,0.3)"]
     feed = sweep(store, sampler="grid", trials=100, space=grid)
@@ -199,13 +188,6 @@ def test_a_combination_that_cannot_run_is_a_failed_trial(store):
     )
     assert len(go(feed).finished) == 2
     assert sorted(trial.state.name for trial in feed.study.trials) == ["COMPLETE", "COMPLETE", "FAIL", "FAIL"]
-
-
-def test_two_trials_of_the_same_content_run_once(store):
-    space = ["optimizer.learning_rate=choice(1e-4,0.0001)"]
-    feed = sweep(store, space=space, sampler="grid")
-    assert len(go(feed).finished) == 1
-    assert [trial.state.name for trial in feed.study.trials] == ["COMPLETE", "COMPLETE"]
 
 
 def test_importance_and_contours_are_drawn(store, tmp_path):
@@ -283,14 +265,6 @@ def test_a_process_that_joins_a_search_finds_work_of_its_own(store):
         summary = go(sweep(store, trials=3, sampler="random"), workers=1)
     assert summary.elsewhere == [claimed.run_id]
     assert len(summary.finished) == 2
-
-
-def test_a_trial_without_a_value_has_failed_and_says_so(store):
-    feed = sweep(store, trials=1, objectives=["response_tokens_mean_right"])
-    feed._objective = lambda spec, name: None  # as null in the metrics
-    go(feed)
-    assert feed.unsettled == 0
-    assert any("have no value of response_tokens_mean_right" in line for line in best_lines(feed))
 
 
 class Heard(Progress):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import multiprocessing
 import os
 import random
@@ -314,18 +313,6 @@ def test_a_forked_child_does_not_keep_the_claim_of_its_parent(tmp_path):
     assert child.is_alive()
     child.kill()
     child.join()
-
-
-def test_the_status_on_disk_is_whole_json_at_every_moment(tmp_path):
-    run = ResultStore(tmp_path).run(RUN_ID)
-    run.create("a: 1", MANIFEST)
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(run.path)], stdout=subprocess.PIPE)
-    writer.stdout.readline()
-    for _ in range(500):
-        json.loads((run.path / "manifest.json").read_text())
-        assert run.status == "running"
-    writer.kill()
-    writer.communicate()
 
 
 def test_a_lock_on_a_file_that_was_cleaned_away_is_taken_anew(tmp_path, monkeypatch):
