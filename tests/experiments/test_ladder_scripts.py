@@ -7,7 +7,6 @@ import math
 
 import best_checkpoint
 import budgets
-import ladder_runs
 import numpy as np
 import order
 import pytest
@@ -27,13 +26,6 @@ def test_kept_rungs_are_records_of_all_orders(tricks: int) -> None:
     for least in (1, 2, tricks):
         kept = [sum(one[i] > max(one[:i]) for i in range(1, tricks + 1)) >= least for one in orders]
         assert single_seed.kept_rungs(tricks, least) == pytest.approx(np.mean(kept))
-
-
-def test_spread_of_seeds_leaves_base_policies_and_arms_out() -> None:
-    scores = {"a": {0: 50.0, 8: 52.0, 1: 80.0, 9: 84.0}, "b": {0: 10.0}}
-    assert ladder_runs.seed_spread(scores, 8) == (pytest.approx(((2 + 8) / 2) ** 0.5), 2)
-    with pytest.raises(ValueError, match="32 base policies"):
-        ladder_runs.seed_spread(scores, 32)
 
 
 def test_the_square_of_a_subset_s_mean_is_that_of_all_subsets() -> None:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from curve_fits import EntropyFit, fit_entropy_law, fit_sigmoid
-from laws import entropy_fits, main, over_seeds, sigmoid_fits
-
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import results_of
-from harness.statistics.intervals import mean_interval
+from curve_fits import fit_entropy_law, fit_sigmoid
+from laws import main
 
 STEPS = np.arange(0.0, 100.0)
 
@@ -53,20 +49,6 @@ def test_entropy_law_against_values_worked_by_hand() -> None:
     assert (fit.a, fit.b, fit.ceiling) == pytest.approx((0.15, 1.0, 0.85))
     assert fit.rmse == pytest.approx(np.sqrt(0.015 / 3))
     assert fit.r_squared == pytest.approx(1 - 0.015 / 0.06)
-
-
-def test_intervals_are_over_seeds_and_one_untold_run_leaves_none(root) -> None:
-    found = results_of(load_experiment(root, "ladder", curves=False))
-    plan, arm = found.experiment.plan, found.experiment.plan.arms[3]
-    fits = entropy_fits(found, arm, "training")
-    own = over_seeds(plan, fits, "a")
-    expected = mean_interval([fit.a for fit in fits.values()])
-    assert (own.value, own.low, own.seeds) == (expected.value, expected.low, 4)
-    nan = float("nan")
-    untold = over_seeds(plan, {**fits, 9: EntropyFit(nan, nan, nan, nan, missing="no")}, "ceiling")
-    assert np.isnan(untold.value)
-    assert untold.absent == "identified in 4 of 5 seeds"
-    assert set(sigmoid_fits(found, arm, "steps", "training")) == {0, 1, 2, 3}
 
 
 def test_the_command_prints_a_row_an_arm(root, capsys) -> None:

@@ -12,7 +12,6 @@ from synthetic_store import build_store
 from tukey import compact_letters, fit_blocks, honest_difference, odd_spreads
 
 from analysis import load
-from harness.statistics.intervals import paired_difference
 
 # Means 3, 5, 8; block means 3, 5, 8; residual squares 2/3, 8/3, 2/3, so 4 on (3 - 1)(3 - 1) degrees of freedom.
 BY_HAND = np.array([[1.0, 3, 5], [2, 4, 9], [6, 8, 10]])
@@ -58,12 +57,6 @@ def test_blocks_by_hand() -> None:
     assert honest_difference(fit) == pytest.approx(
         5.04 / 3**0.5, abs=0.001
     )  # printed tables: q(0.05; 3, 4) = 5.04
-
-
-def test_two_arms_are_the_paired_t_test() -> None:
-    values = np.random.default_rng(4).normal(size=(2, 6))
-    paired = paired_difference(*values)
-    assert honest_difference(fit_blocks(values)) == pytest.approx(paired.high - paired.value)
 
 
 def test_a_collapsed_arm_is_measured_against_the_others_alone() -> None:

@@ -73,23 +73,6 @@ def test_finished_runs_are_averaged_and_rates_written(tmp_path, capsys) -> None:
     assert path.read_text() == written
 
 
-def test_nothing_is_written_while_runs_are_missing_and_a_diverged_rate_is_out(tmp_path, capsys) -> None:
-    grid_store(tmp_path, missing=[((5, 100), "failed"), ((1, 101), "not started")])
-    path = tmp_path / "declared.yaml"
-    path.write_text(DECLARED)
-    assert rates.main([str(tmp_path), "--write", str(path)]) == 2
-    assert "grpo at 2e-4: 1 runs" in capsys.readouterr().err
-    assert path.read_text() == DECLARED
-    run = ResultStore(tmp_path).run(f"{5:08x}{100:08x}")
-    run.write_manifest(
-        {**run.manifest(), "error": "exit code 1; harness.training.fault.NumericalFault: loss nan"}
-    )
-    found = rates.tried(load(tmp_path, rates.EXPERIMENT))
-    assert found["sft"][5e-4].text == "diverged"
-    assert rates.choice(found["sft"]) == 1e-4
-    assert rates.unfit(found) == ["grpo at 2e-4: 1 runs have not finished"]
-
-
 def test_the_declared_grid_fits_the_declared_comparison() -> None:
     """Each system of one is in the other, and what is written composes: every arm at its rate."""
     grid, compared = (plan_experiment([f"experiment={name}"]) for name in (rates.EXPERIMENT, "all_systems"))
