@@ -30,12 +30,6 @@ def test_a_configuration_stored_before_sets_shipped_keeps_its_id() -> None:
     assert run_id(load(dump(config))) == STORED_ID, "and keeps it once the key is written down"
 
 
-def test_the_default_of_the_first_sets_written_down_without_a_set_keeps_its_id() -> None:
-    values = yaml.safe_load(STORED.read_text())
-    values["model"]["bases"] = {"set": None, "first": 0, "count": 8}
-    assert run_id(load(values)) == STORED_ID
-
-
 def test_a_warm_up_of_ones_own_and_the_old_protocol_find_that_run_again() -> None:
     old = ["model.bases.set=null", "evaluation.samples_between=null"]
     assert run_id(compose_run(["seed=3", "algorithm=dapo", *old])) == STORED_ID
