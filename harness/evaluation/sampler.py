@@ -88,7 +88,6 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
         rows = min(runtime.rollout_rows, _rows_that_fit(shape, positions_wanted, dtype, device, model.folder))
         runtime = dataclasses.replace(runtime, rollout_rows=rows)
         settings["linear_kernel"] = linear_kernel
-    settings |= implementation(ENGINE, engine).identity(engine)
 
     def opening() -> RolloutEngine:
         built: RolloutEngine = implementation(ENGINE, engine).open_folder(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+
+from harness.configuration.sections import OptimizerConfig
 
 
 class AdamW(torch.optim.AdamW):
@@ -20,3 +23,11 @@ class AdamW(torch.optim.AdamW):
     add_param_group: Any = inspect.unwrap(torch.optim.AdamW.add_param_group)
     state_dict: Any = inspect.unwrap(torch.optim.AdamW.state_dict)
     load_state_dict: Any = inspect.unwrap(torch.optim.AdamW.load_state_dict)
+
+
+def configured(parameters: Sequence[torch.nn.Parameter], config: OptimizerConfig, rate: float) -> AdamW:
+    """The optimiser of these parameters with a run's settings, and a learning rate of its own."""
+    betas = (config.beta1, config.beta2)
+    return AdamW(
+        parameters, lr=rate, betas=betas, eps=config.epsilon, weight_decay=config.weight_decay, fused=True
+    )

@@ -61,25 +61,20 @@ class Shape:
                 "such a model can be evaluated with engine=transformers"
             )
         rope = getattr(config, "rope_parameters", None) or {}
-        kind = rope.get("rope_type", "default")
-        if kind != "default":
-            raise UnsupportedArchitectureError(
-                f"the native engine has no {kind!r} rope scaling; such a model can be evaluated with engine=transformers"
-            )
-        if getattr(config, "use_sliding_window", False):
-            raise UnsupportedArchitectureError(
-                "the native engine has no sliding window; evaluate such a model with engine=transformers"
-            )
-        if getattr(config, "mlp_bias", False) or (config.model_type == "qwen3" and config.attention_bias):
-            raise UnsupportedArchitectureError(
-                "the native engine has no MLP or output bias; evaluate such a model with engine=transformers"
-            )
-        if config.hidden_act != "silu":
-            raise UnsupportedArchitectureError(f"the native engine has SiLU only, not {config.hidden_act!r}")
-        if config.model_type == "llama" and config.attention_bias:
-            raise UnsupportedArchitectureError(
-                "the native engine has no Llama attention bias; evaluate such a model with engine=transformers"
-            )
+        scaling, llama = rope.get("rope_type", "default"), config.model_type == "llama"
+        biased = config.model_type == "qwen3" and config.attention_bias
+        lacks = {
+            f"{scaling!r} rope scaling": scaling != "default",
+            "sliding window": getattr(config, "use_sliding_window", False),
+            "MLP or output bias": getattr(config, "mlp_bias", False) or biased,
+            f"activation {config.hidden_act!r} but SiLU": config.hidden_act != "silu",
+            "Llama attention bias": llama and config.attention_bias,
+        }
+        for feature, wanted in lacks.items():
+            if wanted:
+                raise UnsupportedArchitectureError(
+                    f"the native engine has no {feature}; such a model can be evaluated with engine=transformers"
+                )
         return cls(
             model_type=config.model_type,
             vocab=config.vocab_size,
@@ -252,7 +247,7 @@ class Decoder(nn.Module):
             KeyError: a tensor of this architecture is missing, or one that it has not is given; the message names it.
             ValueError: a tensor has another shape.
         """
-        slots = self._slots()
+        slots = self.named()
         missing = set(slots)
         for name, tensor in weights:
             if is_rotary_table(name) or (name == "lm_head.weight" and self.lm_head is None):
@@ -271,9 +266,6 @@ class Decoder(nn.Module):
 
     def named(self) -> dict[str, torch.Tensor]:
         """Views of the parameters under `transformers` names (detached, sharing storage)."""
-        return self._slots()
-
-    def _slots(self) -> dict[str, torch.Tensor]:
         shape = self.shape
         sizes = [shape.heads * shape.head_size] + [shape.kv_heads * shape.head_size] * 2
         slots = {"model.embed_tokens.weight": self.embed.detach(), "model.norm.weight": self.norm.detach()}

@@ -49,13 +49,7 @@ def cut(
             lengths[place], finished[place] = _end(tokens, strings, decode), True
     lengths_R = torch.tensor(lengths, dtype=torch.int64)
     kept_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(completions.lengths_R)
-    return Completions(
-        tokens_N=completions.tokens_N[kept_N],
-        log_probs_N=completions.log_probs_N[kept_N],
-        entropy_N=completions.entropy_N[kept_N],
-        lengths_R=lengths_R,
-        finished_R=torch.tensor(finished, dtype=torch.bool),
-    )
+    return completions.of_tokens(kept_N, lengths_R, torch.tensor(finished, dtype=torch.bool))
 
 
 def _end(

@@ -68,24 +68,35 @@ class Completions:
         Exact, since sampling is causal and the noise belongs to (prompt, sample, position): a smaller cap only cuts.
         """
         keep_N = position_in_response(self.lengths_R) < cap
-        return Completions(
-            tokens_N=self.tokens_N[keep_N],
-            log_probs_N=self.log_probs_N[keep_N],
-            entropy_N=self.entropy_N[keep_N],
-            lengths_R=self.lengths_R.clamp(max=cap),
-            finished_R=self.finished_R & (self.lengths_R <= cap),
+        return self.of_tokens(
+            keep_N, self.lengths_R.clamp(max=cap), self.finished_R & (self.lengths_R <= cap)
         )
 
     def select(self, rows: torch.Tensor) -> Completions:
         """The responses at `rows` (long indices [M]), in that order."""
         index_N = ragged_index(self.offsets[:-1][rows], self.lengths_R[rows])
+        return self.of_tokens(index_N, self.lengths_R[rows], self.finished_R[rows])
+
+    def of_tokens(self, kept: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
+        """The responses that the kept tokens (a mask [N] or indices) make."""
         return Completions(
-            tokens_N=self.tokens_N[index_N],
-            log_probs_N=self.log_probs_N[index_N],
-            entropy_N=self.entropy_N[index_N],
-            lengths_R=self.lengths_R[rows],
-            finished_R=self.finished_R[rows],
+            self.tokens_N[kept], self.log_probs_N[kept], self.entropy_N[kept], lengths_R, finished_R
         )
+
+    @staticmethod
+    def of_buffers(
+        tokens_TR: torch.Tensor,
+        log_probs_TR: torch.Tensor,
+        entropy_TR: torch.Tensor,
+        lengths_R: torch.Tensor,
+        finished_R: torch.Tensor,
+    ) -> Completions:
+        """The responses of buffers with one column each, cut at their lengths; on the CPU."""
+        inside_RT = torch.arange(len(tokens_TR), device=lengths_R.device)[None] < lengths_R[:, None]
+        tokens_N, log_probs_N, entropy_N = (
+            buffer.t()[inside_RT].cpu() for buffer in (tokens_TR, log_probs_TR, entropy_TR)
+        )
+        return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), finished_R.cpu())
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
@@ -186,6 +197,17 @@ class Engine:
 
     def close(self) -> None:
         """Nothing to end."""
+
+
+def passes(
+    prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, rows: int
+) -> Iterator[tuple[Sequence[Sequence[int]], np.ndarray]]:
+    """Parts of a request of at most `rows` responses: whole prompts while they fit, one with more samples split."""
+    per_pass = max(1, rows // seeds_PG.shape[1])
+    for start in range(0, len(prompts), per_pass):
+        chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
+        for first in range(0, seeds_PG.shape[1], rows):
+            yield chunk, seeds[:, first : first + rows]
 
 
 def check_request(

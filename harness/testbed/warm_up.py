@@ -9,7 +9,6 @@ import random
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as functional
@@ -17,7 +16,7 @@ import torch.nn.functional as functional
 from harness.configuration.identity import content_hash
 from harness.model.adamw import AdamW
 from harness.model.checkpoint import save_decoder
-from harness.model.decoder import Decoder
+from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
@@ -90,30 +89,17 @@ def initialise(config: Config, folder: Path, linear_kernel: str) -> Decoder:
     ).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     generator = torch.Generator().manual_seed(config.warmup.seed)
-    state = {}
-    blank = Decoder.from_transformers(architecture, _Ones(architecture), Linear(linear_kernel))
-    for name, slot in blank.named().items():
+    decoder = Decoder(Shape.of(architecture), Linear(linear_kernel))
+    for name, slot in decoder.named().items():
         if slot.dim() == 1:
-            state[name] = torch.ones_like(slot)
+            slot.fill_(1.0)
             continue
         # Scaled for a network this narrow: embeddings large, projections at 1/√fan-in, residual outputs at half of that.
         std = {"model.embed_tokens.weight": 0.5, "lm_head.weight": 0.02}.get(name, slot.shape[1] ** -0.5)
         if "o_proj" in name or "down_proj" in name:
             std *= 0.5
-        state[name] = torch.randn(slot.shape, generator=generator) * std
-    blank.load_named(state.items())
-    return blank
-
-
-class _Ones(dict[str, torch.Tensor]):
-    """A state dict that has every tensor of an architecture (ones), so that a decoder can be built before it is initialised."""
-
-    def __init__(self, config: Any) -> None:
-        from harness.model.decoder import Shape
-
-        with torch.device("cpu"):
-            names = Decoder(Shape.of(config), Linear("torch")).named()
-        super().__init__({name: torch.ones_like(tensor) for name, tensor in names.items()})
+        slot.copy_(torch.randn(slot.shape, generator=generator) * std)
+    return decoder
 
 
 def warm_up(decoder: Decoder, config: Config, task: ArithmeticConfig) -> list[float]:

@@ -15,7 +15,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.model.adamw import AdamW
+from harness.model.adamw import configured
 from harness.model.policy import NativePolicy, Policy
 from harness.training.fault import NumericalFault
 
@@ -31,33 +31,20 @@ class CriticBatch:
     targets_N: torch.Tensor
 
 
-def native_critic(config: RunConfig, policy: Policy) -> Critic:
-    """The critic of a native policy. Raises `ConfigError` for any other."""
-    if not isinstance(policy, NativePolicy):
-        raise ConfigError(
-            f"algorithm.advantage={config.algorithm.advantage.kind} needs a critic, which is built for the native policy "
-            "(model=testbed on one rank) only; choose an advantage without values"
-        )
-    return Critic(config, policy)
-
-
 class Critic:
-    """Value model and its optimiser; its settings are `algorithm.advantage.critic`."""
+    """Value model and its optimiser; its settings are `algorithm.advantage.critic`. Raises `ConfigError` beside another policy."""
 
-    def __init__(self, config: RunConfig, policy: NativePolicy) -> None:
+    def __init__(self, config: RunConfig, policy: Policy) -> None:
+        if not isinstance(policy, NativePolicy):
+            raise ConfigError(
+                f"algorithm.advantage={config.algorithm.advantage.kind} needs a critic, which is built for the native policy "
+                "(model=testbed on one rank) only; choose an advantage without values"
+            )
         self.settings = config.algorithm.advantage.critic
         self.policy = NativePolicy(copy.deepcopy(policy.decoder), policy.folder)
         self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden, device=policy.device))
-        optimizer = config.optimizer
         self.parameters = [*self.policy.parameters(), self.head_1E]
-        self.optimizer = AdamW(
-            self.parameters,
-            lr=self.settings.learning_rate,
-            betas=(optimizer.beta1, optimizer.beta2),
-            eps=optimizer.epsilon,
-            weight_decay=optimizer.weight_decay,
-            fused=True,
-        )
+        self.optimizer = configured(self.parameters, config.optimizer, self.settings.learning_rate)
 
     def trains_alone(self, step: int) -> bool:
         """Return whether this rollout step (1-based) belongs to the value warm-up."""

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from harness.configuration.algorithm import RewardConfig
 from harness.reward.grading import Grades
 from harness.reward.shaping import shaped_rewards
-from harness.rollout.noise import key, sample_seeds
+from harness.rollout.noise import key, sample_seeds, uniforms
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected, choose_groups, enough
 from harness.training.trainer import Trainer
-from harness.training.verdict_noise import believed
+
+_VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
 
 
 @dataclass
@@ -90,6 +92,19 @@ def graded(
         ~completions.finished_R.view(seeds_PG.shape),
     )
     return Groups(torch.from_numpy(chosen.astype(np.int64)), completions, correct, answered, rewards)
+
+
+def believed(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:
+    """The verdicts that training sees, bool [P, G]: a verifier errs at the rates `true_positive` and `false_positive` of `reward`.
+
+    The setting of noisy-verifier studies (arXiv:2601.04411: Youden's J = true minus false positive rate) and, at equal rates, a reward
+    that is random whatever the answer (arXiv:2506.10947). A verdict's draw belongs to its response's seed, so it repeats, on any number
+    of ranks. Held-out evaluation keeps the exact verifier.
+    """
+    if reward.exact:
+        return correct_PG
+    draws = torch.from_numpy(uniforms((seeds_PG ^ _VERDICTS).reshape(-1), 1)).view(correct_PG.shape)
+    return draws <= torch.where(correct_PG, reward.true_positive, reward.false_positive).double()
 
 
 def pass_rates(trainer: Trainer, samples: int) -> tuple[np.ndarray, int]:

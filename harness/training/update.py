@@ -19,7 +19,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.model.adamw import AdamW
+from harness.model.adamw import configured
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.objective.correction import Mismatch, engine_weights
@@ -30,7 +30,7 @@ from harness.rollout.noise import key, uniforms
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
-from harness.training.critic import Critic, CriticBatch, explained_variance, native_critic
+from harness.training.critic import Critic, CriticBatch, explained_variance
 from harness.training.engagement import Touched, touched_by
 from harness.training.entropy_control import EntropyController
 from harness.training.fault import NumericalFault, halve_on_exhaustion
@@ -79,16 +79,10 @@ class Updater:
                 "algorithm.kl.reset_every_steps copies the built-in decoder's weights (model=testbed); set it to null for other models"
             )
         self.entropy_control = EntropyController(config.algorithm)
-        self.critic = native_critic(config, policy) if objective.needs_values else None
+        self.critic = Critic(config, policy) if objective.needs_values else None
         self.loss_scale = LossScale(active=policy.compute_dtype == torch.float16)
-        settings = config.optimizer
-        self.optimizer = AdamW(
-            list(policy.parameters()),
-            lr=settings.learning_rate,
-            betas=(settings.beta1, settings.beta2),
-            eps=settings.epsilon,
-            weight_decay=settings.weight_decay,
-            fused=True,
+        self.optimizer = configured(
+            list(policy.parameters()), config.optimizer, config.optimizer.learning_rate
         )
         # Gradients exist from the start: an update without any must act the same in a fresh and in a resumed process.
         for parameter in policy.parameters():

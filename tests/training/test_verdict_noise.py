@@ -19,7 +19,7 @@ from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
 from harness.rollout.noise import sample_seeds
 from harness.store import ResultStore
-from harness.training.verdict_noise import believed
+from harness.training.roll_out import believed
 
 SEEDS = sample_seeds(np.uint64(7), np.arange(200), 50)
 

@@ -1,10 +1,10 @@
-"""Rollout engines as configuration. A member defines `Config` and three functions:
+"""Rollout engines as configuration. A member defines `Config` and the functions
 
 * `build(config, policy, runtime) -> RolloutEngine`: samples from a policy in training;
 * `open_folder(config, folder, runtime, device, dtype, linear_kernel) -> RolloutEngine`: samples from a checkpoint, for evaluation;
-* `identity(config) -> dict[str, Any]`: what its samples depend on besides checkpoint, sampling and numerics, such as a file or a server.
 
 `READS_WEIGHTS = False` marks a member whose samples do not come from the checkpoint's weights: of the folder it needs the tokenizer only.
+It defines `identity(config) -> dict[str, Any]`: what its samples depend on besides sampling and numerics, such as a file or a server.
 `WHOLE_RUNS = True` marks one that serves a run from its beginning to its end: a stopped run on it begins anew.
 `EXACT_ENTROPY = False` marks one that reports no entropy: minus the log-probability of the sampled token stands for it, good for means.
 `OWN_NOISE = True` marks one that draws by another rule than `harness.rollout.choice`: the same seeds give other responses than elsewhere.

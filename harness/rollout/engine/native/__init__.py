@@ -32,8 +32,3 @@ def open_folder(
 
     decoder = load_decoder(folder, linear_kernel, dtype).to(device).requires_grad_(False)
     return NativeEngine(decoder, runtime.rollout_rows, shares_weights=False)
-
-
-def identity(config: Config) -> dict[str, Any]:
-    """See the family's contract: nothing else."""
-    return {}

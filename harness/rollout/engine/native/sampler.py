@@ -18,7 +18,7 @@ import torch.nn.functional as functional
 from harness.model.decoder import Decoder
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
-from harness.rollout.types import Completions, Engine, SamplingParams, check_request
+from harness.rollout.types import Completions, Engine, SamplingParams, check_request, passes
 
 MIN_ROWS = 8
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward
@@ -54,15 +54,9 @@ class NativeEngine(Engine):
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         self.require_alive()
         check_request(prompts, seeds_PG, params, self.positions)
-        samples = seeds_PG.shape[1]
         parts = []
-        # Whole prompts a pass while they fit; a prompt with more samples than `rows` is split over passes.
-        per_pass = max(1, self.rows // samples)
-        for start in range(0, len(prompts), per_pass):
-            chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
-            for first in range(0, samples, self.rows):
-                part = _Pass(self.decoder, chunk, seeds[:, first : first + self.rows], params, self._memory)
-                parts.append(part.run())
+        for chunk, seeds in passes(prompts, seeds_PG, self.rows):
+            parts.append(_Pass(self.decoder, chunk, seeds, params, self._memory).run())
         self._memory.shrink()
         return Completions.concatenate(parts)
 
@@ -143,7 +137,14 @@ class _Pass:
             if enough <= _COMPACT_BELOW * len(rows):
                 rows, live, chosen = self._compact(enough, rows, live, chosen, self.width + position)
             hidden = self._decode(chosen, self.width + position)
-        return self._gather()
+        count = self.real_rows
+        return Completions.of_buffers(
+            self.tokens[:, :count],
+            self.log_probs[:, :count],
+            self.entropy[:, :count],
+            self.lengths[:count],
+            self.finished[:count],
+        )
 
     def _stops(self, chosen: torch.Tensor) -> torch.Tensor:
         if len(self.stops) == 1:
@@ -174,23 +175,6 @@ class _Pass:
         if self.pads_R is not None:
             self.pads_R = self.pads_R[:count]
         return rows[:count], live[:count], chosen[:count]
-
-    def _gather(self) -> Completions:
-        """Flatten the [T, R] buffers into response-major tokens."""
-        count = self.real_rows
-        lengths = self.lengths[:count]
-        mask_RT = torch.arange(self.tokens.shape[0], device=lengths.device)[None] < lengths[:, None]
-
-        def flat(buffer: torch.Tensor) -> torch.Tensor:
-            return buffer[:, :count].t()[mask_RT].cpu()
-
-        return Completions(
-            tokens_N=flat(self.tokens),
-            log_probs_N=flat(self.log_probs),
-            entropy_N=flat(self.entropy),
-            lengths_R=lengths.cpu(),
-            finished_R=self.finished[:count].cpu(),
-        )
 
     # ---- the forward over the cache -------------------------------------------------------------------------------------
 

@@ -35,8 +35,3 @@ def open_folder(
     from harness.rollout.engine.transformers.batches import TransformersEngine
 
     return TransformersEngine.load(folder, config.rows, device, dtype)
-
-
-def identity(config: Config) -> dict[str, Any]:
-    """See the family's contract: nothing else."""
-    return {}

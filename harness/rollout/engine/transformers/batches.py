@@ -19,7 +19,7 @@ from harness.model.checkpoint import load_model
 from harness.model.packable import recurrent
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
-from harness.rollout.types import Completions, Engine, SamplingParams, check_request
+from harness.rollout.types import Completions, Engine, SamplingParams, check_request, passes
 
 
 class TransformersEngine(Engine):
@@ -70,13 +70,7 @@ class TransformersEngine(Engine):
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         self.require_alive()
         check_request(prompts, seeds_PG, params, self.positions)
-        samples = seeds_PG.shape[1]
-        per_pass = max(1, self.rows // samples)
-        parts = []
-        for start in range(0, len(prompts), per_pass):
-            chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
-            for first in range(0, samples, self.rows):
-                parts.append(self._pass(chunk, seeds[:, first : first + self.rows], params))
+        parts = [self._pass(*part, params) for part in passes(prompts, seeds_PG, self.rows)]
         return Completions.concatenate(parts)
 
     def _pass(
@@ -126,11 +120,4 @@ class TransformersEngine(Engine):
                 use_cache=True,
             )
             cache, logits = output.past_key_values, output.logits[:, -1]
-        inside_RT = torch.arange(cap, device=device)[None] < lengths[:, None]
-        return Completions(
-            tokens_N=tokens.t()[inside_RT].cpu(),
-            log_probs_N=log_probs.t()[inside_RT].cpu(),
-            entropy_N=entropy.t()[inside_RT].cpu(),
-            lengths_R=lengths.cpu(),
-            finished_R=finished.cpu(),
-        )
+        return Completions.of_buffers(tokens, log_probs, entropy, lengths, finished)

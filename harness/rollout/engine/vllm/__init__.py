@@ -67,8 +67,3 @@ def open_folder(
     from harness.rollout.engine.vllm.in_process import VllmEngine
 
     return VllmEngine.load(folder, config, runtime, device, dtype)
-
-
-def identity(config: Config) -> dict[str, Any]:
-    """See the family's contract: its settings change rounding only."""
-    return {}
