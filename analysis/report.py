@@ -58,13 +58,6 @@ def write_answer(
     """
     results = results_of(load_experiment(store_root, experiment_name, further=True))
     out = Path(store_root) / "experiments" / experiment_name if out_dir is None else Path(out_dir)
-    return write_results(results, store_root, out, style=style, formats=formats)
-
-
-def write_results(
-    results: Results, store_root: Path | str, out: Path, *, style: str, formats: Sequence[str]
-) -> list[Path]:
-    """The writing half of :func:`write_answer`, for results that are loaded already."""
     return write_parts(results, store_root, out, style=style, formats=formats)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from harness.verify import MathVerifier
 
 
+# With a sign that lacks its left side an integer equals no other: the verifier cannot read it.
+_BARE = re.compile(r"([*?]?)[0-9]+")
+
+
 class Equality:
     """The verifier's equality of two answers, for votes. The verifier is loaded when it is first asked: integers need none."""
 
@@ -28,6 +33,9 @@ class Equality:
 
     def __call__(self, answer_a: str, answer_b: str) -> bool:
         """Say whether two answers are one vote."""
+        found = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
+        if all(found) and any(one and one[1] for one in found):
+            return answer_a == answer_b
         if self._verifier is None:
             from harness.verify import MathVerifier
 

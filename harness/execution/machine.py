@@ -49,7 +49,11 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
     version = platform.python_version()
     yield Check("python", version, (3, 11) <= tuple(int(part) for part in version.split(".")[:2]) < (3, 14))
     for package, extra in _PACKAGES.items():
-        yield _package(package, extra)
+        try:
+            yield Check(package, importlib.metadata.version(package), True)
+        except importlib.metadata.PackageNotFoundError:
+            how = "missing: pip install -e ." if extra is None else f"absent: pip install -e '.[{extra}]'"
+            yield Check(package, how, False if extra is None else None)
     machine = hardware()
     usable = len(os.sched_getaffinity(0))
     yield Check("cpu", f"{machine['cpu']}, {usable} of {machine['cores']} cores usable", True)
@@ -61,23 +65,9 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
         bool(gpus) if wanted else (True if gpus else None),
     )
     yield Check("runs at once", f"{worker_count(runtime, len(gpus))} (runtime.workers)", True)
-    yield Check(
-        "slurm", shutil.which("sbatch") or "no sbatch: launcher=slurm cannot submit here", _present("sbatch")
-    )
+    sbatch = shutil.which("sbatch")
+    yield Check("slurm", sbatch or "no sbatch: launcher=slurm cannot submit here", True if sbatch else None)
     yield from _store_checks(store)
-
-
-def _package(package: str, extra: str | None) -> Check:
-    try:
-        return Check(package, importlib.metadata.version(package), True)
-    except importlib.metadata.PackageNotFoundError:
-        if extra is None:
-            return Check(package, "missing: pip install -e .", False)
-        return Check(package, f"absent: pip install -e '.[{extra}]'", None)
-
-
-def _present(program: str) -> bool | None:
-    return True if shutil.which(program) else None
 
 
 def _store_checks(store: ResultStore) -> Iterator[Check]:

@@ -98,20 +98,23 @@ def last_step(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     try:
-        size = os.fstat(descriptor).st_size
-        window = _TAIL_BYTES
-        while True:
-            start = max(0, size - window)
-            lines = os.pread(descriptor, size - start, start).split(b"\n")
-            for line in reversed(lines if start == 0 else lines[1:]):
-                row = _parse(line)
-                if row is not None:
-                    return row
-            if start == 0:
-                return None
-            window *= 8
+        rows = map(_parse, reversed(_last_lines(descriptor)))
+        return next((row for row in rows if row is not None), None)
     finally:
         os.close(descriptor)
+
+
+def new_rows(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """Read the rows that are whole beyond `offset`, and where the next ones begin. A file that is shorter now is read from its start."""
+    if not path.exists():
+        return [], offset
+    with open(path, "rb") as file:
+        file.seek(offset if offset <= path.stat().st_size else 0)
+        lines = file.readlines()
+        end = file.tell()
+    if lines and not lines[-1].endswith(b"\n"):
+        end -= len(lines.pop())
+    return [row for row in map(_parse, lines) if row is not None], end
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -131,23 +134,28 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     return row
 
 
-def _mend(descriptor: int) -> None:
-    """Cut an unparsable last line; end a whole last line that lacks its newline."""
+def _last_lines(descriptor: int) -> list[bytes]:
+    """Read so many lines from the end of a file that one is a row, or all; the last is empty where the file ends with a newline."""
     size = os.fstat(descriptor).st_size
-    if size == 0:
-        return
     window = _TAIL_BYTES
     while True:
         start = max(0, size - window)
-        tail = os.pread(descriptor, size - start, start)
-        body = tail[:-1] if tail.endswith(b"\n") else tail
-        newline = body.rfind(b"\n")
-        if newline >= 0 or start == 0:
-            break
+        lines = os.pread(descriptor, size - start, start).split(b"\n")
+        if start == 0:
+            return lines
+        if any(_parse(line) is not None for line in lines[1:]):
+            return lines[1:]  # the first may have begun before the window
         window *= 8
-    if _parse(body[newline + 1 :]) is None:
-        os.ftruncate(descriptor, start + newline + 1)
-    elif not tail.endswith(b"\n"):
+
+
+def _mend(descriptor: int) -> None:
+    """Cut an unparsable last line; end a whole last line that lacks its newline."""
+    lines, size = _last_lines(descriptor), os.fstat(descriptor).st_size
+    unended = lines.pop()
+    last = unended or (lines.pop() if lines else b"")
+    if size and _parse(last) is None:
+        os.ftruncate(descriptor, size - len(last) - (0 if unended else 1))
+    elif unended:
         os.write(descriptor, b"\n")
 
 

@@ -11,6 +11,8 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,6 +22,7 @@ from harness.configuration.families import TRACKING
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import member
 from harness.store import RunDir, layout
+from harness.store.metrics_log import new_rows
 from harness.tracking._sink import Sink, about, mark_sent, metrics_of, sent_step
 
 _POLL_SECONDS = 1.0
@@ -49,7 +52,8 @@ class Followed:
 
     def advance(self) -> None:
         """Send the rows that are new."""
-        for row in self._new_rows():
+        rows, self._offset = new_rows(self.run.path / layout.METRICS, self._offset)
+        for row in rows:
             for name in list(self._sinks):
                 if int(row["step"]) <= self._sent[name]:
                     continue
@@ -69,44 +73,16 @@ class Followed:
                 mark_sent(self.run, name, self._sent[name], destination)
         self._sinks.clear()
 
-    def _new_rows(self) -> list[dict[str, Any]]:
-        """Whole lines beyond the last one read (a line that a killed writer tore is cut by its successor)."""
-        path = self.run.path / layout.METRICS
-        if not path.exists():
-            return []
-        if path.stat().st_size < self._offset:
-            self._offset = 0
-        with open(path, "rb") as file:
-            file.seek(self._offset)
-            lines = file.read().split(b"\n")[:-1]
-        rows = []
-        for line in lines:
-            self._offset += len(line) + 1
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict) and isinstance(row.get("step"), int):
-                rows.append(row)
-        return rows
 
-
-class _reported:
+@contextmanager
+def _reported(what: str) -> Iterator[None]:
     """Write an exception to the log and go on: no tracker may end the others."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, Exception):
-            sys.stderr.write(f"{self._what}: {error}\n")
-            traceback.print_exception(error)
-            sys.stderr.flush()
-            return True
-        return False
+    try:
+        yield
+    except Exception as error:
+        sys.stderr.write(f"{what}: {error}\n")
+        traceback.print_exception(error)
+        sys.stderr.flush()
 
 
 def main(stream: TextIO) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from harness.store import Lease, RunClaimed
+from harness.store import RunClaimed
 from harness.store.lease import acquire
 
 
@@ -50,9 +50,8 @@ class GpuLeases:
             for gpu, path in self._slots():
                 if gpu in taken:
                     continue
-                lease = _try(path)
-                if lease is not None:
-                    held.enter_context(lease)
+                with suppress(RunClaimed):
+                    held.enter_context(acquire(path))
                     taken.append(gpu)
                 if len(taken) == self._gpus_per_run:
                     return GpuLease(",".join(taken), held.pop_all())
@@ -62,10 +61,3 @@ class GpuLeases:
         for slot in range(self._runs_per_gpu):
             for gpu in self._gpus:
                 yield gpu, self._directory / f"{socket.gethostname()}-gpu-{gpu.replace('/', '_')}-{slot}.lock"
-
-
-def _try(path: Path) -> Lease | None:
-    try:
-        return acquire(path)
-    except RunClaimed:
-        return None
