@@ -23,16 +23,12 @@ from harness.configuration.schema import as_yaml
 from harness.execution.answer import answered_runs, left_out
 from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
-from harness.experiment.cost import Cost, History, computed
 from harness.experiment.duration import format_seconds
-from harness.experiment.estimate.words import Estimate, estimate_of
-from harness.experiment.estimate.words import lines as estimate_in_words
-from harness.experiment.mixed_devices import found_elsewhere
-from harness.experiment.past_engagement import past_engagement
+from harness.experiment.estimate.work import estimate_lines, estimate_of
+from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.refusals import absent, refusal_lines, refusals
 from harness.experiment.seed_spread import (
-    base_policies,
     evaluation_noise,
     plan_power,
     planned_comparisons,
@@ -149,17 +145,6 @@ def look_lines(plan: Plan) -> list[str]:
     ]
 
 
-def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:
-    """The estimates behind costs that no run tells: the first arm's whole, of the others what differs."""
-    told: set[str] = set()
-    for name, estimate in estimates.items():
-        new = [line for line in estimate_in_words(estimate) if line not in told]
-        told.update(new)
-        if new:
-            yield f"estimate for {name}, computed, not measured:"
-            yield from (f"  {line}" for line in new)
-
-
 def _table(
     plan: Plan,
     statuses: dict[str, str],
@@ -246,7 +231,7 @@ def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[
     others = [one for one in asked_metrics(plan.experiment.metrics) if one.kind != "avg"]
     spreads = stored_spreads(plan, store) if others and finished else {}
     seeds, paired, family = plan.experiment.seeds, plan.experiment.paired, planned_comparisons(plan)
-    planned = replicate_count(seeds, base_policies(plan))
+    planned = replicate_count(seeds, plan.base_policies)
     plural = "seeds" if planned == len(seeds) else "base policies"
     lines = []
     for one in others:

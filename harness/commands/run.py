@@ -29,7 +29,7 @@ from harness.execution.provisional import TablesSoFar
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
 from harness.experiment.claim import remember
-from harness.experiment.mixed_devices import found_elsewhere
+from harness.experiment.history import found_elsewhere
 from harness.experiment.planning import Plan, make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore

@@ -12,7 +12,7 @@ from harness.execution.launch._supervise import Work, supervise_here
 from harness.execution.progress import Progress
 from harness.execution.provenance import provenance
 from harness.execution.supervise import Feed, Runnable, Summary
-from harness.experiment.order import longest_first
+from harness.experiment.history import longest_first
 from harness.experiment.planning import Plan
 from harness.store import ResultStore
 

@@ -13,19 +13,25 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, run_id
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RunConfig, as_yaml
+from harness.configuration.schema import RunConfig, as_yaml, dump
 from harness.engagement.measure import Measure
 from harness.engagement.rules import measures
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
-from harness.experiment.base_policies import shared_base_policies
 from harness.experiment.claim import fingerprint
-from harness.experiment.cost import cost_class
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm, against, lower_rungs
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.looks import replacing, with_looks
 from harness.store import ResultStore
+
+
+def cost_class(config: RunConfig) -> str:
+    """Runs of one class cost about the same a step: same model, engine, lengths, batch and evaluation."""
+    algorithm = config.algorithm
+    sizes = [algorithm.prompts_per_step, algorithm.responses_per_prompt, algorithm.dead_groups.policy]
+    parts = [dump(part) for part in (config.model, config.engine, config.sampling, config.evaluation)]
+    return content_hash(sizes, algorithm.updates_per_step, algorithm.epochs_per_step, *parts)
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,18 @@ class Plan:
         declared = [seed for seed in self.experiment.seeds if seed in used or not self.experiment.looks]
         return list(dict.fromkeys([*declared, *used]))
 
+    @property
+    def base_policies(self) -> int | None:
+        """Count the shipped base policies that the seeds of every arm take in turn: seed s starts from number s modulo that.
+
+        None where arms differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
+        that one policy then, and seeds are the replicates.
+        """
+        bases = [getattr(planned.config.model, "bases", None) for planned in self.arms]
+        counts = {None if one is None or one.set is None else one.count for one in bases}
+        (count, *others) = counts
+        return None if others or count == 1 else count
+
     def first_seeds(self, wanted: Mapping[str, int]) -> Plan:
         """The plan with as many of the first seeds of each arm as `wanted` says by the arm's name."""
         arms = []
@@ -142,7 +160,7 @@ class Plan:
                 if k not in ("arms", "base", "orders", "grid", "search") and (k != "claim" or v)
             },
             "seeds": self.seeds,
-            "base_policies": shared_base_policies([planned.config for planned in self.arms]),
+            "base_policies": self.base_policies,
             "primary_cap": first.score_cap,
             "caps": sorted(set(first.evaluation.caps)),
             "arms": [

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.experiment.base_policies import shared_base_policies
 from harness.experiment.planning import Plan, PlannedArm
 from harness.statistics.families import comparison_level
 from harness.statistics.power import minimum_detectable_difference, seeds_needed
@@ -59,7 +58,7 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
     spread = seed_spread(plan, store)
     if spread is None:
         return None
-    bases, paired = base_policies(plan), plan.experiment.paired
+    bases, paired = plan.base_policies, plan.experiment.paired
     planned = replicate_count(plan.experiment.seeds, bases)
     comparisons = planned_comparisons(plan)
     alpha = 1 - comparison_level(comparisons)
@@ -72,11 +71,6 @@ def plan_power(plan: Plan, store: ResultStore) -> Power | None:
         minimum_detectable_difference(spread.sd, planned, paired=paired, alpha=alpha),
         {size: seeds_needed(size, spread.sd, paired=paired, alpha=alpha) for size in DIFFERENCES},
     )
-
-
-def base_policies(plan: Plan) -> int | None:
-    """Return how many base policies the seeds of the plan share (see `shared_base_policies`)."""
-    return shared_base_policies([planned.config for planned in plan.arms])
 
 
 def planned_comparisons(plan: Plan) -> int:
@@ -101,7 +95,7 @@ def evaluation_noise(plan: Plan) -> float:
 
 def seed_spread(plan: Plan, store: ResultStore) -> Spread | None:
     """Pooled spread: of paired differences in this experiment, else of its arms' scores, else of other arms on this benchmark."""
-    bases, paired = base_policies(plan), plan.experiment.paired
+    bases, paired = plan.base_policies, plan.experiment.paired
     both = math.sqrt(2) if paired else 1.0  # a difference of two arms' scores, or one arm's scores
 
     def pooled(groups: Iterable[Mapping[int, float]]) -> tuple[float, int]:

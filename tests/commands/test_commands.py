@@ -20,8 +20,8 @@ from harness.commands.plan import power_lines
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.execution.supervise import Summary
-from harness.experiment.cost import History
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
+from harness.experiment.history import History
 from harness.experiment.planning import plan_experiment
 from harness.experiment.seed_spread import plan_power, planned_comparisons
 from harness.statistics.power import minimum_detectable_difference

@@ -8,7 +8,7 @@ import pytest
 
 from harness.configuration.error import ConfigError
 from harness.experiment.declaration import Experiment
-from harness.experiment.order import longest_first
+from harness.experiment.history import longest_first
 from harness.experiment.planning import declared_experiment, plan_experiment
 from harness.store import ResultStore
 
@@ -110,7 +110,7 @@ def test_past_runs_tell_which_are_longer_and_alike_ones_keep_their_order(plan, t
         seconds: float
 
     monkeypatch.setattr(
-        "harness.experiment.order.History.expect", lambda self, config, arm: Cost(by_arm[arm])
+        "harness.experiment.history.History.expect", lambda self, config, arm: Cost(by_arm[arm])
     )
     found = arms_of(longest_first(plan, ResultStore(tmp_path)))
     assert found == [(second, 0), (second, 1), (first, 0), (third, 0), (first, 1), (third, 1)]

@@ -9,9 +9,8 @@ import pytest
 from harness.configuration.compose import compose_run
 from harness.engagement.measure import Measure
 from harness.engagement.rules import measures
-from harness.experiment.cost import History
 from harness.experiment.designs import against
-from harness.experiment.past_engagement import past_engagement
+from harness.experiment.history import History, past_engagement
 from harness.experiment.planning import Plan, RunSpec, plan_experiment
 from harness.store import METRICS, ResultStore
 

@@ -10,7 +10,7 @@ import pytest
 from harness.configuration.gpus import Installed
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution import provenance
-from harness.experiment.mixed_devices import found_elsewhere
+from harness.experiment.history import found_elsewhere
 from harness.store import ResultStore
 from harness.store.device import devices_of
 

@@ -11,9 +11,9 @@ import pytest
 from harness.cli import main
 from harness.configuration.compose import options
 from harness.configuration.error import ConfigError
-from harness.experiment.cost import computed
 from harness.experiment.estimate import fit as fit_module
-from harness.experiment.estimate.words import estimate_of
+from harness.experiment.estimate.work import estimate_of
+from harness.experiment.history import computed
 from harness.experiment.planning import plan_experiment
 from harness.experiment.refusals import refusals
 

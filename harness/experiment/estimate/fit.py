@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.configuration.gpus import GIB, host_memory_gib, visible_memory_gib
 from harness.experiment.estimate.memory import (
@@ -18,6 +18,7 @@ from harness.experiment.estimate.memory import (
     plant_of,
     resident,
     rollout_memory,
+    rows_at_once,
     update_memory,
 )
 from harness.model.shapes import Shape, shape_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
 
 _GPUS_PER_NODE = 8
-_MOST_NODES = 64
+_GPU_COUNTS = tuple(2**power for power in range(10))
 _ADAPTER_RANK = 32
 _FEW_ROWS = 64  # responses that the native engine decodes together; the default has room for many more
 _LARGEST_MICRO_BATCH = 17  # a power of two: above 131,072 tokens nothing gets faster
@@ -79,32 +80,28 @@ def misfits(config: RunConfig) -> list[str]:
     shape = shape_of(config.model)
     if shape is None:
         return []
-    found = list(_positions(config, shape))
-    if config.backend.kind != "builtin":
-        return found
-    if config.runtime.device != "cuda":
-        return found + list(_host(config, shape))
-    memory = visible_memory_gib() if config.runtime.launcher.kind == "local" else None
-    fit = fit_of(config, memory)
-    if fit is not None and not fit.fits:
-        found.append(_too_large(config, fit, memory))
-    return found
-
-
-def _positions(config: RunConfig, shape: Shape) -> Iterator[str]:
-    cap = max(config.sampling.max_response_tokens, *config.evaluation.caps)
+    found, cap = [], max(config.sampling.max_response_tokens, *config.evaluation.caps)
+    here = config.runtime.launcher.kind == "local"
     if cap >= shape.positions:
-        yield (
+        found.append(
             f"responses of up to {cap} tokens and their prompts exceed the {shape.positions} positions of {model_name(config)}; lower "
             "sampling.max_response_tokens and evaluation.caps, or choose a model with more positions"
         )
+    if config.backend.kind == "builtin" and config.runtime.device == "cuda":
+        memory = visible_memory_gib() if here else None
+        fit = fit_of(config, memory)
+        if fit is not None and not fit.fits:
+            found.append(_too_large(config, fit, memory))
+    elif config.backend.kind == "builtin" and here:
+        found += _too_large_for_this_computer(config, shape)
+    return found
 
 
-def _host(config: RunConfig, shape: Shape) -> Iterator[str]:
+def _too_large_for_this_computer(config: RunConfig, shape: Shape) -> Iterator[str]:
     ranks = config.runtime.ranks or 1
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
     needed, here = ranks * sum(parts.values()) / GIB, host_memory_gib()
-    if config.runtime.launcher.kind == "local" and needed > here:
+    if needed > here:
         yield (
             f"training {model_name(config)} ({billions(shape.parameters)} parameters) takes about {needed:.1f} GiB ({listed(parts)}), "
             f"this computer has {here:.1f}; train on GPUs (runtime.device=cuda), or set runtime.gradient_checkpointing=true, "
@@ -113,74 +110,76 @@ def _host(config: RunConfig, shape: Shape) -> Iterator[str]:
 
 
 def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
-    plant = fit.plant
+    plant, rows = fit.plant, rows_at_once(config)
     kind = f"{plant.gpu} (runtime.assumed.gpu)" if memory is None else f"GPU of {memory:.1f} GiB"
-    have = f"{plant.usable / GIB:.1f} GiB of one {kind} can be filled"
     if fit.update_fits:
         what = (
             f"rollouts of {model_name(config)} need {fit.rollout.resident / GIB:.1f} GiB of training state, "
-            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {max(0.0, fit.rollout.cache) / GIB:.1f} GiB of keys and values "
-            f"(with room for one response of {config.sampling.max_response_tokens} tokens) on each of {plant.gpus} GPU(s)"
+            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {fit.rollout.needed / GIB:.1f} GiB of keys and values "
+            f"({rows} responses of {config.sampling.max_response_tokens} tokens) on each of {plant.gpus} GPU(s)"
         )
     else:
         what = (
             f"an update of {model_name(config)} ({billions(fit.shape.parameters)} parameters) takes about "
             f"{fit.update_bytes / GIB:.1f} GiB on each of {plant.gpus} GPU(s) ({listed(fit.update)})"
         )
-    fixes = list(_fixes(config, memory))
-    return f"{what}; {have}. " + (
-        "It would fit with " + ", or ".join(fixes)
-        if fixes
-        else "Nothing tried makes it fit: choose a smaller model"
-    )
+    fixes = ", or ".join(_fixes(config, memory))
+    advice = f"It would fit with {fixes}" if fixes else "Nothing tried makes it fit: choose a smaller model"
+    return f"{what}; {plant.usable / GIB:.1f} GiB of one {kind} can be filled. {advice}"
 
 
 def _fixes(config: RunConfig, memory: float | None) -> Iterator[str]:
-    """Single settings that make it fit, each with what it needs beside it, and how many GPUs do."""
-
-    def works(setting: str, change: Callable[[RunConfig], None]) -> Iterator[str]:
-        beside = _beside(config, memory, change)
-        if beside is not None:
-            yield " with ".join(part for part in (setting, " and ".join(beside)) if part)
-
-    yield from works("", lambda trial: None)
+    """Single settings that make it fit, each with what it needs beside it, and the fewest GPUs that do."""
+    yield from filter(None, [_works(config, memory, "", {})])
     size = fitting_micro_batch(config, memory)
     if size is not None and size < config.runtime.micro_batch_tokens:
         yield f"runtime.micro_batch_tokens={size}"
     if not config.model.lora.rank:
-        yield from works(f"model.lora.rank={_ADAPTER_RANK}", _adapted)
-    more = (size for size in _sizes() if size > config.runtime.gpus_per_run * config.runtime.nodes)
-    enough = (found for size in more for found in works(_placed(size), functools.partial(_widen, size=size)))
-    yield from itertools.islice(enough, 1)
+        adapters = {"model.lora.rank": _ADAPTER_RANK}
+        yield from filter(None, [_works(config, memory, f"model.lora.rank={_ADAPTER_RANK}", adapters)])
+    for count in _GPU_COUNTS:
+        if count > config.runtime.gpus_per_run * config.runtime.nodes:
+            each, nodes = min(count, _GPUS_PER_NODE), max(1, count // _GPUS_PER_NODE)
+            on_nodes = f" runtime.nodes={nodes}" if nodes > 1 else ""
+            setting = f"{count} GPUs (runtime.gpus_per_run={each}{on_nodes})"
+            place = {"runtime.ranks": 0, "runtime.gpus_per_run": each, "runtime.nodes": nodes}
+            if works := _works(config, memory, setting, place):
+                yield works
+                return
 
 
-def _beside(config: RunConfig, memory: float | None, change: Callable[[RunConfig], None]) -> list[str] | None:
-    """Settings that a change needs beside it to fit: none, fewer rows, recomputation, a smaller share for vLLM. None: it does not help."""
+def _works(config: RunConfig, memory: float | None, setting: str, changes: dict[str, Any]) -> str:
+    """The setting with what it needs beside it to fit: nothing, fewer rows, recomputation, a smaller share for vLLM; empty: no help."""
     for recompute, smaller, fewer in itertools.product((False, True), repeat=3):
-        trial, settings = copy.deepcopy(config), []
-        change(trial)
-        if fewer and config.engine.kind == "native" and config.runtime.rollout_rows > _FEW_ROWS:
-            trial.runtime.rollout_rows = _FEW_ROWS
-            settings.append(f"runtime.rollout_rows={_FEW_ROWS}")
+        more: dict[str, Any] = {}
+        if fewer and rows_at_once(config) > _FEW_ROWS:
+            more["runtime.rollout_rows"] = _FEW_ROWS
         if recompute and not config.runtime.gradient_checkpointing:
-            trial.runtime.gradient_checkpointing = True
-            settings.append("runtime.gradient_checkpointing=true")
-        if smaller and (share := _share(trial, memory)) > 0:
-            trial.engine.gpu_memory_utilization = share
-            settings.append(f"engine.gpu_memory_utilization={share:g}")
-        fit = fit_of(trial, memory)
+            more["runtime.gradient_checkpointing"] = True
+        share = _share(_changed(config, changes | more), memory) if smaller else 0.0
+        if share > 0:
+            more["engine.gpu_memory_utilization"] = share
+        fit = fit_of(_changed(config, changes | more), memory)
         if fit is not None and fit.fits:
-            return settings
-    return None
+            beside = " and ".join(f"{key}={str(value).lower()}" for key, value in more.items())
+            return " with ".join(filter(None, [setting, beside]))
+    return ""
+
+
+def _changed(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
+    """A copy of the configuration with other values under dotted keys."""
+    trial = copy.deepcopy(config)
+    for key, value in changes.items():
+        section, _, name = key.rpartition(".")
+        setattr(operator.attrgetter(section)(trial), name, value)
+    return trial
 
 
 def fitting_micro_batch(config: RunConfig, memory_gib: float | None = None) -> int | None:
     """The largest power of two of `runtime.micro_batch_tokens` with which the run fits, or one longest sequence; None: nothing fits."""
     longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
     for size in (*(2**power for power in range(_LARGEST_MICRO_BATCH, 0, -1) if 2**power > longest), longest):
-        trial = copy.deepcopy(config)
-        trial.runtime.micro_batch_tokens = size
-        fit = fit_of(trial, memory_gib)
+        fit = fit_of(_changed(config, {"runtime.micro_batch_tokens": size}), memory_gib)
         if fit is not None and fit.fits:
             return size
     return None
@@ -192,32 +191,6 @@ def _share(config: RunConfig, memory: float | None) -> float:
     if fit is None or config.engine.kind != "vllm":
         return 0.0
     return math.floor((fit.plant.usable - fit.rollout.resident) / fit.plant.memory * 20) / 20
-
-
-def _adapted(trial: RunConfig) -> None:
-    trial.model.lora.rank = _ADAPTER_RANK
-
-
-def _sizes() -> Iterator[int]:
-    """Numbers of GPUs that one tries: 1, 2, 4, 8, then whole nodes."""
-    yield from (1, 2, 4)
-    nodes = 1
-    while nodes <= _MOST_NODES:
-        yield nodes * _GPUS_PER_NODE
-        nodes *= 2
-
-
-def _widen(trial: RunConfig, size: int) -> None:
-    trial.runtime.ranks = 0
-    trial.runtime.gpus_per_run = min(size, _GPUS_PER_NODE)
-    trial.runtime.nodes = max(1, size // _GPUS_PER_NODE)
-
-
-def _placed(count: int) -> str:
-    if count <= _GPUS_PER_NODE:
-        return f"{count} GPUs (runtime.gpus_per_run={count})"
-    nodes = count // _GPUS_PER_NODE
-    return f"{count} GPUs (runtime.gpus_per_run={_GPUS_PER_NODE} runtime.nodes={nodes})"
 
 
 def model_name(config: RunConfig) -> str:

@@ -57,6 +57,9 @@ def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
     """Return the machine that the configuration gives a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
     runtime, assumed = config.runtime, config.runtime.assumed
     gpus = runtime.gpus_per_run * runtime.nodes
+    # The built-in trainer has one engine a rank.
+    sampler = runtime.verl if config.backend.kind == "verl" else config.engine
+    engine_gpus = int(getattr(sampler, "tensor_parallel", 1))
     ranks = (runtime.ranks or runtime.gpus_per_run) * runtime.nodes
     memory_gib = GPUS[assumed.gpu].memory_gib if memory_gib is None else memory_gib
     memory, share = memory_gib * GIB, 1 / runtime.runs_per_gpu
@@ -64,57 +67,44 @@ def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
         gpu=assumed.gpu,
         gpus=gpus,
         ranks=ranks,
-        engine_gpus=min(gpus, _engine_gpus(config)),
+        engine_gpus=min(gpus, engine_gpus),
         share=share,
         memory=memory,
         usable=memory * share * assumed.usable_memory,
     )
 
 
-def _engine_gpus(config: RunConfig) -> int:
-    """GPUs of one engine; the built-in trainer has one engine a rank."""
-    if config.backend.kind == "verl":
-        return int(config.runtime.verl.tensor_parallel)
-    return int(getattr(config.engine, "tensor_parallel", 1))
+def rows_at_once(config: RunConfig) -> int:
+    """Responses that the engine must hold together: the native one makes room for all of its rows at full length, others queue."""
+    native = config.backend.kind == "builtin" and config.engine.kind == "native"
+    return config.runtime.rollout_rows if native else 1
 
 
-def memory_share(config: RunConfig) -> float | None:
-    """The share of a GPU that vLLM (or verl's sampler) is told to take; None for engines that take what is left."""
-    if config.backend.kind == "verl":
-        return float(config.runtime.verl.gpu_memory_utilization)
-    return float(config.engine.gpu_memory_utilization) if config.engine.kind == "vllm" else None
-
-
-def trainable(shape: Shape, rank: int) -> int:
-    """Parameters that have gradients and moments: all, or the adapters (counted as on every matrix)."""
-    return shape.adapter_parameters(rank) if rank else shape.parameters
+def element_bytes(config: RunConfig) -> int:
+    """Bytes of an element of the products, the engine's weights and its cache."""
+    return 4 if config.model.precision == "float32" else 2
 
 
 def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, float]:
     """Bytes on one GPU in the middle of an update, by what they hold."""
-    width = 4 if config.model.precision == "float32" else 2
-    rank, size = config.model.lora.rank, shape.parameters
-    trained = trainable(shape, rank)
+    width, rank, size = element_bytes(config), config.model.lora.rank, shape.parameters
+    trained = shape.adapter_parameters(rank) if rank else size  # adapters are counted as on every matrix
+    recompute, on_gpu = config.runtime.gradient_checkpointing, config.runtime.device == "cuda"
     weights = 4 * (size + (trained if rank else 0)) / ranks
     longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
     split = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
     tokens = -(-max(config.runtime.micro_batch_tokens, longest) // split)
-    largest = max(2 * shape.layer_parameters, shape.ends)
+    # Gradients that wait for their reduction.
+    waiting = 0 if rank else (width + 4) * max(2 * shape.layer_parameters, shape.ends)
+    chunk, tempered = SCORES_CHUNK["cuda" if on_gpu else "cpu"], config.sampling.temperature != 1.0
     parts = {
         "weights": weights,
         "gradients": 4 * trained / ranks,
         "moments": 8 * trained / ranks,
-        "gathered": width * (shape.ends + 2 * shape.layer_parameters)
-        + (0 if rank else (width + 4) * largest),  # and the gradients that wait for their reduction
-        "activations": activation_bytes(shape, tokens, width, config.runtime.gradient_checkpointing),
+        "gathered": width * (shape.ends + 2 * shape.layer_parameters) + waiting,
+        "activations": activation_bytes(shape, tokens, width, recompute),
         "logits": logit_bytes(
-            shape,
-            tokens,
-            width,
-            config.runtime.gradient_checkpointing,
-            chunk=SCORES_CHUNK["cuda" if config.runtime.device == "cuda" else "cpu"],
-            tempered=config.sampling.temperature != 1.0,
-            trains_head=not rank,
+            shape, tokens, width, recompute, chunk=chunk, tempered=tempered, trains_head=not rank
         ),
     }
     if config.algorithm.kl.coefficient:
@@ -129,12 +119,9 @@ def awake_engine(config: RunConfig, shape: Shape, plant: Plant) -> float:
     """
     if config.backend.kind == "verl" or config.engine.kind in _NO_WEIGHTS:
         return 0.0
-    if config.engine.kind == "vllm":
-        return (
-            0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
-        )
-    width = 4 if config.model.precision == "float32" else 2
-    return float(width * shape.parameters)
+    if config.engine.kind != "vllm":
+        return float(element_bytes(config) * shape.parameters)
+    return 0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
 
 
 def activation_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> float:
@@ -170,9 +157,8 @@ def logit_bytes(
         trains_head: the projection has a gradient, which is added up over chunks in float32.
     """
     chunk = min(chunk, tokens * shape.vocabulary)
-    copies = (
-        3 if tempered or width < 4 else 2
-    )  # logits, those over the temperature or their log-probabilities, probabilities
+    # Logits, those over the temperature or their log-probabilities, probabilities.
+    copies = 3 if tempered or width < 4 else 2
     if not recompute:
         return float(4 * copies * chunk + width * tokens * shape.vocabulary)
     scoring, head = (4 * copies + width) * chunk, shape.embedding * trains_head
@@ -191,37 +177,36 @@ class Rollout:
     """Bytes on one GPU during rollouts: what training keeps, the engine's weights, its keys and values.
 
     Attributes:
+        needed: keys and values of the longest responses that must fit at once.
         responses: that fit at once into one engine's cache, at mean length.
-        fits: everything fits, and the cache holds one of the longest responses.
+        fits: everything fits, and the cache holds what is needed.
     """
 
     resident: float
     engine: float
     cache: float
+    needed: float
     responses: float
     fits: bool
 
 
 def rollout_memory(config: RunConfig, shape: Shape, plant: Plant, kept: float) -> Rollout:
     """Beside `kept` bytes of training. Precision of the engine and its cache is the trainer's."""
-    width = 4 if config.model.precision == "float32" else 2
+    width, verl = element_bytes(config), config.backend.kind == "verl"
     elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS
     engine = 0.0 if elsewhere else width * shape.parameters / plant.engine_gpus
-    cache, share = plant.usable - kept - engine, memory_share(config)
-    if share is not None:
+    cache = plant.usable - kept - engine
+    if verl or config.engine.kind == "vllm":  # they are told a share of the GPU; others take what is left
+        share = (config.runtime.verl if verl else config.engine).gpu_memory_utilization
         cache = getattr(config.engine, "kv_cache_memory_gib", 0.0) * GIB or share * plant.memory - engine
     prompt, cap = config.runtime.assumed.prompt_tokens, config.sampling.max_response_tokens
-
-    def a_response(tokens: float) -> float:
-        return shape.cache_bytes(prompt + tokens) * width / 2 / plant.engine_gpus
-
-    return Rollout(
-        resident=kept,
-        engine=engine,
-        cache=cache,
-        responses=max(0.0, cache) / a_response(mean_response(config)),
-        fits=cache >= a_response(cap) and kept + engine + cache <= plant.usable,
+    longest, mean = (
+        shape.cache_bytes(prompt + tokens) * width / 2 / plant.engine_gpus
+        for tokens in (cap, mean_response(config))
     )
+    needed = rows_at_once(config) * longest
+    fits = cache >= needed and kept + engine + cache <= plant.usable
+    return Rollout(kept, engine, cache, needed, max(0.0, cache) / mean, fits)
 
 
 def mean_response(config: RunConfig) -> float:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.configuration.gpus import GPUS
-from harness.experiment.estimate.memory import Plant, Rollout, mean_response
+from harness.configuration.gpus import GIB, GPUS
+from harness.experiment.duration import format_seconds
+from harness.experiment.estimate.fit import Fit, billions, fit_of, listed, model_name
+from harness.experiment.estimate.memory import Plant, Rollout, element_bytes, mean_response
 from harness.model.shapes import Shape
 
 if TYPE_CHECKING:
@@ -120,7 +123,7 @@ class _Sampling:
 
     def __init__(self, config: RunConfig, shape: Shape, plant: Plant, rollout: Rollout) -> None:
         self.assumed, self.shape, self.plant = config.runtime.assumed, shape, plant
-        self.width = 4 if config.model.precision == "float32" else 2
+        self.width = element_bytes(config)
         gpu, assumed = GPUS[plant.gpu], self.assumed
         self.bytes_per_second = gpu.terabytes_per_second * 1e12 * assumed.sampling_bandwidth * plant.share
         self.flop_per_second = gpu.teraflops * 1e12 * assumed.sampling_utilisation * plant.share
@@ -171,3 +174,72 @@ def _steps(config: RunConfig, tokens: float, seconds: float) -> float:
     if training.seconds is not None:
         steps = min(steps, training.seconds / seconds)
     return steps
+
+
+# ---- in words for `harness plan` ----
+
+_NOT_COUNTED = "loading, compiling, weight transfer to the engine, grading, checkpoints, waiting of ranks for one another, restarts"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Memory and work of one run, computed, not measured."""
+
+    config: RunConfig
+    fit: Fit
+    work: Work
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that the run occupies."""
+        return self.fit.plant.gpus / self.config.runtime.runs_per_gpu
+
+
+def estimate_of(config: RunConfig) -> Estimate | None:
+    """The estimate of a run on GPUs; None on a CPU, or where the model's sizes are not known."""
+    if config.runtime.device != "cuda":
+        return None
+    fit = fit_of(config)
+    if fit is None:
+        return None
+    return Estimate(config, fit, estimate_work(config, fit.shape, fit.plant, fit.rollout))
+
+
+def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:
+    """The estimates of arms in lines for `harness plan`: the first arm's whole, of the others what differs."""
+    told: set[str] = set()
+    for name, estimate in estimates.items():
+        new = [line for line in _lines(estimate) if line not in told]
+        told.update(new)
+        if new:
+            yield f"estimate for {name}, computed, not measured:"
+            yield from (f"  {line}" for line in new)
+
+
+def _lines(estimate: Estimate) -> Iterator[str]:
+    """Machine, memory, time, assumptions."""
+    config, fit, work = estimate.config, estimate.fit, estimate.work
+    plant, rollout = fit.plant, fit.rollout
+    where = f"{plant.gpus} x {plant.gpu}" + (
+        f" on {config.runtime.nodes} nodes" if config.runtime.nodes > 1 else ""
+    )
+    yield f"{model_name(config)}: {billions(fit.shape.parameters)} parameters, on {where}, sharded over {plant.ranks} rank(s)"
+    yield (
+        f"memory of one GPU, {plant.usable / GIB:.0f} GiB usable: update {fit.update_bytes / GIB:.1f} GiB ({listed(fit.update)}); "
+        f"rollout {rollout.resident / GIB:.1f} of training state + {rollout.engine / GIB:.1f} of engine weights, "
+        f"{max(0.0, rollout.cache) / GIB:.1f} left for {rollout.responses:.0f} responses of mean length at once"
+    )
+    yield (
+        f"a step: rollout {format_seconds(work.rollout_seconds)} ({work.rollout_flop:.1e} FLOP, {work.tokens_per_second:.0f} tokens/s "
+        f"a GPU), update {format_seconds(work.update_seconds)} ({work.update_flop:.1e} FLOP); {work.evaluations} evaluations of "
+        f"{format_seconds(work.evaluation_seconds)} ({work.evaluation_flop:.1e} FLOP)"
+    )
+    assumed = config.runtime.assumed
+    yield (
+        f"assumed (runtime.assumed): prompts of {assumed.prompt_tokens} and responses of {mean_response(config):.0f} tokens on average, "
+        f"{assumed.groups_per_trained_group:g} groups generated per group trained on where dynamic sampling refills, updates at "
+        f"{assumed.update_utilisation:.0%} of the GPU's peak, sampling at {assumed.sampling_utilisation:.0%} of it and "
+        f"{assumed.sampling_bandwidth:.0%} of its bandwidth plus {assumed.decode_overhead_ms:g} ms a token"
+    )
+    left_out = f"; benchmarks of unknown size: {', '.join(work.unknown_sets)}" if work.unknown_sets else ""
+    yield f"not counted: {_NOT_COUNTED}{left_out}"

@@ -1,0 +1,222 @@
+"""The word of runs in the store on a plan: what its runs will cost, which to start first, how much its differences will touch."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.schema import RunConfig
+from harness.engagement.measure import HARDLY, Measure
+from harness.experiment.estimate.work import Estimate
+from harness.experiment.planning import Plan, RunSpec, cost_class
+from harness.store import ResultStore, StoreError
+from harness.store.device import CPU, devices_of
+
+_RECENT = 20  # runs that an estimate is taken from at most
+_Spent = tuple[int, float, float, float]  # steps, seconds, generated tokens, GPUs of a finished run
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Expected cost of one run; `source` says what it is taken from. `gpus` is 0 on a CPU. `measured`: from runs, not from arithmetic."""
+
+    seconds: float
+    generated_tokens: float
+    gpus: float
+    source: str
+    measured: bool = True
+
+    @property
+    def gpu_hours(self) -> float:
+        """GPU-hours of the run."""
+        return self.seconds * self.gpus / 3600
+
+
+class History:
+    """Finished runs of a store by arm and by class; each one's metrics are read only when asked for."""
+
+    def __init__(self, store: ResultStore) -> None:
+        self._store = store
+        self._by_key: dict[str, list[dict[str, Any]]] = {}
+        for row in store.readable():
+            if row["status"] != "finished":
+                continue
+            for key in (str(row["arm_id"]), str(row["labels"].get("cost_class", ""))):
+                self._by_key.setdefault(key, []).append(row)
+
+    def expect(self, config: RunConfig, arm: str) -> Cost | None:
+        """Cost of a run of this arm: as its other seeds, else per step (or token) as runs of its class. None: nothing to go by."""
+        for key, source in ((arm, "this arm"), (cost_class(config), "similar runs")):
+            past = [run for row in self._by_key.get(key, [])[-_RECENT:] if (run := self._spent(row))]
+            if past:
+                return _scaled(past, config, f"{source} ({len(past)})")
+        return None
+
+    def finished(self, arm: str) -> list[str]:
+        """Ids of the newest finished runs of an arm."""
+        return [str(row["run_id"]) for row in self._by_key.get(arm, [])[-_RECENT:]]
+
+    def _spent(self, row: dict[str, Any]) -> _Spent | None:
+        last = self._store.run(row["run_id"]).last_step()
+        ended = [attempt for attempt in row["attempts"] if attempt.get("ended_at")]
+        seconds = sum((_time(one["ended_at"]) - _time(one["started_at"])).total_seconds() for one in ended)
+        if last is None or not seconds:
+            return None
+        tokens = float(last.get("generated_tokens_total") or 0)
+        gpus = float(max(attempt.get("gpus") or 0 for attempt in row["attempts"]))
+        return int(last["step"]), seconds, tokens, gpus
+
+
+_time = datetime.fromisoformat
+
+
+def computed(estimate: Estimate) -> Cost:
+    """The cost that an estimate gives."""
+    work = estimate.work
+    return Cost(work.seconds, work.generated_tokens, estimate.gpus, "an estimate", measured=False)
+
+
+def _scaled(past: Sequence[_Spent], config: RunConfig, source: str) -> Cost:
+    """The mean per step times the steps, cut where a budget of tokens or seconds ends the run earlier."""
+    steps, seconds, tokens = (sum(column) for column in list(zip(*past, strict=True))[:3])
+    scale = config.training.steps / steps
+    if config.training.generated_tokens is not None and tokens:
+        scale = min(scale, config.training.generated_tokens / tokens)
+    if config.training.seconds is not None:
+        scale = min(scale, config.training.seconds / seconds)
+    share = max(gpus for *_, gpus in past) / config.runtime.runs_per_gpu
+    return Cost(seconds * scale, tokens * scale, share, source)
+
+
+def longest_first(plan: Plan, store: ResultStore) -> list[RunSpec]:
+    """The plan's runs, the longest first (longest processing time first: Graham 1969, SIAM J. Appl. Math. 17, 416).
+
+    Expected times come from runs in the store and depend on the machine's load of the day. So runs that take more than half of the
+    longest's time count as alike, as do those of more than a quarter, and so on; those alike keep their order, seed by seed, so that
+    seeds of all arms complete together. Without any past run dynamic sampling is the longest, and the rest are alike.
+    """
+    history, seconds = History(store), dict[str, float]()
+    for planned in plan.arms:
+        for spec in planned.runs.values():
+            if planned.arm.name not in seconds:
+                cost = history.expect(planned.config, spec.arm_id)
+                refills = planned.config.algorithm.dead_groups.policy == "refill"
+                seconds[planned.arm.name] = (cost.seconds if cost else 0.0) or (math.inf if refills else 0.0)
+    longest = max((value for value in seconds.values() if value < math.inf), default=0.0)
+
+    def halvings(spec: RunSpec) -> float:
+        """Halvings of the longest time until it is below this run's: 0 for more than half of it."""
+        own = arm_seconds[spec.run_id]
+        if own in (0.0, math.inf):
+            return math.inf if own == 0.0 else -1.0
+        return math.floor(math.log2(longest / own))
+
+    arm_seconds = {
+        spec.run_id: seconds[planned.arm.name] for planned in plan.arms for spec in planned.runs.values()
+    }
+    return sorted(plan.specs, key=halvings)
+
+
+def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[str, str]:
+    """Arm → `1.4 % of tokens (from 5 finished runs)`, for the arms of which the store knows something.
+
+    Runs of the very arm whose runs show a measure come first; else those of stored experiments in which an arm changes the same keys
+    to the same values (`similar runs`: their other settings may differ).
+    """
+    records = {arm["name"]: arm for arm in plan.record()["arms"]}
+    steps = functools.cache(lambda run_id: store.run(run_id).steps())
+    stored = functools.cache(
+        lambda: list(_stored_arms(store))
+    )  # every plan of the store is read once, and only if asked for
+    known: dict[str, str] = {}
+    for name, measures in plan.measures().items():
+        parts = []
+        for measure in measures:
+            if measure.fields:
+                own = history.finished(records[measure.arm]["arm_id"])
+                text = _told(measure, own, steps, "finished")
+                parts.append(
+                    text or _told(measure, _similar(records[name], measure, store, stored), steps, "similar")
+                )
+        if any(parts):
+            known[name] = "; ".join(part for part in parts if part)
+    return known
+
+
+def _told(measure: Measure, run_ids: Sequence[str], steps: Callable[[str], Any], source: str) -> str:
+    frames = [steps(run_id) for run_id in run_ids]
+    seen = [frame for frame in frames if not math.isnan(measure.value([frame]))]
+    if not seen:
+        return ""
+    runs = f"{len(seen)} {source} run{'s' if len(seen) > 1 else ''}"
+    value = measure.value(seen)
+    mark = f", {HARDLY}" if measure.hardly(value) else ""
+    return f"{measure.text(value, mark=False)} (from {runs}){mark}"
+
+
+def _similar(
+    arm: Mapping[str, Any],
+    measure: Measure,
+    store: ResultStore,
+    stored: Callable[[], Sequence[Mapping[str, Any]]],
+) -> list[str]:
+    """Finished runs of stored plans that show this measure for an arm with the same changes."""
+    if not arm["changes"]:
+        return []
+    changes = json.dumps(arm["changes"], sort_keys=True)
+    found = dict.fromkeys(
+        run_id
+        for other in stored()
+        if json.dumps(other.get("changes"), sort_keys=True) == changes
+        for run_id in _runs_showing(measure, other)
+    )
+    return [run_id for run_id in found if store.run(run_id).status == "finished"]
+
+
+def _stored_arms(store: ResultStore) -> Iterator[Mapping[str, Any]]:
+    """The arms of all readable plans, each with its plan's runs by arm name under `runs_of`."""
+    for name in store.plans():
+        try:
+            arms = store.plan(name)["arms"]
+        except (StoreError, KeyError):
+            continue  # `harness status` tells of unreadable plans
+        runs_of = {arm["name"]: list(arm["runs"].values()) for arm in arms}
+        yield from ({**arm, "runs_of": runs_of} for arm in arms)
+
+
+def _runs_showing(measure: Measure, arm: Mapping[str, Any]) -> list[str]:
+    shown_by = next(
+        (
+            stored.arm
+            for stored in map(Measure.of_record, arm.get("engagement") or ())
+            if (stored.fields, stored.keys) == (measure.fields, measure.keys)
+        ),
+        "",
+    )
+    return [str(run_id) for run_id in arm["runs_of"].get(shown_by, ())]
+
+
+def found_elsewhere(store: ResultStore, run_ids: Iterable[str], runtime: RuntimeConfig) -> str:
+    """One sentence with the way to a comparison of its own; empty where all finished runs are of the device that is asked for."""
+    wanted = "a GPU" if runtime.device == "cuda" else CPU
+    others: Counter[str] = Counter()
+    for run_id in run_ids:
+        manifest = store.run(run_id).manifest() or {}
+        devices = devices_of(manifest)
+        if manifest.get("status") == "finished" and any((name == CPU) != (wanted == CPU) for name in devices):
+            others[" and ".join(devices)] += 1
+    if not others:
+        return ""
+    listed = ", ".join(f"{count} on {name}" for name, count in sorted(others.items()))
+    name = "gpu" if runtime.device == "cuda" else CPU
+    return (
+        f"runs that count as finished here were not made on {wanted}: {listed}. The device is no part of a run's identity; for a "
+        f"comparison on {wanted} alone add runtime.results={store.root}-{name}"
+    )
