@@ -179,18 +179,8 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, witho
 
 def test_tables_alone_are_those_of_the_whole_answer(ladder_root, without_figures, tmp_path):
     folder, _ = without_figures
-    assert (
-        main(
-            [
-                "report",
-                "experiment=ladder",
-                f"runtime.results={ladder_root}",
-                "only=tables",
-                f"out={tmp_path}",
-            ]
-        )
-        == 0
-    )
+    given = ["experiment=ladder", f"runtime.results={ladder_root}", "only=tables", f"out={tmp_path}"]
+    assert main(["report", *given]) == 0
     whole, alone = (
         {path.name: path.read_bytes() for path in (root / "tables").iterdir()} for root in (folder, tmp_path)
     )

@@ -67,22 +67,10 @@ def test_masked_responses_and_dead_groups_carry_none():
 
 def test_response_mean_by_hand():
     """One right of two: advantages are plus and minus the same, and each response weighs the same whatever its length."""
-    found = shares(
-        np.array([[True, False]]),
-        np.array([[2.0, 20.0]]),
-        np.zeros((1, 2), bool),
-        algorithm("algorithm=grpo"),
-        CAP,
-    )
-    assert found.share_PG[0].tolist() == pytest.approx([0.5, 0.5])
-    token = shares(
-        np.array([[True, False]]),
-        np.array([[2.0, 20.0]]),
-        np.zeros((1, 2), bool),
-        algorithm("algorithm=dr_grpo"),
-        CAP,
-    )
-    assert token.share_PG[0].tolist() == pytest.approx([2 / 22, 20 / 22])
+    right, lengths = np.array([[True, False]]), np.array([[2.0, 20.0]])
+    for name, expected in (("grpo", [0.5, 0.5]), ("dr_grpo", [2 / 22, 20 / 22])):
+        found = shares(right, lengths, np.zeros((1, 2), bool), algorithm(f"algorithm={name}"), CAP)
+        assert found.share_PG[0].tolist() == pytest.approx(expected)
 
 
 def test_bins_add_up_to_the_whole():

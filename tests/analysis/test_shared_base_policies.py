@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -60,15 +62,8 @@ def test_without_shared_base_policies_every_seed_counts(tmp_path):
 
 def test_looks_are_taken_over_base_policies_too(tmp_path):
     results = built(tmp_path, BASES)
-    store_plan = {**results.experiment.plan.__dict__, "looks": LOOKS}
-    plan = type(results.experiment.plan)(**store_plan)
-    results = type(results)(
-        type(results.experiment)(**{**results.experiment.__dict__, "plan": plan}),
-        results.per_seed,
-        results.before,
-        results.target,
-        results.notes,
-    )
+    plan = replace(results.experiment.plan, looks=LOOKS)
+    results = replace(results, experiment=replace(results.experiment, plan=plan))
     (one,) = followed(results)
     assert [look.seeds for look in one.looks] == list(LOOKS)[: len(one.looks)]
     assert all(look.degrees == BASES - 1 for look in one.looks)

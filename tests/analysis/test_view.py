@@ -209,12 +209,11 @@ def test_only_named_routes_are_answered(growing):
         assert ask(f"{url}/ladder?x=1")[0] == 200
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "NONSENSE"])
-def test_nothing_but_get_and_head(growing, method):
+def test_nothing_but_get_and_head(growing):
     with served(growing.root) as url:
-        status, _, headers = ask(f"{url}/ladder", method)
-    assert status == 405
-    assert headers["allow"] == "GET, HEAD"
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH", "NONSENSE"):
+            status, _, headers = ask(f"{url}/ladder", method)
+            assert (status, headers["allow"]) == (405, "GET, HEAD"), method
 
 
 def test_head_has_the_headers_and_no_body(growing):
@@ -226,20 +225,14 @@ def test_head_has_the_headers_and_no_body(growing):
     assert "access-control-allow-origin" not in got[2]
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "0.0.0.0"]
-)
-def test_another_host_name_is_turned_away(growing, host):
+def test_only_names_of_this_machine_are_answered(growing):
     with served(growing.root) as url:
-        status, text, _ = ask(f"{url}/ladder.json", Host=host)
-    assert status == 403
-    assert "first arm" not in text
-
-
-@pytest.mark.parametrize("host", ["localhost:9000", "LOCALHOST", "127.0.0.1", "[::1]:8000"])
-def test_names_of_this_machine_are_answered(growing, host):
-    with served(growing.root) as url:
-        assert ask(f"{url}/ladder.json", Host=host)[0] == 200
+        for host in ("localhost:9000", "LOCALHOST", "127.0.0.1", "[::1]:8000"):
+            assert ask(f"{url}/ladder.json", Host=host)[0] == 200, host
+        for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "", "0.0.0.0"):
+            status, text, _ = ask(f"{url}/ladder.json", Host=host)
+            assert status == 403, host
+            assert "first arm" not in text
 
 
 def test_one_experiment_alone(growing):

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -106,46 +107,41 @@ def test_prefixes_are_cached_unless_switched_off(engine: VllmEngine, tied: Nativ
     made = engine.generate([PROMPT], seeds_for([PROMPT], 2), PARAMS)
     config = engine.llm.llm_engine.vllm_config.cache_config
     assert config.enable_prefix_caching
-    plain = opened(tied, prefix_caching=False)
-    try:
+    with closing(opened(tied, prefix_caching=False)) as plain:
         assert not plain.llm.llm_engine.vllm_config.cache_config.enable_prefix_caching
         assert plain.generate([PROMPT], seeds_for([PROMPT], 2), PARAMS).token_lists() == made.token_lists()
-    finally:
-        plain.close()
 
 
 def test_weights_in_bfloat16_arrive_rounded(tmp_path: Path) -> None:
     """The trainer keeps float32 weights and the engine samples in bfloat16."""
     policy = NativePolicy.load(tiny_checkpoint(tmp_path / "model", "qwen3", tied=True), "torch")
-    engine = member.open_folder(
-        member.Config(), policy.folder, RuntimeConfig(rollout_rows=64), "cpu", torch.bfloat16, "torch"
-    )
-    try:
+    with closing(
+        member.open_folder(
+            member.Config(), policy.folder, RuntimeConfig(rollout_rows=64), "cpu", torch.bfloat16, "torch"
+        )
+    ) as engine:
         shift(policy, 1)
         engine.load_weights(policy.named_weights())
         made = engine.generate([PROMPT], seeds_for([PROMPT], 16), PARAMS)
         difference = (made.log_probs_N - scores(policy, [PROMPT], made)).abs()
         assert 1e-4 < float(difference.mean()) < 0.1
-    finally:
-        engine.close()
 
 
 def test_more_prompts_than_a_step_can_read_and_more_keys_than_the_cache_holds(tied: NativePolicy) -> None:
     """A step reads 4096 tokens on a CPU; a cache of 24 MiB holds about forty of these responses, so others are put off and resumed."""
     prompts = [[2 + (i + j) % 50 for j in range(60 + i % 40)] for i in range(100)]
-    engine = member.build(
-        member.Config(kv_cache_memory_gib=24 / 1024, max_model_len=300),
-        tied,
-        RuntimeConfig(rollout_rows=1024),
-    )
-    try:
+    with closing(
+        member.build(
+            member.Config(kv_cache_memory_gib=24 / 1024, max_model_len=300),
+            tied,
+            RuntimeConfig(rollout_rows=1024),
+        )
+    ) as engine:
         params = SamplingParams(200)
         made = engine.generate(prompts, seeds_for(prompts, 2), params)
         torch.testing.assert_close(made.log_probs_N, scores(tied, prompts, made), rtol=0, atol=1e-4)
         again = engine.generate(prompts[90:], seeds_for(prompts, 2)[90:], params)
         assert again.token_lists() == made.token_lists()[180:]
-    finally:
-        engine.close()
 
 
 # ---- several processes ----------------------------------------------------------------------------------------------------
@@ -153,27 +149,17 @@ def test_more_prompts_than_a_step_can_read_and_more_keys_than_the_cache_holds(ti
 
 def test_workers_of_their_own_get_the_weights_through_a_file(tied: NativePolicy) -> None:
     """Tensor parallelism: the model is sharded over two processes."""
-    engine = opened(tied, tensor_parallel=2)
-    try:
+    with closing(opened(tied, tensor_parallel=2)) as engine:
         for number in range(3):
             shift(tied, number)
             engine.load_weights(tied.named_weights())
             assert gap(engine, tied, [PROMPT, PROMPT[:5]]) < 1e-4
-    finally:
-        engine.close()
 
 
 def test_every_rank_of_a_trainer_has_an_engine_of_its_own(tied: NativePolicy) -> None:
     script = Path(__file__).parent / "two_ranks.py"
-    command = [
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        str(script),
-        str(tied.folder),
-    ]
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    command.append(str(tied.folder))
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False
     )
@@ -187,8 +173,7 @@ def test_every_rank_of_a_trainer_has_an_engine_of_its_own(tied: NativePolicy) ->
 def test_a_failure_inside_vllm_is_a_death_and_is_survived_once(
     tied: NativePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    restarting = RestartingEngine(lambda: opened(tied), tied)
-    try:
+    with closing(RestartingEngine(lambda: opened(tied), tied)) as restarting:
         first = restarting.engine
         assert isinstance(first, VllmEngine)
         shift(tied, 1)
@@ -204,8 +189,6 @@ def test_a_failure_inside_vllm_is_a_death_and_is_survived_once(
         assert after.token_lists() == before.token_lists()
         with pytest.raises(EngineDied, match="a kernel failed"):
             first.generate([PROMPT], seeds_for([PROMPT], 4), PARAMS)
-    finally:
-        restarting.close()
 
 
 def test_a_closed_engine_refuses(tied: NativePolicy) -> None:
@@ -251,9 +234,7 @@ def test_avg_at_32_is_the_native_engines_within_sampling_error(good_policy: Nati
     prompts = [tokenizer(problem.prompt)["input_ids"] for problem in problems]
     golds = [problem.gold for problem in problems for _ in range(32)]
     params = SamplingParams(64, stop_token_ids=(1,))
-    engine = opened(good_policy)
-    grader = Grader(config.verifier, config.runtime)
-    try:
+    with closing(opened(good_policy)) as engine, closing(Grader(config.verifier, config.runtime)) as grader:
         scored = {}
         for name, one in (("vllm", engine), ("native", NativeEngine(good_policy.decoder))):
             made = one.generate(prompts, seeds_for(prompts, 32, name), params)
@@ -264,9 +245,6 @@ def test_avg_at_32_is_the_native_engines_within_sampling_error(good_policy: Nati
             one.generate(prompts, seeds_for(prompts, 1), greedy).token_lists()
             for one in (engine, NativeEngine(good_policy.decoder))
         ]
-    finally:
-        grader.close()
-        engine.close()
     means = {name: float(correct.mean()) for name, correct in scored.items()}
     # Problems are the same, so only the samples' noise within each problem separates the two.
     error = float(sum(correct.var(1).mean() / correct.numel() for correct in scored.values())) ** 0.5
