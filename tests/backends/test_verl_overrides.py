@@ -89,17 +89,15 @@ def test_units_of_the_published_recipe() -> None:
         "optimizer.warmup_steps=10", "task.problems=2000", "runtime.nodes=16", "runtime.gpus_per_run=8",
     )  # fmt: skip
     assert out["data.train_batch_size"] == 512  # prompts
-    assert (
-        out[f"{ACTOR}.ppo_mini_batch_size"] == 32
-    )  # prompts of one of 16 updates; verl multiplies by n = 16: 512 responses
+    # Prompts of one of 16 updates; verl multiplies by n = 16: 512 responses.
+    assert out[f"{ACTOR}.ppo_mini_batch_size"] == 32
     assert (out[f"{ROLLOUT}.n"], out["data.max_response_length"]) == (16, 20480)
     assert out["reward.reward_kwargs.overlong_buffer_cfg.len"] == 4096  # tokens: a fifth of the cap
     assert out["reward.reward_kwargs.max_resp_len"] == 20480
     assert out[f"{ACTOR}.optim.lr_warmup_steps"] == 10  # rollout steps, as here
     assert (out[f"{ACTOR}.optim.lr"], out[f"{ACTOR}.optim.clip_grad"]) == (1e-6, 1.0)
-    assert (
-        out[f"{ACTOR}.clip_ratio_c"] == 1e9
-    )  # verl's dual clip cannot be switched off: a bound that no ratio reaches
+    # verl's dual clip cannot be switched off: a bound that no ratio reaches.
+    assert out[f"{ACTOR}.clip_ratio_c"] == 1e9
     assert (out["trainer.nnodes"], out["trainer.n_gpus_per_node"]) == (16, 8)
     assert out[f"{ROLLOUT}.top_k"] == -1  # off; 0 here
 

@@ -31,7 +31,7 @@ from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.model.linear import resolve_kernel
 from harness.problems.benchmarks import arithmetic
-from harness.reward.grading import Grader, Grades
+from harness.reward.grading import Grader
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
@@ -39,7 +39,10 @@ from harness.testbed.tokenizer import VOCABULARY
 from harness.testbed.warm_up import initialise
 from harness.training.step import take_step
 from harness.training.trainer import Trainer
-from harness.verify import Verdict
+
+sys.path.append(str(Path(__file__).parents[1] / "gpu"))
+
+from steps import ContrastGrader
 
 SIZES = {
     "m": {"hidden": 256, "intermediate": 768, "layers": 4, "heads": 4, "kv_heads": 2},
@@ -94,19 +97,6 @@ CASES = (
         ("--size", "t", "--new", "32", "--updates", "16"),
     ),
 )
-
-
-class ContrastGrader(Grader):
-    """The real verifier runs; then half of each group is called right, so that every group has a gradient."""
-
-    def grade(self, responses: Any, golds: Any, problems: Any = None) -> Grades:
-        verdicts = super().grade(responses, golds, problems).verdicts
-        return Grades(
-            [
-                Verdict("right" if i % 2 else "wrong", verdict.answer, verdict.method, verdict.seconds)
-                for i, verdict in enumerate(verdicts)
-            ]
-        )
 
 
 def make_trainer(case: Case, folder: Path, kernel: str, skip_dead: bool) -> Trainer:

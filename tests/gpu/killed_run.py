@@ -53,38 +53,30 @@ def command(results: Path, device: str) -> list[str]:
 
 def kill_in_the_middle(results: Path, device: str) -> list[int]:
     """Start the run, and kill all that belongs to it once step `KILL_AFTER` and a checkpoint are written; the steps that stand then."""
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # whoever ends this script ends the run: `finally` below
+    # Whoever ends this script ends the run: `finally` below.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     process = subprocess.Popen(command(results, device), start_new_session=True)
     try:
         while process.poll() is None:
-            if (steps := steps_of(results)) and steps[-1] >= KILL_AFTER and checkpoints_of(results):
+            if (steps := logged(results, "step")) and steps[-1] >= KILL_AFTER and checkpoints_of(results):
                 break
             time.sleep(0.05)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # the workers die with the one that forks them
             process.wait()
-    return steps_of(results)
+    return logged(results, "step")
 
 
-def steps_of(results: Path) -> list[int]:
+def logged(results: Path, column: str) -> list[int]:
+    """Return a column of the steps. By `attempt`: those before the checkpoint stay the first one's where a run goes on."""
     store = ResultStore(results)
-    return [step for run_id in store.run_ids() for step in store.run(run_id).steps()["step"].tolist()]
+    return [value for run_id in store.run_ids() for value in store.run(run_id).steps()[column].tolist()]
 
 
 def checkpoints_of(results: Path) -> list[int]:
     store = ResultStore(results)
     return [step for run_id in store.run_ids() for step, _ in store.run(run_id).checkpoints()]
-
-
-def attempts_of(results: Path) -> list[int]:
-    """By step, the attempt that made it: those before the checkpoint stay the first one's where a run goes on."""
-    store = ResultStore(results)
-    return [
-        attempt for run_id in store.run_ids() for attempt in store.run(run_id).steps()["attempt"].tolist()
-    ]
 
 
 def main() -> None:
@@ -102,8 +94,8 @@ def main() -> None:
         manifests = [store.run(run_id).manifest() or {} for run_id in store.run_ids()]
         row: dict[str, Any] = {
             "steps_when_killed": killed,
-            "steps": steps_of(results),
-            "attempts": attempts_of(results),
+            "steps": logged(results, "step"),
+            "attempts": logged(results, "attempt"),
             "outcomes": [item["outcome"] for manifest in manifests for item in manifest["attempts"]],
             "devices": [item["device"] for manifest in manifests for item in manifest["attempts"]],
             "seconds": round(time.monotonic() - begin, 1),

@@ -55,20 +55,6 @@ def test_it_steps_saves_and_resumes_as_torchs_own_to_the_bit(settings: dict[str,
     torch.testing.assert_close(our_state, their_state, rtol=0, atol=0)
 
 
-def test_a_closure_is_differentiated_and_its_loss_returned() -> None:
-    weight = torch.nn.Parameter(torch.tensor([2.0]))
-    optimizer = AdamW([weight], lr=0.5, weight_decay=0.0)
-
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = weight.square().sum()
-        loss.backward()
-        return loss
-
-    assert float(optimizer.step(closure).detach()) == 4.0
-    assert weight.item() == pytest.approx(1.5, abs=1e-6)
-
-
 def test_a_worker_updates_without_torchs_compiler() -> None:
     done = subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True, check=False)
     assert done.returncode == 0, (
