@@ -11,15 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
+from harness.objective.types import Tensor
+
 
 def engine_weights(
-    trainer_N: torch.Tensor,
-    sampler_N: torch.Tensor,
-    lengths_R: torch.Tensor,
-    kind: str,
-    cap: float,
-    floor: float = 0.0,
-) -> torch.Tensor:
+    trainer_N: Tensor, sampler_N: Tensor, lengths_R: Tensor, kind: str, cap: float, floor: float = 0.0
+) -> Tensor:
     """A factor for each token's loss, [N], without gradient.
 
     Args:
@@ -59,7 +56,7 @@ class Mismatch:
     kl: float  # mean of r − 1 − log r with r = π_trainer / π_sampler: unbiased for KL(sampler ‖ trainer), nats a token
 
     @classmethod
-    def of(cls, trainer_N: torch.Tensor, sampler_N: torch.Tensor) -> Mismatch:
+    def of(cls, trainer_N: Tensor, sampler_N: Tensor) -> Mismatch:
         """Measure two records of the same tokens; NaN where there are none."""
         if not len(trainer_N):
             return cls(float("nan"), float("nan"), float("nan"))

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import torch
 
+from harness.objective.types import Tensor
 
-def token_covariance(log_probs_N: torch.Tensor, advantages_N: torch.Tensor) -> torch.Tensor:
+
+def token_covariance(log_probs_N: Tensor, advantages_N: Tensor) -> Tensor:
     """(log π - mean log π) · (A - mean A) for each of the given tokens, float64 [N]; means are over these tokens."""
     log_probs_N, advantages_N = log_probs_N.double(), advantages_N.double()
     return (log_probs_N - log_probs_N.mean()) * (advantages_N - advantages_N.mean())
@@ -20,7 +22,7 @@ def count(fraction: float, tokens: int) -> int:
     return max(1, int(fraction * tokens))
 
 
-def marked(places: torch.Tensor, like_N: torch.Tensor) -> torch.Tensor:
+def marked(places: Tensor, like_N: Tensor) -> Tensor:
     """True at these places, bool [N]."""
     chosen_N = torch.zeros(len(like_N), dtype=torch.bool)
     chosen_N[places] = True

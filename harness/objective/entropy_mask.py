@@ -5,10 +5,10 @@ Checked against TRL's code, not against the paper's text.
 
 from __future__ import annotations
 
-import torch
+from harness.objective.types import Tensor
 
 
-def high_entropy_tokens(entropy_N: torch.Tensor, loss_N: torch.Tensor, fraction: float) -> torch.Tensor:
+def high_entropy_tokens(entropy_N: Tensor, loss_N: Tensor, fraction: float) -> Tensor:
     """The tokens whose entropy is at or above the (1 - fraction) quantile of the loss tokens', bool [N].
 
     Args:

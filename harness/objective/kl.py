@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from harness.configuration.error import ConfigError, require, require_range
-
-if TYPE_CHECKING:
-    import torch
+from harness.objective.types import Tensor
 
 
 @dataclass
@@ -56,28 +54,28 @@ class Estimator:
         NAMES: as of a surrogate.
     """
 
-    estimate: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    estimate: Callable[[Tensor, Tensor], Tensor]
     ratio_weighted: bool = False
     NAMES: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     Config: ClassVar[type[KlConfig]] = KlConfig
 
 
-def k1(log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor) -> torch.Tensor:
+def k1(log_probs_N: Tensor, reference_log_probs_N: Tensor) -> Tensor:
     """x: unbiased, high variance, can be negative."""
     return log_probs_N - reference_log_probs_N
 
 
-def k2(log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor) -> torch.Tensor:
+def k2(log_probs_N: Tensor, reference_log_probs_N: Tensor) -> Tensor:
     """x²/2; its gradient as a loss is that of the KL divergence."""
     return 0.5 * (log_probs_N - reference_log_probs_N) ** 2
 
 
-def k3(log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor) -> torch.Tensor:
+def k3(log_probs_N: Tensor, reference_log_probs_N: Tensor) -> Tensor:
     """exp(-x) - 1 + x: unbiased, never negative (GRPO, arXiv:2402.03300 Eq. 4)."""
     return (reference_log_probs_N - log_probs_N).expm1() + (log_probs_N - reference_log_probs_N)
 
 
-def k3_k2(log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor) -> torch.Tensor:
+def k3_k2(log_probs_N: Tensor, reference_log_probs_N: Tensor) -> Tensor:
     """k3's value with k2's gradient: low variance to read, and the gradient of the KL divergence (verl's "low_var_kl+")."""
     log_ratio = log_probs_N - reference_log_probs_N
     half_square = log_ratio.square() / 2

@@ -12,7 +12,7 @@ import torch
 
 from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.registry import implementation
-from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
+from harness.objective.types import RolloutBatch, Tensor, TokenBatch, TokenCounts
 
 STATISTICS = (
     "tokens", "clipped_low", "clipped_high", "up_clipped_old_probability", "kl", "gap", "gap_kl", "clip_released", "policy_pull", "kl_pull",
@@ -24,7 +24,7 @@ STATISTICS = (
 class ObjectiveStats:
     """Sums over a micro-batch (see `STATISTICS`), and its largest ratio and log-prob gap; micro-batches add."""
 
-    sums: torch.Tensor
+    sums: Tensor
     ratio_max: float
     gap_max: float
 
@@ -71,62 +71,29 @@ class Objective:
     def __init__(self, config: AlgorithmConfig) -> None:
         self.config = config
         self._advantage = implementation("harness.objective.advantage", config.advantage)
-        self._surrogate = implementation("harness.objective.surrogate", config.surrogate)
+        self._surrogate = surrogate = implementation("harness.objective.surrogate", config.surrogate)
         self._aggregation = implementation("harness.objective.aggregation", config.aggregation)
         self._kl = implementation("harness.objective.kl", config.kl)
-
-    @property
-    def kl_in_loss(self) -> bool:
-        """True where the loss has a KL term."""
-        return self.config.kl.coefficient > 0 and self.config.kl.placement == "loss"
-
-    @property
-    def needs_reference(self) -> bool:
-        """True where log-probabilities of the reference policy are needed at all."""
-        return self.config.kl.coefficient > 0 or bool(getattr(self._surrogate, "NEEDS_REFERENCE", False))
-
-    @property
-    def needs_values(self) -> bool:
-        """True where the advantage estimator has a critic."""
-        return hasattr(self._advantage, "value_targets")
-
-    @property
-    def needs_components(self) -> bool:
-        """True where the advantage estimator reads the separate rewards."""
-        return bool(getattr(self._advantage, "USES_COMPONENTS", False))
-
-    @property
-    def pairs(self) -> bool:
-        """True where the live responses of a group must be in one micro-batch."""
-        return bool(getattr(self._surrogate, "PAIRS", False))
-
-    @property
-    def needs_entropy(self) -> bool:
-        """True where the update needs the entropy of the current policy (with gradient)."""
-        return self.config.entropy_coefficient != 0 or self.config.entropy_control.target_nats is not None
+        penalised, likelihood = config.kl.coefficient > 0, bool(config.positive_nll_coefficient)
+        self.kl_in_loss = penalised and config.kl.placement == "loss"
+        # The update needs the entropy of the current policy, with gradient.
+        self.needs_entropy = config.entropy_coefficient != 0 or config.entropy_control.target_nats is not None
+        self.needs_reference = penalised or getattr(surrogate, "NEEDS_REFERENCE", False)
+        self.needs_values = hasattr(self._advantage, "value_targets")
+        self.needs_components = getattr(self._advantage, "USES_COMPONENTS", False)
+        self.pairs = getattr(surrogate, "PAIRS", False)
+        self.selects = hasattr(surrogate, "select")
+        # A response with zero advantage has exactly zero gradient, so that computing it can be skipped.
+        everywhere = getattr(surrogate, "TRAINS_WITHOUT_ADVANTAGE", False)
+        self.skips_zero_advantage = not (self.kl_in_loss or self.needs_entropy or likelihood or everywhere)
 
     def _entropy_coefficient(self, batch: TokenBatch) -> float:
         given = batch.entropy_coefficient
         return self.config.entropy_coefficient if given is None else given
 
-    @property
-    def skips_zero_advantage(self) -> bool:
-        """True where a response with zero advantage has exactly zero gradient, so that computing it can be skipped."""
-        terms = self.kl_in_loss or self.needs_entropy or self.config.positive_nll_coefficient
-        return not (terms or getattr(self._surrogate, "TRAINS_WITHOUT_ADVANTAGE", False))
-
-    @property
-    def selects(self) -> bool:
-        """True where the surrogate treats some tokens apart, chosen over a whole optimiser update."""
-        return hasattr(self._surrogate, "select")
-
     def selected(
-        self,
-        log_probs_N: torch.Tensor,
-        old_log_probs_N: torch.Tensor,
-        advantages_N: torch.Tensor,
-        draws_N: torch.Tensor,
-    ) -> torch.Tensor:
+        self, log_probs_N: Tensor, old_log_probs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
+    ) -> Tensor:
         """Choose the tokens of an update that the surrogate treats apart, bool [N]; only where `selects`.
 
         Args:
@@ -135,20 +102,18 @@ class Objective:
             advantages_N: of the tokens.
             draws_N: uniform numbers, one a token, that depend on nothing but the token's identity.
         """
-        chosen_N: torch.Tensor = self._surrogate.select(
+        chosen_N: Tensor = self._surrogate.select(
             log_probs_N, old_log_probs_N, advantages_N, draws_N, self.config.surrogate
         )
         return chosen_N
 
-    def kl_penalty(
-        self, log_probs_N: torch.Tensor, reference_log_probs_N: torch.Tensor
-    ) -> torch.Tensor | None:
+    def kl_penalty(self, log_probs_N: Tensor, reference_log_probs_N: Tensor) -> Tensor | None:
         """Coefficient × KL estimate per token where it is placed in the reward, else None."""
         if self.config.kl.coefficient == 0 or self.kl_in_loss:
             return None
         return self.config.kl.coefficient * self._kl.estimate(log_probs_N, reference_log_probs_N)
 
-    def advantages(self, batch: RolloutBatch, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    def advantages(self, batch: RolloutBatch, dtype: torch.dtype = torch.float32) -> Tensor:
         """Advantages per response token, [N]; those of the sign that is left out are 0."""
         advantages = self._advantage.advantages(batch, self.config.advantage).to(dtype)
         if self.config.advantage_sign == "both":
@@ -158,13 +123,11 @@ class Objective:
             advantages.maximum(zero) if self.config.advantage_sign == "positive" else advantages.minimum(zero)
         )
 
-    def value_targets(self, batch: RolloutBatch) -> torch.Tensor:
+    def value_targets(self, batch: RolloutBatch) -> Tensor:
         """Return what the critic is fitted to, float32 [N]; only where `needs_values`."""
         return self._advantage.value_targets(batch, self.config.advantage).float()
 
-    def count(
-        self, lengths_R: torch.Tensor, group_R: torch.Tensor, correct_R: torch.Tensor | None = None
-    ) -> TokenCounts:
+    def count(self, lengths_R: Tensor, group_R: Tensor, correct_R: Tensor | None = None) -> TokenCounts:
         """The denominators that these responses contribute to one update (add them over ranks)."""
         micro = getattr(self._aggregation, "micro_batches", None)
         return TokenCounts(
@@ -175,19 +138,17 @@ class Objective:
             right_tokens=0 if correct_R is None else int((lengths_R * (correct_R > 0)).sum()),
         )
 
-    def likelihood_weights(
-        self, lengths_R: torch.Tensor, correct_R: torch.Tensor, counts: TokenCounts
-    ) -> torch.Tensor | None:
+    def likelihood_weights(self, lengths_R: Tensor, correct_R: Tensor, counts: TokenCounts) -> Tensor | None:
         """Weight of every token's negative log-likelihood by response, float64 [R]; None without a likelihood term."""
         if not self.config.positive_nll_coefficient:
             return None
         return ((correct_R > 0) & (lengths_R > 0)).double() / max(counts.right_tokens, 1)
 
-    def weights(self, lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts) -> torch.Tensor:
+    def weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
         """The aggregation's weight of every loss token of each response, float64 [R]."""
         return self._aggregation.response_weights(lengths_R, group_R, counts, self.config.aggregation)
 
-    def log_ratio(self, log_probs_N: torch.Tensor, batch: TokenBatch) -> torch.Tensor:
+    def log_ratio(self, log_probs_N: Tensor, batch: TokenBatch) -> Tensor:
         """Log π_θ - log π_old per token, or its mean over the response (GSPO, arXiv:2507.18071 Eq. 7) at sequence level."""
         log_ratio = log_probs_N - batch.old_log_probs_N
         if self.config.importance_ratio == "token":
@@ -195,8 +156,8 @@ class Objective:
         return (batch.sums_R(log_ratio) / batch.lengths_R)[batch.response_N]
 
     def __call__(
-        self, log_probs_N: torch.Tensor, batch: TokenBatch, entropy_N: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, ObjectiveStats]:
+        self, log_probs_N: Tensor, batch: TokenBatch, entropy_N: Tensor | None = None
+    ) -> tuple[Tensor, ObjectiveStats]:
         """The micro-batch's share of the update's loss, and its statistics."""
         config = self.config
         log_ratio = self.log_ratio(log_probs_N, batch)
@@ -214,16 +175,14 @@ class Objective:
         pulls = self._pulls(log_probs_N.detach(), batch, None if entropy_N is None else entropy_N.detach())
         return loss, self._statistics(log_probs_N.detach(), log_ratio.detach(), kl_N, batch, pulls)
 
-    def _kl_loss(
-        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, reference_log_probs_N: torch.Tensor
-    ) -> torch.Tensor:
+    def _kl_loss(self, log_probs_N: Tensor, log_ratio_N: Tensor, reference_log_probs_N: Tensor) -> Tensor:
         """The KL estimate, weighted by the ratio where the estimator is defined so, [N]."""
-        kl_N: torch.Tensor = self._kl.estimate(log_probs_N, reference_log_probs_N)
+        kl_N: Tensor = self._kl.estimate(log_probs_N, reference_log_probs_N)
         return kl_N * log_ratio_N.exp() if self._kl.ratio_weighted else kl_N
 
     @torch.enable_grad()
     def _pulls(
-        self, log_probs_N: torch.Tensor, batch: TokenBatch, entropy_N: torch.Tensor | None
+        self, log_probs_N: Tensor, batch: TokenBatch, entropy_N: Tensor | None
     ) -> tuple[float, float, float, float]:
         """Σ_t |∂ term / ∂ log π_t| of the policy, KL, entropy and likelihood terms; zeros where the loss has the policy term alone.
 
@@ -237,15 +196,16 @@ class Objective:
             return 0.0, 0.0, 0.0, 0.0
         leaf_N = log_probs_N.clone().requires_grad_()
 
-        def pull(loss_N: torch.Tensor) -> float:
+        def pull(loss_N: Tensor) -> float:
             total = (loss_N * batch.weights_N).sum()
             return float(torch.autograd.grad(total, leaf_N)[0].double().abs().sum())
 
         policy = pull(self._policy_loss(leaf_N, self.log_ratio(leaf_N, batch), batch))
         of_kl = of_entropy = of_likelihood = 0.0
         if kl and batch.reference_log_probs_N is not None:
+            log_ratio_N = self.log_ratio(leaf_N, batch)
             of_kl = config.kl.coefficient * pull(
-                self._kl_loss(leaf_N, self.log_ratio(leaf_N, batch), batch.reference_log_probs_N)
+                self._kl_loss(leaf_N, log_ratio_N, batch.reference_log_probs_N)
             )
         if entropy and entropy_N is not None:
             surprisal_N = (-log_probs_N - entropy_N).abs().double()
@@ -254,13 +214,9 @@ class Objective:
             of_likelihood = config.positive_nll_coefficient * float(likelihood_N.double().sum())
         return policy, of_kl, of_entropy, of_likelihood
 
-    def _policy_loss(
-        self, log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch
-    ) -> torch.Tensor:
+    def _policy_loss(self, log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
         """The surrogate times the engine's correction and the off-policy mask, [N]."""
-        loss_N: torch.Tensor = self._surrogate.token_loss(
-            log_probs_N, log_ratio_N, batch, self.config.surrogate
-        )
+        loss_N: Tensor = self._surrogate.token_loss(log_probs_N, log_ratio_N, batch, self.config.surrogate)
         if batch.correction_N is not None:
             loss_N = loss_N * batch.correction_N
         if self.config.off_policy_mask_nats is not None:
@@ -268,7 +224,7 @@ class Objective:
         return loss_N
 
     @staticmethod
-    def _on_policy(log_probs_N: torch.Tensor, batch: TokenBatch, limit: float) -> torch.Tensor:
+    def _on_policy(log_probs_N: Tensor, batch: TokenBatch, limit: float) -> Tensor:
         """0 on tokens with A < 0 of responses whose mean log π_sampler - log π exceeds `limit` (DeepSeek-V3.2, arXiv:2512.02556 §3.1)."""
         sampler_N = batch.old_log_probs_N if batch.sampler_log_probs_N is None else batch.sampler_log_probs_N
         near_R = batch.sums_R(sampler_N - log_probs_N) <= limit * batch.lengths_R
@@ -277,9 +233,9 @@ class Objective:
     @torch.no_grad()
     def _statistics(
         self,
-        log_probs_N: torch.Tensor,
-        log_ratio_N: torch.Tensor,
-        kl_N: torch.Tensor | None,
+        log_probs_N: Tensor,
+        log_ratio_N: Tensor,
+        kl_N: Tensor | None,
         batch: TokenBatch,
         pulls: tuple[float, float, float, float],
     ) -> ObjectiveStats:

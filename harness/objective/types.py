@@ -6,10 +6,12 @@ Token tensors are flat: the response tokens of all rows laid end to end, so that
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor as Tensor
+else:
+    Tensor = Any  # members state their settings here too, and planning reads those without torch
 
 
 @dataclass
@@ -21,16 +23,16 @@ class RolloutBatch:
     the per-token KL estimate where the KL is placed in the reward; `values_N` are the critic's predictions.
     """
 
-    rewards_PG: torch.Tensor
-    correct_PG: torch.Tensor
-    lengths_PG: torch.Tensor
-    counted_PG: torch.Tensor
-    components_PGC: torch.Tensor | None = None
-    kl_penalty_N: torch.Tensor | None = None
-    values_N: torch.Tensor | None = None
+    rewards_PG: Tensor
+    correct_PG: Tensor
+    lengths_PG: Tensor
+    counted_PG: Tensor
+    components_PGC: Tensor | None = None
+    kl_penalty_N: Tensor | None = None
+    values_N: Tensor | None = None
 
     @property
-    def returns_PG(self) -> torch.Tensor:
+    def returns_PG(self) -> Tensor:
         """Rewards minus the response's summed KL penalty (float64): what group statistics are taken over."""
         rewards = self.rewards_PG.double()
         if self.kl_penalty_N is None:
@@ -40,7 +42,7 @@ class RolloutBatch:
         return rewards - penalty.view_as(rewards)
 
     @property
-    def token_rewards_N(self) -> torch.Tensor:
+    def token_rewards_N(self) -> Tensor:
         """Reward of each token (float64): the outcome on the last one, minus each token's own KL penalty."""
         rewards_R, lengths_R = self.rewards_PG.double().reshape(-1), self.lengths_PG.reshape(-1)
         token_N = rewards_R.new_zeros(int(lengths_R.sum()))
@@ -48,14 +50,14 @@ class RolloutBatch:
         return token_N if self.kl_penalty_N is None else token_N - self.kl_penalty_N.double()
 
     @property
-    def response_N(self) -> torch.Tensor:
+    def response_N(self) -> Tensor:
         """The response index of each token."""
         import torch
 
         lengths = self.lengths_PG.reshape(-1)
         return torch.arange(len(lengths)).repeat_interleave(lengths)
 
-    def per_token(self, values_PG: torch.Tensor) -> torch.Tensor:
+    def per_token(self, values_PG: Tensor) -> Tensor:
         """Spread one number a response over its tokens, [N]."""
         return values_PG.reshape(-1).repeat_interleave(self.lengths_PG.reshape(-1))
 
@@ -89,16 +91,16 @@ class TokenBatch:
     surrogate treats apart, `entropy_coefficient` that of the step where it is not the configuration's.
     """
 
-    response_N: torch.Tensor
-    old_log_probs_N: torch.Tensor
-    advantages_N: torch.Tensor
-    weights_N: torch.Tensor
-    reference_log_probs_N: torch.Tensor | None = None
-    correction_N: torch.Tensor | None = None
-    likelihood_weights_N: torch.Tensor | None = None
-    group_N: torch.Tensor | None = None
-    sampler_log_probs_N: torch.Tensor | None = None
-    selected_N: torch.Tensor | None = None
+    response_N: Tensor
+    old_log_probs_N: Tensor
+    advantages_N: Tensor
+    weights_N: Tensor
+    reference_log_probs_N: Tensor | None = None
+    correction_N: Tensor | None = None
+    likelihood_weights_N: Tensor | None = None
+    group_N: Tensor | None = None
+    sampler_log_probs_N: Tensor | None = None
+    selected_N: Tensor | None = None
     entropy_coefficient: float | None = None
 
     @property
@@ -107,10 +109,10 @@ class TokenBatch:
         return int(self.response_N[-1]) + 1 if len(self.response_N) else 0
 
     @property
-    def lengths_R(self) -> torch.Tensor:
+    def lengths_R(self) -> Tensor:
         """Tokens of each response."""
         return self.response_N.bincount(minlength=self.responses)
 
-    def sums_R(self, values_N: torch.Tensor) -> torch.Tensor:
+    def sums_R(self, values_N: Tensor) -> Tensor:
         """Sum the values of each response's tokens."""
         return values_N.new_zeros(self.responses).index_add(0, self.response_N, values_N)

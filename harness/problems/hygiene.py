@@ -1,20 +1,29 @@
-"""Faults of problems, said before a run: golds that do not verify against themselves, repeats, train / test overlap."""
+"""Faults of problems, said before a run: golds that do not verify against themselves, repeats, train / test overlap.
+
+The rule of overlap is Tülu 3's (arXiv:2411.15124, section 3.2): a test problem overlaps when more than half of its words lie in 8-grams
+that also occur in one training problem.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from harness.configuration.error import ConfigError
-from harness.problems.duplicates import DuplicateReport, deduplicate, normalised
-from harness.problems.overlap import COVERED, NGRAM, find_overlaps
 from harness.problems.problem import Benchmark, Problem, load_benchmark
-from harness.problems.records import Record
+from harness.problems.records import DuplicateReport, Record, deduplicate, normalised
 from harness.verify import MathVerifier
 
 _SHOWN = 5
+NGRAM = 8
+COVERED = 0.5
+_WORD = re.compile(r"[a-z0-9]+")
 
 
 @dataclass(frozen=True)
@@ -29,24 +38,20 @@ class DataFault:
         return f"[{self.check}] {self.name}: {self.text}"
 
 
-def report(
-    benchmarks: Mapping[str, Any], task: Any = None, verifier: MathVerifier | None = None
-) -> list[DataFault]:
+def report(benchmarks: Mapping[str, Any], task: Any = None) -> list[DataFault]:
     """Return the faults of benchmarks, the training task, and the two together; an empty list: nothing to say.
 
     Args:
         benchmarks: name → configuration of a member of `harness.problems.benchmarks` (`RunConfig.evaluation.benchmarks`).
         task: configuration of the training problems (`RunConfig.task`), if there is training.
-        verifier: reused if given.
 
     Raises:
         ConfigError: data is missing or malformed.
     """
     sets = dict(benchmarks) | ({"task": task} if task is not None else {})
-    grader = verifier or MathVerifier()
     faults: list[DataFault] = []
     loaded: dict[str, Benchmark] = {}
-    try:
+    with MathVerifier() as verifier:
         for name, config in sets.items():
             try:
                 loaded[name], repeats = _load(config)
@@ -54,10 +59,7 @@ def report(
                 key = name if config is task else f"evaluation.benchmarks.{name}"
                 raise ConfigError(f"{key}: {error}") from error
             faults += [DataFault(name, "duplicates", line) for line in repeats.lines()]
-            faults += check_golds(name, loaded[name], grader)
-    finally:
-        if verifier is None:
-            grader.close()
+            faults += check_golds(name, loaded[name], verifier)
     if task is not None:
         train = loaded.pop("task")
         for name, benchmark in loaded.items():
@@ -122,3 +124,53 @@ def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFaul
 
 def _some(ids: list[str]) -> str:
     return ", ".join(ids[:_SHOWN]) + (", …" if len(ids) > _SHOWN else "")
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """One test problem (by its place) and the training problem that covers the largest share of its words."""
+
+    test: int
+    train: int
+    covered: float
+
+
+def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[Overlap]:
+    """Return test problems that one training problem covers by more than `COVERED`, in order, by n-grams of `NGRAM` words.
+
+    Time is linear in the words of both; memory in the words of `test` only. A text shorter than an n-gram never overlaps:
+    for those compare whole texts.
+    """
+    where: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+    words_of = [_words(text) for text in test]
+    for index, words in enumerate(words_of):
+        for start, gram in _grams(words):
+            where[gram].append((index, start))
+    best: dict[int, Overlap] = {}
+    for place, text in enumerate(train):
+        hits: defaultdict[int, set[int]] = defaultdict(set)
+        for _, gram in _grams(_words(text)):
+            for index, start in where.get(gram, ()):
+                hits[index].add(start)
+        for index, starts in hits.items():
+            share = _share(starts, len(words_of[index]))
+            if share > COVERED and (index not in best or share > best[index].covered):
+                best[index] = Overlap(index, place, share)
+    return [best[index] for index in sorted(best)]
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _grams(words: list[str]) -> list[tuple[int, tuple[str, ...]]]:
+    """Every n-gram with its start."""
+    return [(start, tuple(words[start : start + NGRAM])) for start in range(len(words) - NGRAM + 1)]
+
+
+def _share(starts: set[int], words: int) -> float:
+    """The share of words that lie in a matching n-gram."""
+    mask = np.zeros(words, dtype=bool)
+    for start in starts:
+        mask[start : start + NGRAM] = True
+    return float(mask.mean())

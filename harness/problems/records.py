@@ -1,11 +1,13 @@
-"""Records (id, problem, answer) from a JSONL file or from a pinned revision of a dataset on the Hugging Face Hub."""
+"""Records (id, problem, answer) from a JSONL file or a pinned revision of a dataset on the Hugging Face Hub; repeated ones among them."""
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from harness.configuration.error import ConfigError
 from harness.store.atomic import write_file
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_SHOWN = 5
 _LOCAL = (
     "give a local JSONL file: task.path=FILE for training problems, evaluation.benchmarks.NAME.path=FILE for a benchmark "
     "(`harness evaluate`: data.path=DIR)"
@@ -75,18 +78,12 @@ def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:
         value = row[key]
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ConfigError(f"{where}: {key} must be a text or a number, not {json.dumps(value)[:40]}")
-    _require_unicode(row, where)
-    return dict(row)
-
-
-def _require_unicode(row: Any, where: str) -> None:
-    """Raises `ConfigError` for half of a surrogate pair, which JSON can spell and no file can hold."""
     try:
         json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"{where} holds half of a surrogate pair ({error.object[error.start]!r}); remove it"
-        ) from error
+    except UnicodeEncodeError as error:  # JSON can spell it, no file can hold it
+        half = error.object[error.start]
+        raise ConfigError(f"{where} holds half of a surrogate pair ({half!r}); remove it") from error
+    return dict(row)
 
 
 def write_jsonl(path: Path, records: Iterable[Record]) -> None:
@@ -138,3 +135,87 @@ def at(row: dict[str, Any], field: str) -> Any:
             known = ", ".join(map(str, row))
             raise ConfigError(f"a row has no field {field!r}; its fields are {known}") from error
     return value
+
+
+def normalised(text: str) -> str:
+    """Return a text with compatibility forms unified, white space collapsed, lower case: what makes two prompts the same prompt."""
+    return " ".join(unicodedata.normalize("NFKC", text).lower().split())
+
+
+@dataclass
+class DuplicateReport:
+    """The repeats found among `rows` records.
+
+    Attributes:
+        rows: records read.
+        distinct: distinct prompts among them.
+        repeated: prompts that occur more than once, with the number of their copies.
+        conflicting: prompts whose copies have answers that are not equal, with those answers.
+    """
+
+    rows: int = 0
+    distinct: int = 0
+    repeated: dict[str, int] = field(default_factory=dict)
+    conflicting: dict[str, list[str]] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """Return the report in words, nothing where nothing was found."""
+        found = []
+        if self.repeated:
+            extra = self.rows - self.distinct
+            most = max(self.repeated.values())
+            found.append(
+                f"{len(self.repeated)} prompts are repeated ({extra} surplus rows of {self.rows}, up to {most} copies; "
+                f"first: {_excerpt(next(iter(self.repeated)))})"
+            )
+        if self.conflicting:
+            shown = "; ".join(
+                f"{_excerpt(prompt)} → {' / '.join(answers)}"
+                for prompt, answers in list(self.conflicting.items())[:_SHOWN]
+            )
+            found.append(f"{len(self.conflicting)} prompts have conflicting answers ({shown})")
+        return found
+
+
+def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateReport]:
+    """Return the first record of every prompt, in order, without prompts whose copies conflict (which is right cannot be known).
+
+    `records` are read once, so a stream of millions is fine.
+    """
+    first: dict[str, Record] = {}
+    copies: dict[str, int] = {}
+    answers: dict[str, list[str]] = {}
+    key_of: dict[str, str] = {}  # raw text → key: exact copies, the usual case, are normalised once
+    rows = 0
+    for record in records:
+        rows += 1
+        key = key_of.get(record.problem)
+        if key is None:
+            key = key_of[record.problem] = normalised(record.problem)
+        copies[key] = copies.get(key, 0) + 1
+        known = first.setdefault(key, record)
+        if known is record:
+            answers[key] = [record.answer]
+        elif record.answer not in answers[key] and not any(
+            _same_answer(a, record.answer) for a in answers[key]
+        ):
+            answers[key].append(record.answer)
+    report = DuplicateReport(
+        rows=rows,
+        distinct=len(first),
+        repeated={key: count for key, count in copies.items() if count > 1},
+        conflicting={key: found for key, found in answers.items() if len(found) > 1},
+    )
+    return [record for key, record in first.items() if key not in report.conflicting], report
+
+
+def _same_answer(a: str, b: str) -> bool:
+    """Equality as exact numbers where both are, else as normalised texts; the same on every machine."""
+    try:
+        return Fraction(a.strip()) == Fraction(b.strip())
+    except (ValueError, ZeroDivisionError):
+        return normalised(a) == normalised(b)
+
+
+def _excerpt(text: str, characters: int = 60) -> str:
+    return f"{text[:characters]!r}" + ("…" if len(text) > characters else "")

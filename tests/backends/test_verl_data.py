@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from harness.backends.verl.data import prompt_texts, write_data
-from harness.backends.verl.ledger import Ledger, ledger_columns
+from harness.backends.verl.written import Ledger, ledger_columns
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer

@@ -23,11 +23,9 @@ from transformers import AutoTokenizer
 
 from harness.backends import verl
 from harness.backends.verl.checkpoints import export, newest_step
-from harness.backends.verl.environment import interpreter as find_interpreter
-from harness.backends.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, overrides
-from harness.backends.verl.place import Place
+from harness.backends.verl.overrides import FILE_LOGGER, WRITTEN_PROMPT, Place, overrides, refusals
 from harness.backends.verl.process import VerlFailed
-from harness.backends.verl.refusals import refusals
+from harness.backends.verl.process import interpreter as find_interpreter
 from harness.backends.verl.run import prepare
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig

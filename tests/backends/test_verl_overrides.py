@@ -10,8 +10,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import harness
-from harness.backends.verl.overrides import WRITTEN_PROMPT, hydra_value, overrides, settings
-from harness.backends.verl.place import Place
+from harness.backends.verl.overrides import WRITTEN_PROMPT, Place, hydra_value, overrides, settings
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import RunConfig
 

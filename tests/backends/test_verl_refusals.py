@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.backends.verl.overrides import overrides
-from harness.backends.verl.place import Place, data_folder
-from harness.backends.verl.refusals import refusals
+from harness.backends.verl.overrides import Place, data_folder, overrides, refusals
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash

@@ -20,8 +20,8 @@ import pytest
 from fake_verl import interpreter, verl_run
 
 from harness.backends import verl
-from harness.backends.verl.environment import interpreter as find_interpreter
 from harness.backends.verl.process import VerlFailed
+from harness.backends.verl.process import interpreter as find_interpreter
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.verl_runtime import VerlRuntime

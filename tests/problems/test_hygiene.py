@@ -9,8 +9,7 @@ import pytest
 
 from harness.problems.benchmarks import arithmetic
 from harness.problems.benchmarks.dataset import Config
-from harness.problems.hygiene import report
-from harness.problems.overlap import find_overlaps
+from harness.problems.hygiene import find_overlaps, report
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "benchmarks"
 

@@ -108,14 +108,13 @@ def test_skipping_dead_responses_changes_nothing(
     groups, prompts = random_groups(6, 4, seed=2)
     skipping, loss = gradient(make_config(), base_policy, groups, prompts)
 
-    class Computing(Objective):
-        skips_zero_advantage = False  # type: ignore[assignment]
-
     config = make_config()
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), 1
     config.optimizer.max_gradient_norm = 1e9
     policy = NativePolicy.load(base_policy, "torch")
-    updater = Updater(config, policy, Computing(config.algorithm))
+    objective = Objective(config.algorithm)
+    objective.skips_zero_advantage = False
+    updater = Updater(config, policy, objective)
     updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
     stats = updater.train(1, groups, prompts)
     full = torch.cat([p.grad.reshape(-1) for p in policy.parameters() if p.grad is not None])

@@ -38,7 +38,7 @@ class Config:
 
 def check(config: RunConfig) -> list[str]:
     """See the family's contract."""
-    from harness.backends.verl.refusals import refusals
+    from harness.backends.verl.overrides import refusals
 
     return refusals(config)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from harness.backends.verl.environment import environment
-from harness.backends.verl.place import Place
-from harness.backends.verl.process import VerlFailed, run_to_end
+from harness.backends.verl.overrides import Place
+from harness.backends.verl.process import VerlFailed, environment, run_to_end
 from harness.model.checkpoint import copy_side_files
 from harness.store import RunDir
 

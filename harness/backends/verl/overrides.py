@@ -1,18 +1,20 @@
-"""The configuration of a run in verl 0.9.1's Hydra keys: one pure function, every unit converted.
+"""The configuration of a run in verl 0.9.1's Hydra keys, every unit converted, and what no key of verl can say.
 
 The algorithm's part is the dialect's (`harness.exchange.dialects.verl`); here stand data, model, machine, rewards, validation
-and files. What no key of verl can say is in `refusals`.
+and files.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.backends.verl.place import Place
-from harness.configuration.schema import RunConfig
+from harness.configuration.identity import content_hash
+from harness.configuration.schema import RunConfig, dump
 from harness.exchange.dialects import verl as dialect
 from harness.exchange.dialects._verl_tables import ACTOR, OPTIMIZER, ROLLOUT
 
@@ -32,6 +34,69 @@ WRITTEN_PROMPT = "{% for message in messages %}{{ message['content'] }}{% endfor
 _INSIDE = Path(__file__).with_name("inside.py")
 _ROOT = Path(__file__).resolve().parents[3]
 _EPOCHS = 1_000_000  # never the end: trainer.total_training_steps is
+DATA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Paths of an attempt, all absolute: every process of verl, on whatever node, sees them (a shared file system).
+
+    Attributes:
+        run: the run's directory.
+        data: folder of the problems as verl reads them; equal content, equal folder.
+        model: the initial policy, an ordinary checkpoint folder.
+        prompt_tokens: tokens of the longest prompt.
+        stop_token_ids: tokens that end a response.
+        attempt: number of this attempt.
+    """
+
+    run: Path
+    data: Path
+    model: Path
+    prompt_tokens: int
+    stop_token_ids: tuple[int, ...]
+    attempt: int
+
+    @property
+    def folder(self) -> Path:
+        """Everything verl writes."""
+        return self.run / "verl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Verl's checkpoints: `global_step_N` folders."""
+        return self.folder / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """Verl's file logger; one file an attempt, since it empties the file that it opens."""
+        return self.folder / f"metrics-{self.attempt:03d}.jsonl"
+
+    @property
+    def ledger(self) -> Path:
+        """One line per response that was graded in this attempt, a file per process."""
+        return self.folder / f"ledger-{self.attempt:03d}"
+
+    @property
+    def validation(self) -> Path:
+        """Responses of verl's validations: `STEP.jsonl`."""
+        return self.folder / f"validation-{self.attempt:03d}"
+
+    @property
+    def train_file(self) -> Path:
+        """Training problems."""
+        return self.data / "train.parquet"
+
+    @property
+    def validation_file(self) -> Path:
+        """Problems of all benchmarks."""
+        return self.data / "validation.parquet"
+
+
+def data_folder(config: RunConfig, cache: Path, model: Path) -> Path:
+    """Return the folder of a configuration's problems: named by all they depend on (the tokenizer writes chat turns)."""
+    depends = [DATA_VERSION, dump(config.task), dump(config.evaluation)["benchmarks"], str(model)]
+    return cache / "verl" / content_hash(*depends)
 
 
 def overrides(config: RunConfig, place: Place) -> list[str]:
@@ -187,3 +252,48 @@ def hydra_value(value: Any) -> str:
         return f"[{','.join(hydra_value(item) for item in value)}]"
     text = re.sub(r"(\\*)'", r"\1\1\\'", str(value))
     return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
+
+
+def refusals(config: RunConfig) -> list[str]:
+    """Return all reasons why verl does not train this configuration; empty where it does."""
+    translation = dialect.export(config)
+    unaccepted = (
+        f"{text}; list {name} in backend.accept to train it all the same"
+        for name, text in translation.deviations.items()
+        if name not in config.backend.accept
+    )
+    return [*translation.inexpressible, *unaccepted, *_model(config), *_rest(config), *_overrides(config)]
+
+
+def _model(config: RunConfig) -> Iterator[str]:
+    model = config.model
+    precision = getattr(model, "precision", "float32")
+    if precision != "bfloat16":
+        yield f"model={model.kind}, {precision}: verl's actor computes with flash-attention, in bfloat16 (model.precision)"
+    lora = getattr(model, "lora", None)
+    if lora is not None and lora.rank:
+        yield f"model.lora.rank={lora.rank}: verl exports the adapters apart from the model; train all weights"
+
+
+def _rest(config: RunConfig) -> Iterator[str]:
+    kind = config.algorithm.advantage.kind
+    if kind == "gae":
+        yield "algorithm.advantage.kind=gae: verl's critic begins with a random head, ours with zeros"
+    if kind == "decoupled":
+        yield "algorithm.advantage.kind=decoupled: verl's gdpo whitens over tokens, ours divides over sequences"
+    between, samples = config.evaluation.samples_between, config.evaluation.samples_per_problem
+    if between is not None and between < samples:
+        yield f"evaluation.samples_between={between}: verl validates with {samples} samples every time; set it to null"
+    if config.evaluation.stop_strings:
+        yield "evaluation.stop_strings: verl's rollouts end at the tokenizer's end tokens only; leave it empty"
+
+
+def _overrides(config: RunConfig) -> Iterator[str]:
+    for item in config.backend.overrides:
+        key, equals, _ = item.lstrip("+~").partition("=")
+        if not equals and not item.startswith("~"):
+            yield f"backend.overrides: {item!r} is no key=value"
+        elif key.split(".")[0] == "hydra":
+            yield f"backend.overrides: {key} is the harness's own"
+        elif owns(config, key):
+            yield f"backend.overrides: {key} follows from the configuration; set the harness's key instead"

@@ -1,21 +1,28 @@
-"""verl's trainer as a child process: its own process group, its own log, ended with its whole group."""
+"""verl's own interpreter, what this machine must offer it, and its trainer as a child process with a group and a log of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.configuration.verl_runtime import VERSION, VerlRuntime
 from harness.store.log_tail import read_tail
 
 LOG = "verl.log"
 _PR_SET_PDEATHSIG = 1
 _GRACE_SECONDS = 60.0
+_ASK = "import importlib.metadata, sys; sys.stdout.write(importlib.metadata.version('verl'))"
+_ASK_SECONDS = 60.0
+_HINT = "docs/verl.md says how to make that environment"
 
 
 class VerlFailed(RuntimeError):
@@ -82,3 +89,74 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str], log: Path
 def _die_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def interpreter(runtime: VerlRuntime) -> str:
+    """Return the interpreter of verl's environment.
+
+    Raises:
+        ConfigError: it is not named, not there, has no verl, or another version than the overrides are written for.
+    """
+    if not runtime.python:
+        raise ConfigError(
+            f"backend=verl needs runtime.verl.python, the interpreter of verl's own environment; {_HINT}"
+        )
+    python = shutil.which(os.path.expanduser(runtime.python))
+    if python is None:
+        raise ConfigError(f"runtime.verl.python={runtime.python} is no interpreter; {_HINT}")
+    try:
+        asked = subprocess.run(
+            [python, "-c", _ASK],
+            capture_output=True,
+            text=True,
+            timeout=_ASK_SECONDS,
+            check=False,
+            env=environment(python),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"runtime.verl.python={runtime.python} does not run: {error}") from error
+    if asked.returncode:
+        last = (asked.stderr.strip() or "no message").splitlines()[-1]
+        raise ConfigError(f"runtime.verl.python={runtime.python} has no verl ({last}); {_HINT}")
+    if asked.stdout != VERSION:
+        raise ConfigError(
+            f"runtime.verl.python={runtime.python} has verl {asked.stdout}, but keys and units are those of {VERSION}: "
+            f"install verl=={VERSION} there"
+        )
+    return python
+
+
+def environment(python: str) -> dict[str, str]:
+    """Return this process's environment for another interpreter: nothing that imports our packages, its own programs first."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
+    return {**kept, "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])}
+
+
+def check_machine(config: RunConfig) -> None:
+    """Raise `ConfigError` where verl could not divide the work over the GPUs."""
+    algorithm, runtime, machine = config.algorithm, config.runtime, config.runtime.verl
+    gpus = runtime.gpus_per_run * runtime.nodes
+    if runtime.ranks not in (0, runtime.gpus_per_run):
+        raise ConfigError(
+            f"runtime.ranks={runtime.ranks}: verl trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
+        )
+    if runtime.nodes > 1 and machine.ray_address is None:
+        raise ConfigError(
+            f"runtime.nodes={runtime.nodes}: a Ray that verl starts has this node only; start Ray on all nodes (`ray start`) and set "
+            "runtime.verl.ray_address=auto"
+        )
+    for key in ("tensor_parallel", "sequence_parallel"):
+        size = getattr(machine, key)
+        if gpus % size:
+            raise ConfigError(f"runtime.verl.{key}={size} does not divide the {gpus} GPUs of a run")
+    responses = algorithm.prompts_per_step // algorithm.updates_per_step * algorithm.responses_per_prompt
+    shares = gpus // machine.sequence_parallel
+    if responses % shares:
+        raise ConfigError(
+            f"an update's {responses} responses (prompts_per_step / updates_per_step x responses_per_prompt) cannot be divided over "
+            f"{shares} GPUs; change runtime.gpus_per_run or runtime.nodes"
+        )

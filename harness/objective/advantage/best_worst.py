@@ -7,12 +7,9 @@ A group whose returns are all equal has no pair and is skipped.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import RolloutBatch
+from harness.objective.advantage.group import equal_returns
+from harness.objective.types import RolloutBatch, Tensor
 
 
 @dataclass
@@ -22,11 +19,9 @@ class Config:
     kind: str = "best_worst"
 
 
-def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     """See the family's contract."""
     import torch
-
-    from harness.objective.advantage.group import equal_returns
 
     returns, out = batch.returns_PG, ~batch.counted_PG.bool()
     best = returns.masked_fill(out, float("-inf")).argmax(1, keepdim=True)

@@ -9,14 +9,10 @@ by a batch constant. TRL's `normalize_then_sum` normalises per sequence as here,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import RolloutBatch
+from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
+from harness.objective.types import RolloutBatch, Tensor
 
 USES_COMPONENTS = True
 NAMES = {"verl": "gdpo"}
@@ -47,11 +43,9 @@ class Config:
         require("algorithm.advantage.ddof", self.ddof, (0, 1))
 
 
-def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     """See the family's contract."""
     import torch
-
-    from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
 
     if batch.components_PGC is None:
         raise ValueError("the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)")

@@ -9,14 +9,10 @@ for l < 1/α. Whitening over tokens is verl's and TRL's practice.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require, require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import RolloutBatch
+from harness.objective.advantage.return_to_go import whiten
+from harness.objective.types import RolloutBatch, Tensor
 
 DEAD_GROUPS_VANISH = False  # the critic's baseline knows no groups
 NAMES = {"verl": "gae"}
@@ -80,23 +76,21 @@ class Config:
         require("algorithm.advantage.ddof", self.ddof, (0, 1))
 
 
-def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     """See the family's contract."""
-    from harness.objective.advantage.return_to_go import whiten
-
     raw_N = generalised_advantages(batch, config.discount, policy_lambdas(batch, config))
     if config.whiten_over == "none":
         return raw_N * batch.per_token(batch.counted_PG.double())
-    return whiten(raw_N, batch, config.whiten_over, config.ddof, config.epsilon, centre=True)
+    return whiten(raw_N, batch, config.whiten_over, config.ddof, config.epsilon)
 
 
-def value_targets(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def value_targets(batch: RolloutBatch, config: Config) -> Tensor:
     """Return what the critic is fitted to: V + GAE at `lambda_value` (the return itself at λ = 1), float64 [N]."""
     lambdas_R = batch.lengths_PG.reshape(-1).double() * 0 + config.lambda_value
     return _values(batch) + generalised_advantages(batch, config.discount, lambdas_R)
 
 
-def policy_lambdas(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def policy_lambdas(batch: RolloutBatch, config: Config) -> Tensor:
     """λ of each response's policy advantages, float64 [R]."""
     lengths = batch.lengths_PG.reshape(-1).double()
     if config.length_adaptive_alpha is None:
@@ -104,7 +98,7 @@ def policy_lambdas(batch: RolloutBatch, config: Config) -> torch.Tensor:
     return (1.0 - 1.0 / (config.length_adaptive_alpha * lengths)).clamp(0.0, 1.0)
 
 
-def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: torch.Tensor) -> torch.Tensor:
+def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: Tensor) -> Tensor:
     """A_t of every token, unwhitened, float64 [N]."""
     import torch
 
@@ -112,7 +106,7 @@ def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: torc
     width = int(lengths.max())
     inside = torch.arange(width) < lengths[:, None]
 
-    def padded(values_N: torch.Tensor) -> torch.Tensor:
+    def padded(values_N: Tensor) -> Tensor:
         return torch.zeros(inside.shape, dtype=torch.float64).masked_scatter(inside, values_N)
 
     values, rewards = padded(_values(batch)), padded(batch.token_rewards_N)
@@ -125,7 +119,7 @@ def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: torc
     return result[inside]
 
 
-def _values(batch: RolloutBatch) -> torch.Tensor:
+def _values(batch: RolloutBatch) -> Tensor:
     if batch.values_N is None:
         raise ValueError("the gae estimator needs the critic's predictions (RolloutBatch.values_N)")
     return batch.values_N.double()

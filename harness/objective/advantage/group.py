@@ -12,15 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require, require_range
 from harness.engagement.measure import SIGMA, Measure
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import RolloutBatch
+from harness.objective.types import RolloutBatch, Tensor
 
 BASELINES = ("group_mean", "leave_one_out", "none")
 SCALES = ("group_std", "group_mean", "batch_std", "batch_reward_std", "batch_whiten", "none")
@@ -62,7 +57,7 @@ class Config:
         require_range("algorithm.advantage.epsilon", self.epsilon, 0.0)
 
 
-def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     """See the family's contract and the module docstring."""
     returns, counted = batch.returns_PG, batch.counted_PG.double()
     centred = centre(returns, counted, config.baseline)
@@ -90,7 +85,7 @@ def engagement(old: Config, new: Config) -> Iterator[tuple[str, Measure, bool]]:
         yield "scale", SIGMA, True
 
 
-def centre(returns_PG: torch.Tensor, counted_PG: torch.Tensor, baseline: str) -> torch.Tensor:
+def centre(returns_PG: Tensor, counted_PG: Tensor, baseline: str) -> Tensor:
     """Subtract the baseline. Groups whose counted returns are equal become exactly zero (no rounding residue)."""
     if baseline == "none":
         return returns_PG
@@ -103,7 +98,7 @@ def centre(returns_PG: torch.Tensor, counted_PG: torch.Tensor, baseline: str) ->
     return centred.masked_fill(equal_returns(returns_PG, counted_PG)[:, None], 0.0)
 
 
-def equal_returns(returns_PG: torch.Tensor, counted_PG: torch.Tensor) -> torch.Tensor:
+def equal_returns(returns_PG: Tensor, counted_PG: Tensor) -> Tensor:
     """Find the groups whose counted returns are all exactly equal, bool [P]."""
     out = counted_PG == 0
     low = returns_PG.masked_fill(out, float("inf")).min(1).values
@@ -111,7 +106,7 @@ def equal_returns(returns_PG: torch.Tensor, counted_PG: torch.Tensor) -> torch.T
     return high <= low
 
 
-def group_std(returns_PG: torch.Tensor, counted_PG: torch.Tensor, ddof: int) -> torch.Tensor:
+def group_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
     """Standard deviation of each group's counted returns, [P, 1]."""
     number = counted_PG.sum(1, keepdim=True)
     mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
@@ -119,19 +114,17 @@ def group_std(returns_PG: torch.Tensor, counted_PG: torch.Tensor, ddof: int) -> 
     return (square / (number - ddof).clamp(min=1)).sqrt()
 
 
-def divided(values: torch.Tensor, std: torch.Tensor, epsilon: float) -> torch.Tensor:
+def divided(values: Tensor, std: Tensor, epsilon: float) -> Tensor:
     """Values over a standard deviation; 0 where nothing varies at all (a quotient by `epsilon` alone would mean nothing)."""
     return (values / (std + epsilon)).masked_fill(std == 0, 0.0)
 
 
-def without_spread(values: torch.Tensor, std: torch.Tensor) -> bool:
+def without_spread(values: Tensor, std: Tensor) -> bool:
     """Say if nothing but rounding differs: dividing that by a small epsilon would make noise of it."""
     return bool(std <= 1e-12 * values.abs().max())
 
 
-def weighted_moments(
-    values: torch.Tensor, weights: torch.Tensor, ddof: int
-) -> tuple[torch.Tensor, torch.Tensor]:
+def weighted_moments(values: Tensor, weights: Tensor, ddof: int) -> tuple[Tensor, Tensor]:
     """Weighted mean and standard deviation over all entries; `ddof` corrects by the total weight."""
     total = weights.sum()
     mean = (values * weights).sum() / total.clamp(min=1)

@@ -6,14 +6,9 @@ The gradient coefficients of the unified paradigm, DeepSeekMath arXiv:2402.03300
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import RolloutBatch
+from harness.objective.types import RolloutBatch, Tensor
 
 DEAD_GROUPS_VANISH = False  # an all-right group is the best there is to imitate
 
@@ -29,7 +24,7 @@ class Config:
         require("algorithm.advantage.imitate", self.imitate, ("all", "right"))
 
 
-def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     """See the family's contract."""
     counted = batch.counted_PG.double()
     return batch.per_token(counted * batch.correct_PG.double() if config.imitate == "right" else counted)

@@ -8,14 +8,10 @@ loss or absent the return to go is constant over a response.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import RolloutBatch
+from harness.objective.advantage.group import centre, weighted_moments, without_spread
+from harness.objective.types import RolloutBatch, Tensor
 
 DEAD_GROUPS_VANISH = False  # the baseline is the batch's mean, so an all-right group is pushed up
 NAMES = {"verl": "reinforce_plus_plus"}
@@ -44,18 +40,16 @@ class Config:
         require("algorithm.advantage.ddof", self.ddof, (0, 1))
 
 
-def advantages(batch: RolloutBatch, config: Config) -> torch.Tensor:
+def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     """See the family's contract."""
-    from harness.objective.advantage.group import centre
-
     outcome_PG = centre(batch.rewards_PG.double(), batch.counted_PG.double(), config.baseline)
     returns_N = batch.per_token(outcome_PG)
     if batch.kl_penalty_N is not None:
         returns_N = returns_N - penalty_to_go(batch)
-    return whiten(returns_N, batch, config.whiten_over, config.ddof, config.epsilon, centre=True)
+    return whiten(returns_N, batch, config.whiten_over, config.ddof, config.epsilon)
 
 
-def penalty_to_go(batch: RolloutBatch) -> torch.Tensor:
+def penalty_to_go(batch: RolloutBatch) -> Tensor:
     """Σ_{s ≥ t} of the response's KL penalties, float64 [N]."""
     assert batch.kl_penalty_N is not None
     penalty_N = batch.kl_penalty_N.double()
@@ -65,15 +59,11 @@ def penalty_to_go(batch: RolloutBatch) -> torch.Tensor:
     return through_end_R[batch.response_N] - before_N
 
 
-def whiten(
-    values_N: torch.Tensor, batch: RolloutBatch, over: str, ddof: int, epsilon: float, centre: bool
-) -> torch.Tensor:
+def whiten(values_N: Tensor, batch: RolloutBatch, over: str, ddof: int, epsilon: float) -> Tensor:
     """(values - mean) / (std + ε) over counted tokens, or with each counted response weighing 1 (`over` = sequences).
 
     A batch without spread has zero advantages.
     """
-    from harness.objective.advantage.group import weighted_moments, without_spread
-
     counted_N = batch.per_token(batch.counted_PG.double())
     weight_N = counted_N
     if over == "sequences":
@@ -81,5 +71,4 @@ def whiten(
     mean, std = weighted_moments(values_N, weight_N, ddof)
     if without_spread(values_N, std):
         return values_N * 0
-    shift = mean if centre else 0.0
-    return (values_N - shift) / (std + epsilon) * counted_N
+    return (values_N - mean) / (std + epsilon) * counted_N

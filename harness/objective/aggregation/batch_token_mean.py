@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenCounts
+from harness.objective.types import Tensor, TokenCounts
 
 NAMES = {"trl": "dapo", "verl": "token-mean"}
 
@@ -20,8 +16,6 @@ class Config:
     kind: str = "batch_token_mean"
 
 
-def response_weights(
-    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
-) -> torch.Tensor:
+def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
     """1 / tokens."""
     return lengths_R.double() * 0 + 1.0 / max(counts.tokens, 1)

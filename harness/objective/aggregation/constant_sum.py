@@ -7,14 +7,9 @@ through gradient clipping, Adam's epsilon and the weight of KL and entropy terms
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenCounts
+from harness.objective.types import Tensor, TokenCounts
 
 WEIGHS_AS = "batch_token_mean"
 NAMES = {
@@ -34,8 +29,6 @@ class Config:
         require_range("algorithm.aggregation.constant_tokens", self.constant_tokens, 1e-9)
 
 
-def response_weights(
-    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
-) -> torch.Tensor:
+def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
     """1 / (C · responses)."""
     return lengths_R.double() * 0 + 1.0 / (config.constant_tokens * counts.responses)

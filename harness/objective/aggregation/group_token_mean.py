@@ -6,12 +6,8 @@ DAPO as written (arXiv:2503.14476 Eq. 8 and 12), Olmo 3 Eq. 1, ScaleRL's "prompt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenCounts
+from harness.objective.types import Tensor, TokenCounts
 
 
 @dataclass
@@ -21,9 +17,7 @@ class Config:
     kind: str = "group_token_mean"
 
 
-def response_weights(
-    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
-) -> torch.Tensor:
+def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
     """1 / (tokens of the response's group · groups)."""
     _, index_R = group_R.unique(return_inverse=True)
     lengths = lengths_R.double()

@@ -7,14 +7,9 @@ here it is declared: responses in their order, cut so that no micro-batch exceed
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenCounts
+from harness.objective.types import Tensor, TokenCounts
 
 WEIGHS_AS = None  # its micro-batches are no common reference
 NAMES = {"trl": "bnpo"}
@@ -31,9 +26,7 @@ class Config:
         require_range("algorithm.aggregation.micro_batch_tokens", self.micro_batch_tokens, 1)
 
 
-def response_weights(
-    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
-) -> torch.Tensor:
+def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
     """1 / (tokens of the response's micro-batch · micro-batches)."""
     index_R = _assign(lengths_R, config.micro_batch_tokens)
     lengths = lengths_R.double()
@@ -41,13 +34,13 @@ def response_weights(
     return 1.0 / (tokens.clamp(min=1)[index_R] * counts.micro_batches)
 
 
-def micro_batches(lengths_R: torch.Tensor, config: Config) -> int:
+def micro_batches(lengths_R: Tensor, config: Config) -> int:
     """Count the declared micro-batches that these responses make."""
     index_R = _assign(lengths_R, config.micro_batch_tokens)
     return int(index_R[-1]) + 1 if len(index_R) else 0
 
 
-def _assign(lengths_R: torch.Tensor, limit: int) -> torch.Tensor:
+def _assign(lengths_R: Tensor, limit: int) -> Tensor:
     """The micro-batch number of each response, cut greedily in the given order."""
     numbers, number, filled = [], 0, 0
     for length in lengths_R.tolist():

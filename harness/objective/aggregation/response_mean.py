@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenCounts
+from harness.objective.types import Tensor, TokenCounts
 
 NAMES = {"trl": "grpo", "verl": "seq-mean-token-mean"}
 
@@ -20,8 +16,6 @@ class Config:
     kind: str = "response_mean"
 
 
-def response_weights(
-    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
-) -> torch.Tensor:
+def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
     """1 / (len_i · responses)."""
     return 1.0 / (lengths_R.double().clamp(min=1) * counts.responses)

@@ -6,12 +6,8 @@ The loss grows with the number of responses, so the gradient's norm is set by gr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenCounts
+from harness.objective.types import Tensor, TokenCounts
 
 WEIGHS_AS = "batch_token_mean"
 NAMES = {"verl": "token-sum"}
@@ -24,8 +20,6 @@ class Config:
     kind: str = "token_sum"
 
 
-def response_weights(
-    lengths_R: torch.Tensor, group_R: torch.Tensor, counts: TokenCounts, config: Config
-) -> torch.Tensor:
+def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
     """1."""
     return lengths_R.double() * 0 + 1.0

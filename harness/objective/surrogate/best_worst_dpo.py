@@ -9,14 +9,9 @@ of an update is Σ_pairs L / responses. A group without contrast, or whose pair 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require, require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 PAIRS = True  # the two responses of a group must be in one micro-batch
 NEEDS_REFERENCE = True
@@ -35,9 +30,7 @@ class Config:
         require("algorithm.surrogate.log_prob", self.log_prob, ("sum", "mean"))
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract; needs `group_N` and `reference_log_probs_N`."""
     import torch
 

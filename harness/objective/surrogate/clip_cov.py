@@ -8,15 +8,10 @@ means, share and draw are of a micro-batch; here of the whole optimiser update, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError, require_range
 from harness.objective.surrogate import ppo_clip
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 RATIO_KEYS = ("clip_low", "clip_high")
 NAMES = {"verl": "clip_cov"}
@@ -53,12 +48,8 @@ class Config:
 
 
 def select(
-    log_probs_N: torch.Tensor,
-    old_log_probs_N: torch.Tensor,
-    advantages_N: torch.Tensor,
-    draws_N: torch.Tensor,
-    config: Config,
-) -> torch.Tensor:
+    log_probs_N: Tensor, old_log_probs_N: Tensor, advantages_N: Tensor, draws_N: Tensor, config: Config
+) -> Tensor:
     """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
     from harness.objective.covariance import count, marked, token_covariance
 
@@ -70,9 +61,7 @@ def select(
     return marked(candidates[order[: count(config.fraction, len(log_probs_N))]], log_probs_N)
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract. Raises ValueError without `TokenBatch.selected_N`."""
     if batch.selected_N is None:
         raise ValueError("clip_cov needs TokenBatch.selected_N")
@@ -80,9 +69,7 @@ def token_loss(
     return ppo_clip.token_loss(log_probs_N, log_ratio_N, batch, bounds) * ~batch.selected_N
 
 
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
+def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Tokens whose gradient the ratio's bounds removed; those of the covariance are counted in `selected_fraction`."""
     bounds = ppo_clip.Config(clip_low=config.clip_low, clip_high=config.clip_high)
     return ppo_clip.clipped(ratio_N, advantages_N, bounds)

@@ -7,14 +7,9 @@ their epsilon means (verl: 1 ± ε; TRL: ε_high itself). MiniMax left the lower
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 TOKENS = "kept"
 RATIO_KEYS = ("cap_min", "cap_max")
@@ -38,16 +33,12 @@ class Config:
             )
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract."""
     weight = log_ratio_N.detach().exp().clamp(config.cap_min, config.cap_max)
     return -weight * batch.advantages_N * log_probs_N
 
 
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
+def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Tokens whose weight the lower and the upper cap changed."""
     return ratio_N < config.cap_min, ratio_N > config.cap_max

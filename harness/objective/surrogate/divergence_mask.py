@@ -9,14 +9,9 @@ and SkyRL's `dppo`, not against the paper's text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require, require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 _TINY = 1e-8  # keeps log(1 - p) finite at p = 1, as in verl
 TOKENS = "stopped"
@@ -51,18 +46,14 @@ class Config:
         require_range("algorithm.surrogate.cap", self.cap, 1.0)
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract."""
     inside = allowed(log_probs_N.detach(), batch.old_log_probs_N, batch.advantages_N, config)
     weight = log_ratio_N.detach().exp().clamp(max=config.cap) * inside
     return -weight * batch.advantages_N * log_probs_N
 
 
-def allowed(
-    log_probs_N: torch.Tensor, old_log_probs_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> torch.Tensor:
+def allowed(log_probs_N: Tensor, old_log_probs_N: Tensor, advantages_N: Tensor, config: Config) -> Tensor:
     """Find the tokens that keep their gradient, bool [N]."""
     import torch
 
@@ -78,9 +69,7 @@ def allowed(
     return torch.where(advantages_N > 0, rises, falls)
 
 
-def stopped(
-    log_probs_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
+def stopped(log_probs_N: Tensor, batch: TokenBatch, config: Config) -> tuple[Tensor, Tensor]:
     """See the family's contract: tokens outside the trust region, those of negative and those of positive advantage."""
     outside = ~allowed(log_probs_N, batch.old_log_probs_N, batch.advantages_N, config)
     return outside & (batch.advantages_N < 0), outside & (batch.advantages_N > 0)

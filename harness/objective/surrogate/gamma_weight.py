@@ -8,14 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 _LOG_RANGE = (math.log(1e-8), 20.0)
 RATIO_KEYS = ("power_positive", "decay_positive", "power_negative", "decay_negative")
@@ -45,9 +40,7 @@ class Config:
             require_range(f"algorithm.surrogate.{name}", getattr(self, name), 1e-4)
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract; W is of tokens' ratios, whatever level the objective's ratio has."""
     moved_N = (log_probs_N - batch.old_log_probs_N).detach().clamp(-20.0, 20.0)
     log_weight_N = batch.sums_R(moved_N).clamp(*_LOG_RANGE)[batch.response_N]

@@ -7,14 +7,9 @@ loss stands on each of its tokens, so that under `response_mean` an update's los
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 RATIO_KEYS = ("clip_low", "clip_high")
 NAMES = {"verl": "geo_mean"}
@@ -34,9 +29,7 @@ class Config:
         require_range("algorithm.surrogate.clip_high", self.clip_high, 0.0)
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract."""
     import torch
 
@@ -46,9 +39,7 @@ def token_loss(
     return -batch.advantages_N * (batch.sums_R(held) / batch.lengths_R).exp()[batch.response_N]
 
 
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
+def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
     log_ratio = ratio_N.log()
     low = (log_ratio < -config.clip_low) & (advantages_N < 0)

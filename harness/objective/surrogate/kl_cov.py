@@ -8,14 +8,9 @@ micro-batch, here of the whole optimiser update. Tokens without advantage may be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 TRAINS_WITHOUT_ADVANTAGE = True
 RATIO_KEYS = ("fraction", "coefficient")  # at ratio 1 the penalty has neither value nor gradient
@@ -37,12 +32,8 @@ class Config:
 
 
 def select(
-    log_probs_N: torch.Tensor,
-    old_log_probs_N: torch.Tensor,
-    advantages_N: torch.Tensor,
-    draws_N: torch.Tensor,
-    config: Config,
-) -> torch.Tensor:
+    log_probs_N: Tensor, old_log_probs_N: Tensor, advantages_N: Tensor, draws_N: Tensor, config: Config
+) -> Tensor:
     """The tokens that are penalised; of equal covariances the earlier token."""
     from harness.objective.covariance import count, marked, token_covariance
 
@@ -50,9 +41,7 @@ def select(
     return marked(order[: count(config.fraction, len(log_probs_N))], log_probs_N)
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract. Raises ValueError without `TokenBatch.selected_N`."""
     if batch.selected_N is None:
         raise ValueError("kl_cov needs TokenBatch.selected_N")

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 TOKENS = "kept"
 NAMES = {"verl": {"gpg": {"importance_weighted": False}}}
@@ -22,8 +18,6 @@ class Config:
     importance_weighted: bool = True
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract."""
     return -batch.advantages_N * (log_ratio_N.exp() if config.importance_weighted else log_probs_N)

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError, require_range
 from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Measure
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 TOKENS = "clipped"
 RATIO_KEYS = ("clip_low", "clip_high", "dual_clip")
@@ -45,9 +40,7 @@ class Config:
             )
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract."""
     import torch
 
@@ -60,15 +53,13 @@ def token_loss(
     return -gain
 
 
-def clipped(
-    ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config
-) -> tuple[torch.Tensor, torch.Tensor]:
+def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
     low = (ratio_N < 1 - config.clip_low) & (advantages_N < 0)
     return low, (ratio_N > 1 + config.clip_high) & (advantages_N > 0)
 
 
-def released(ratio_N: torch.Tensor, advantages_N: torch.Tensor, config: Config) -> torch.Tensor:
+def released(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> Tensor:
     """Tokens (A > 0) with 1 + clip_low < ratio ≤ 1 + clip_high: the symmetric bound would remove their gradient, this one keeps it."""
     inside = (ratio_N > 1 + config.clip_low) & (ratio_N <= 1 + config.clip_high)
     return inside & (advantages_N > 0)

@@ -8,14 +8,9 @@ code, not against the paper's text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import require_range
-
-if TYPE_CHECKING:
-    import torch
-
-    from harness.objective.types import TokenBatch
+from harness.objective.types import Tensor, TokenBatch
 
 RATIO_KEYS = ("temperature_positive", "temperature_negative")
 NAMES = {"trl": "sapo", "verl": "sapo"}
@@ -41,9 +36,7 @@ class Config:
         require_range("algorithm.surrogate.temperature_negative", self.temperature_negative, 1e-9)
 
 
-def token_loss(
-    log_probs_N: torch.Tensor, log_ratio_N: torch.Tensor, batch: TokenBatch, config: Config
-) -> torch.Tensor:
+def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
     """See the family's contract."""
     positive = (batch.advantages_N > 0).to(log_ratio_N.dtype)
     temperature = positive * config.temperature_positive + (1 - positive) * config.temperature_negative

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from harness.configuration.error import ConfigError, require_range
 from harness.problems.benchmarks._templates import template
-from harness.problems.duplicates import DuplicateReport, deduplicate
 from harness.problems.problem import Benchmark, Problem
-from harness.problems.records import Record, at, read_hub, read_jsonl
+from harness.problems.records import DuplicateReport, Record, at, deduplicate, read_hub, read_jsonl
 
 
 @dataclass

@@ -1,0 +1,208 @@
+"""verl's files as rows and samples of the run: its metrics while it trains, the ledger of graded responses, its validations.
+
+The reward workers (`harness.backends.verl.inside`) write the ledger: what a step generated, the discarded groups included. Validations
+are the evaluations between the first and the last, at the training cap: verl samples them with its own engine and random numbers,
+verdicts are our verifier's, log-probabilities and entropies are not in its files, and the sampling seed is unknown (0).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from harness.backends.verl.overrides import Place
+from harness.configuration.schema import RunConfig
+from harness.exchange.importers._log import store_rows
+from harness.exchange.importers.verl import METRICS, entry
+from harness.problems.problem import Benchmark, load_benchmark
+from harness.store import RunDir
+from harness.store.samples import SAMPLES
+
+_ESTIMATED = ("generated_tokens", "generated_tokens_total")  # the ledger knows them
+# With this aggregation verl's entropy and KL are sums over tokens divided by a constant, not means over tokens.
+_NOT_PER_TOKEN = {"constant_sum": ("entropy_nats", "kl_to_reference")}
+
+
+class Graded(NamedTuple):
+    """One graded training response: its step, its group, and what came of it."""
+
+    step: int
+    group: str
+    tokens: int
+    reward: float
+    correct: int
+    truncated: int
+
+
+class NewLines:
+    """The whole lines that files have gained since they were read last."""
+
+    def __init__(self) -> None:
+        self._read: dict[Path, int] = {}
+
+    def of(self, path: Path) -> list[bytes]:
+        """Return the new lines of a file; none where there is no file."""
+        if not path.exists():
+            return []
+        with path.open("rb") as file:
+            file.seek(self._read.get(path, 0))
+            whole = file.read().rpartition(b"\n")[0]
+        if not whole:
+            return []
+        self._read[path] = self._read.get(path, 0) + len(whole) + 1
+        return whole.split(b"\n")
+
+
+class Ledger:
+    """The graded responses of each step, as far as the files of a folder tell by now."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._new = folder, NewLines()
+        self._steps: dict[int, list[Graded]] = defaultdict(list)
+
+    def step(self, number: int) -> Sequence[Graded]:
+        """Return the responses of a step that are known by now."""
+        for path in sorted(self._folder.glob("*.jsonl")):
+            for line in self._new.of(path):
+                graded = Graded(*json.loads(line))
+                self._steps[graded.step].append(graded)
+        return self._steps.get(number, ())
+
+    def forget(self, number: int) -> None:
+        """Free what was kept of a step."""
+        self._steps.pop(number, None)
+
+
+def ledger_columns(graded: Sequence[Graded], kept_groups: int) -> Mapping[str, float]:
+    """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome).
+
+    `kept_groups`: groups it trained on; the rest was discarded, dead or surplus.
+    """
+    if not graded:
+        return {}
+    tokens = np.array([item.tokens for item in graded], dtype=np.float64)
+    correct = np.array([item.correct for item in graded], dtype=bool)
+    truncated = np.array([item.truncated for item in graded], dtype=bool)
+    groups: dict[str, list[int]] = defaultdict(list)
+    for item in graded:
+        groups[item.group].append(item.correct)
+    shares = np.array([np.mean(outcomes) for outcomes in groups.values()])
+    return {
+        "reward_mean": float(np.mean([item.reward for item in graded])),
+        "accuracy_mean": float(correct.mean()),
+        "response_tokens_mean": float(tokens.mean()),
+        "response_tokens_p95": float(np.percentile(tokens, 95)),
+        "response_tokens_mean_right": _mean(tokens, correct),
+        "response_tokens_mean_wrong": _mean(tokens, ~correct),
+        "response_tokens_mean_truncated": _mean(tokens, truncated),
+        "truncated_fraction": float(truncated.mean()),
+        "groups": len(groups),
+        "all_right_groups": int((shares == 1).sum()),
+        "all_wrong_groups": int((shares == 0).sum()),
+        "kept_groups": kept_groups,
+        "discarded_groups": max(0, len(groups) - kept_groups),
+        "generated_groups": len(groups),
+        "generated_tokens": int(tokens.sum()),
+    }
+
+
+def _mean(values: np.ndarray, where: np.ndarray) -> float:
+    return float(values[where].mean()) if where.any() else float("nan")
+
+
+class MetricsImport:
+    """Appends a row for every step that verl's file logger has gained."""
+
+    def __init__(self, config: RunConfig, run: RunDir, place: Place, resumed_step: int) -> None:
+        self._config, self._run, self._place = config, run, place
+        self._ledger, self._new = Ledger(place.ledger), NewLines()
+        self._tokens = _tokens_until(run, resumed_step)
+
+    def update(self) -> None:
+        """Take in what is there by now."""
+        for line in self._new.of(self._place.metrics):
+            self._append(json.loads(line))
+
+    def _append(self, item: dict[str, Any]) -> None:
+        logged = entry(item)
+        if logged is None or logged.step < 1:
+            return
+        algorithm = self._config.algorithm
+        (row,) = store_rows([logged], METRICS, ())
+        for column in (*_ESTIMATED, *_NOT_PER_TOKEN.get(algorithm.aggregation.kind, ())):
+            row.pop(column, None)
+        row |= ledger_columns(self._ledger.step(logged.step), algorithm.prompts_per_step)
+        self._ledger.forget(logged.step)
+        self._tokens += int(row.get("generated_tokens") or 0)
+        row["attempt"] = self._place.attempt
+        row["updates"] = logged.step * algorithm.updates_per_step * algorithm.epochs_per_step
+        row["generated_tokens_total"] = self._tokens
+        self._run.append_step(row)
+
+
+def _tokens_until(run: RunDir, step: int) -> int:
+    """Tokens generated up to a step of an earlier attempt."""
+    if step < 1:
+        return 0
+    rows = run.steps()
+    known = rows[rows["step"] <= step]["generated_tokens_total"].dropna()
+    return int(known.iloc[-1]) if len(known) else 0
+
+
+def import_validations(config: RunConfig, run: RunDir) -> None:
+    """Store every complete validation of every attempt, but none of the first and the last step, which are evaluated by ours."""
+    benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
+    for path in _files(run.path / "verl"):
+        step = int(path.stem)
+        if not 0 < step < config.training.steps:
+            continue
+        rows = _rows(path)
+        for name, benchmark in benchmarks.items():
+            mine = [row for row in rows if row.get("benchmark") == name]
+            complete = len(mine) == len(benchmark.problems) * config.evaluation.samples_per_problem
+            if complete and step not in run.sample_steps(name):
+                table = _table(mine, benchmark, config.sampling.max_response_tokens)
+                run.write_samples(name, benchmark.version, step, table)
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    """Newest attempt first: what it sampled again replaces what an earlier one left."""
+    folders = sorted(folder.glob("validation-*"), reverse=True)
+    return [path for each in folders for path in sorted(each.glob("*.jsonl")) if path.stem.isdigit()]
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file; a torn last one is left out, so that the file counts as incomplete."""
+    lines = path.read_bytes().split(b"\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int) -> pa.Table:
+    order = {problem.id: place for place, problem in enumerate(benchmark.problems)}
+    # uid is `{prompt}_{session}_{output}`: the session numbers the samples of a prompt.
+    keyed = sorted(rows, key=lambda row: (order[row["problem_id"]], int(row["uid"].rsplit("_", 2)[1])))
+    unknown = np.full(len(keyed), np.nan, dtype=np.float32)
+    return pa.table(
+        {
+            "problem_id": [row["problem_id"] for row in keyed],
+            "sample_index": [int(row["uid"].rsplit("_", 2)[1]) for row in keyed],
+            "sampling_seed": np.zeros(len(keyed), dtype=np.uint64),
+            "max_response_tokens": np.full(len(keyed), cap, dtype=np.int32),
+            "response_tokens": [int(row["response_tokens"]) for row in keyed],
+            "finish_reason": [row["finish_reason"] for row in keyed],
+            "answer": [row["answer"] if row["answered"] == "True" else None for row in keyed],
+            "correct": [bool(row["acc"]) for row in keyed],
+            "verdict": [row["verdict"] for row in keyed],
+            "method": [row["method"] for row in keyed],
+            "entropy_sum_nats": unknown,
+            "log_prob_sum": unknown,
+            "response": [row["output"] for row in keyed],
+        },
+        schema=SAMPLES,
+    )
