@@ -19,8 +19,7 @@ from typing import Any
 from harness.commands._key_values import key_values
 from harness.configuration.error import ConfigError
 from harness.configuration.loader import load_dataclass
-from harness.exchange.importers._plan import Import
-from harness.exchange.importers._store import import_run
+from harness.exchange.importers._store import Import, import_run
 from harness.store import ResultStore
 from harness.store.layout import safe_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +41,8 @@ SCHEMA = pa.schema(
 )
 
 
-@dataclass
-class Recorded:
-    """Recorded generations, one entry per sample; `response` is None where a sample was lost, `label` where there is none."""
-
-    problem_id: list[str] = field(default_factory=list)
-    sample_index: list[int] = field(default_factory=list)
-    gold: list[str] = field(default_factory=list)
-    problem: list[str | None] = field(default_factory=list)
-    response: list[str | None] = field(default_factory=list)
-    finish_reason: list[str] = field(default_factory=list)
-    label: list[bool | None] = field(default_factory=list)
-
-
-def read_recorded(path: Path) -> Recorded:
-    """Read a file of recorded generations.
+def read_recorded(path: Path) -> list[dict[str, Any]]:
+    """Read a file of recorded generations: problem_id, sample_index, gold, problem, response, finish_reason and label of each sample.
 
     A sample is a text, or null for one that was lost (it counts, as wrong). Optional keys, one entry a sample: `labels` (somebody
     else's verdict) and `finish_reasons` ("stop", or "length" for a truncated response).
@@ -63,7 +50,7 @@ def read_recorded(path: Path) -> Recorded:
     Raises:
         ConfigError: the file or a line is malformed, an id repeats, or problems have different numbers of samples; with the line.
     """
-    recorded, seen, first = Recorded(), set[str](), None
+    found, seen, first = list[dict[str, Any]](), set[str](), None
     try:
         content = path.read_bytes()
         lines = content.decode().split("\n")
@@ -89,10 +76,10 @@ def read_recorded(path: Path) -> Recorded:
                 f"{where} has {count} samples, line {first[0]} has {first[1]}: an average over n samples needs n of every problem; "
                 "write null for each sample that was lost"
             )
-        _append(recorded, row)
-    if not recorded.problem_id:
+        found += _samples(row)
+    if not found:
         raise ConfigError(f"samples={path} holds no samples")
-    return recorded
+    return found
 
 
 def _parse(line: str, where: str) -> dict[str, Any]:
@@ -115,17 +102,22 @@ def _parse(line: str, where: str) -> dict[str, Any]:
     return row
 
 
-def _append(recorded: Recorded, row: dict[str, Any]) -> None:
-    samples = row["samples"]
-    reasons = row.get("finish_reasons", ["stop"] * len(samples))
-    labels = row.get("labels", [None] * len(samples))
-    recorded.problem_id += [str(row["id"])] * len(samples)
-    recorded.sample_index += range(len(samples))
-    recorded.gold += [str(row["answer"])] * len(samples)
-    recorded.problem += [str(row["problem"]) if "problem" in row else None] * len(samples)
-    recorded.response += samples
-    recorded.finish_reason += [LOST if s is None else str(r) for s, r in zip(samples, reasons, strict=True)]
-    recorded.label += [None if label is None else bool(label) for label in labels]
+def _samples(row: dict[str, Any]) -> list[dict[str, Any]]:
+    responses = row["samples"]
+    reasons = row.get("finish_reasons", ["stop"] * len(responses))
+    labels = row.get("labels", [None] * len(responses))
+    return [
+        {
+            "problem_id": str(row["id"]),
+            "sample_index": index,
+            "gold": str(row["answer"]),
+            "problem": str(row["problem"]) if "problem" in row else None,
+            "response": response,
+            "finish_reason": LOST if response is None else reason,
+            "label": None if label is None else bool(label),
+        }
+        for index, (response, reason, label) in enumerate(zip(responses, reasons, labels, strict=True))
+    ]
 
 
 def verdicts_of(
@@ -150,27 +142,20 @@ def verdicts_of(
 
 
 def grade_recorded(
-    recorded: Recorded, verifier: MathVerifier, progress: Callable[[int, int], None] | None = None
+    samples: Sequence[dict[str, Any]],
+    verifier: MathVerifier,
+    progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """Return every sample with its verdict, in order; columns of `SCHEMA`."""
-    verdicts = verdicts_of(recorded.response, recorded.gold, recorded.problem, verifier, progress)
-    return pa.table(
-        {
-            "problem_id": recorded.problem_id,
-            "sample_index": recorded.sample_index,
-            "correct": [verdict.correct for verdict in verdicts],
-            "answer": [verdict.answer for verdict in verdicts],
-            "verdict": [verdict.verdict for verdict in verdicts],
-            "method": [verdict.method for verdict in verdicts],
-            "seconds": [verdict.seconds for verdict in verdicts],
-            "finish_reason": recorded.finish_reason,
-            "gold": recorded.gold,
-            LENGTH: [len(response or "") for response in recorded.response],
-            "label": recorded.label,
-            "response": recorded.response,
-        },
-        schema=SCHEMA,
+    responses, golds, problems = (
+        [sample[key] for sample in samples] for key in ("response", "gold", "problem")
     )
+    verdicts = verdicts_of(responses, golds, problems, verifier, progress)
+    rows = (
+        {**sample, **asdict(verdict), "correct": verdict.correct, LENGTH: len(sample["response"] or "")}
+        for sample, verdict in zip(samples, verdicts, strict=True)
+    )
+    return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
 
 def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int] | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from harness.evaluation.metrics.summary import (
     problem_scores,
     samples_from_columns,
 )
-from harness.evaluation.metrics.votes import NO_ANSWER, group_answers
+from harness.evaluation.metrics.votes import NO_ANSWER, representatives
 from harness.statistics.intervals import problems_interval
 from harness.verify import TROUBLE
 
@@ -64,22 +64,21 @@ def voting_answers(frame: pd.DataFrame, equivalent: Callable[[str, str], bool] |
     texts = [answer if isinstance(answer, str) else None for answer in frame["answer"]]
     if equivalent is None:
         return texts
-    voted: list[str | None] = list(texts)
+    voted = list(texts)
     rights, troubled = frame["correct"].tolist(), frame["verdict"].isin(TROUBLE).tolist()
-    rows_of: dict[str, list[int]] = {}
+    answers_of: dict[str, list[tuple[int, str]]] = {}
     for row, problem in enumerate(frame["problem_id"].tolist()):
-        if texts[row] is not None:
-            rows_of.setdefault(problem, []).append(row)
-    for rows in rows_of.values():
-        right = {texts[row]: row for row in reversed(rows) if rights[row]}
-        first = texts[min(right.values())] if right else None
-        wrong = [row for row in rows if texts[row] not in right and not troubled[row]]
-        grouped = group_answers([texts[row] for row in wrong], lambda a, b: _equal(a, b, equivalent))
-        for row, number in zip(wrong, grouped.class_N.tolist(), strict=True):
-            voted[row] = grouped.representatives[number]
-        for row in rows:
-            if texts[row] in right:
-                voted[row] = first
+        if (text := texts[row]) is not None:
+            answers_of.setdefault(problem, []).append((row, text))
+    for answers in answers_of.values():
+        right = list(dict.fromkeys(text for row, text in answers if rights[row]))
+        wrong = [(row, text) for row, text in answers if text not in right and not troubled[row]]
+        firsts = representatives([text for _, text in wrong], lambda a, b: _equal(a, b, equivalent))
+        for (row, _), first in zip(wrong, firsts, strict=True):
+            voted[row] = first
+        for row, text in answers:
+            if text in right:
+                voted[row] = right[0]
     return voted
 
 

@@ -67,27 +67,35 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
         linear_kernel: of the native engine on CPU.
         positions_wanted: longest prompt and response together, in tokens; bounds the rows that fit into memory.
     """
-    from transformers import AutoConfig
+    engine, runtime, tokenizer = config.engine, config.runtime, load_tokenizer(model.folder)
+    if reads_weights(engine):
+        from transformers import AutoConfig
 
-    if not reads_weights(config.engine):
-        return _elsewhere(model, config)
-    device = _device(config.runtime.device)
-    # A GPU computes in bfloat16 what a CPU computes in float32: the usual types of inference on each.
-    dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    architecture = AutoConfig.from_pretrained(model.folder)
-    tokenizer = load_tokenizer(model.folder)
-    kind, shape = config.engine.kind, _native_shape(architecture)
-    settings = {"engine": kind, "device": device, "dtype": str(dtype).removeprefix("torch.")}
-
-    engine, runtime = config.engine, config.runtime
-    if kind == "native" and shape is None:
-        engine = member(ENGINE, "transformers").Config()
-        settings["engine"] = "transformers"
-    if engine.kind == "native":
-        assert shape is not None
-        rows = min(runtime.rollout_rows, _rows_that_fit(shape, positions_wanted, dtype, device, model.folder))
-        runtime = dataclasses.replace(runtime, rollout_rows=rows)
-        settings["linear_kernel"] = linear_kernel
+        device = runtime.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        # A GPU computes in bfloat16 what a CPU computes in float32: the usual types of inference on each.
+        dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        architecture = AutoConfig.from_pretrained(model.folder)
+        positions = getattr(architecture, "max_position_embeddings", None)
+        settings = {"engine": engine.kind, "device": device, "dtype": str(dtype).removeprefix("torch.")}
+        if engine.kind == "native":
+            try:
+                shape = Shape.of(architecture)
+            except UnsupportedArchitectureError:
+                engine = member(ENGINE, "transformers").Config()
+                settings["engine"] = "transformers"
+            else:
+                fit = _rows_that_fit(shape, positions_wanted, dtype, device, model.folder)
+                runtime = dataclasses.replace(runtime, rollout_rows=min(runtime.rollout_rows, fit))
+                settings["linear_kernel"] = linear_kernel
+    else:  # samples come from elsewhere: the folder gives the tokenizer, and the positions where it says them
+        family, about = implementation(ENGINE, engine), model.folder / "config.json"
+        # A server says what it serves: another model at the same address has samples of its own.
+        engine = family.named(engine) if hasattr(family, "named") else engine
+        positions = json.loads(about.read_text()).get("max_position_embeddings") if about.exists() else None
+        device, dtype, linear_kernel = "cpu", torch.float32, "torch"
+        settings = {"engine": engine.kind, **family.identity(engine)}
 
     def opening() -> RolloutEngine:
         built: RolloutEngine = implementation(ENGINE, engine).open_folder(
@@ -95,45 +103,12 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
         )
         return StopStringEngine(built, tokenizer)
 
-    positions = getattr(architecture, "max_position_embeddings", None)
     return Sampler(opening, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)
 
 
 def reads_weights(engine: Any) -> bool:
     """Return whether an engine samples from the checkpoint's own weights (a server or a record does not)."""
     return getattr(implementation(ENGINE, engine), "READS_WEIGHTS", True)
-
-
-def _elsewhere(model: Model, config: RunConfig) -> Sampler:
-    """An engine whose samples come from elsewhere: the folder gives the tokenizer, and the positions where it says them."""
-    family = implementation(ENGINE, config.engine)
-    # A server says what it serves: another model at the same address has samples of its own.
-    engine = family.named(config.engine) if hasattr(family, "named") else config.engine
-    settings = {"engine": engine.kind, **family.identity(engine)}
-    tokenizer, about = load_tokenizer(model.folder), model.folder / "config.json"
-    known = json.loads(about.read_text()).get("max_position_embeddings") if about.exists() else None
-
-    def opening() -> RolloutEngine:
-        built: RolloutEngine = family.open_folder(
-            engine, model.folder, config.runtime, "cpu", torch.float32, "torch"
-        )
-        return StopStringEngine(built, tokenizer)
-
-    stop = stop_tokens(tokenizer, model.folder)
-    return Sampler(opening, tokenizer, stop, known, settings)
-
-
-def _native_shape(architecture: Any) -> Shape | None:
-    try:
-        return Shape.of(architecture)
-    except UnsupportedArchitectureError:
-        return None
-
-
-def _device(wanted: str) -> str:
-    if wanted == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return wanted
 
 
 def _rows_that_fit(shape: Shape, positions: int, dtype: torch.dtype, device: str, folder: Path) -> int:

@@ -36,15 +36,8 @@ from harness.store.samples import read_parts, write_part
 LENGTH = "response_tokens"
 _ROWS_PER_PART = 512
 _READ = (
-    "problem_id",
-    "sample_index",
-    "max_response_tokens",
-    "correct",
-    "answer",
-    "verdict",
-    "finish_reason",
-    LENGTH,
-)
+    "problem_id", "sample_index", "max_response_tokens", "correct", "answer", "verdict", "finish_reason", LENGTH,
+)  # fmt: skip
 
 Progress = Callable[[int, int], None]
 
@@ -82,13 +75,15 @@ def evaluate_models(
         RunClaimed: another process is sampling the same cell.
     """
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
+    longest = max(len(problem.prompt) for item in benchmarks.values() for problem in item.problems)
+    budget = max(config.evaluation.caps) + longest
     grader = Grader(config.verifier, config.runtime)
     fingerprint = grader.verifier.fingerprint()
     cells: list[dict[str, Any]] = []
     frames: dict[tuple[str, str, int], pd.DataFrame] = {}
     try:
         for model in models:
-            sampler = _sampler(model, config, linear_kernel, benchmarks)
+            sampler = sampler_of(model, config, linear_kernel, budget)
             for name, benchmark in benchmarks.items():
                 cell = _cell(model, name, benchmark, config, store, sampler, fingerprint)
                 sample_missing(cell, config.evaluation, sampler, grader, progress(f"{model.name} on {name}"))
@@ -118,14 +113,6 @@ def evaluate_models(
     }
 
 
-def _sampler(
-    model: Model, config: RunConfig, linear_kernel: str, benchmarks: Mapping[str, Benchmark]
-) -> Sampler:
-    budget = max(config.evaluation.caps)
-    longest = max(len(problem.prompt) for item in benchmarks.values() for problem in item.problems)
-    return sampler_of(model, config, linear_kernel, budget + longest)
-
-
 def _cell(
     model: Model,
     name: str,
@@ -146,10 +133,8 @@ def _cell(
         "caps": sorted(set(protocol.caps)),
         "seed": protocol.seed,
         "stop_token_ids": list(sampler.stop_token_ids),
-        "verifier": [
-            asdict(config.verifier),
-            verifier,
-        ],  # verdicts lie beside the samples, and another verifier may give others
+        # Verdicts lie beside the samples, and another verifier may give others.
+        "verifier": [asdict(config.verifier), verifier],
         **({"stop_strings": protocol.stop_strings} if protocol.stop_strings else {}),
         **sampler.settings,
     }
@@ -194,13 +179,8 @@ def _existing(directory: Path) -> dict[str, set[int]]:
     """Problem id → sample numbers that are there."""
     if not part_paths(directory):
         return {}
-    have: dict[str, set[int]] = {}
-    table = read_parts(directory, ["problem_id", "sample_index"])
-    for problem, index in zip(
-        table["problem_id"].to_pylist(), table["sample_index"].to_pylist(), strict=True
-    ):
-        have.setdefault(problem, set()).add(index)
-    return have
+    have = read_parts(directory, ["problem_id", "sample_index"]).to_pandas()
+    return have.groupby("problem_id")["sample_index"].agg(set).to_dict()
 
 
 def _missing(

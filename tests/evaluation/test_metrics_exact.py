@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peer_metrics import first_seen_majority_at_k, plugin_pass_at_k, string_majority_at_n, verl_best_at_n
 
 from harness.evaluation.metrics import exact as metrics
-from harness.evaluation.metrics.votes import count_votes, group_answers, majority_at_k
+from harness.evaluation.metrics.votes import count_votes, majority_at_k, representatives
 
 
 def subsets(values, k):
@@ -137,9 +137,8 @@ def test_votes_are_counted_over_many_problems_and_conflicts_are_shown():
 def test_equivalent_answers_share_a_class_only_when_both_directions_agree():
     value = {"1/2": 0.5, "0.5": 0.5, "2": 2.0, "(0,1)": 3.0, "x<1": 3.0}
     one_way = lambda gold, answer: value[gold] == value[answer] and (gold, answer) != ("x<1", "(0,1)")  # noqa: E731
-    grouped = group_answers(["1/2", None, "0.5", "2", "(0,1)", "x<1", "1/2"], one_way)
-    assert grouped.class_N.tolist() == [0, -1, 0, 1, 2, 3, 0]
-    assert grouped.conflicts == (("(0,1)", "x<1"),)
+    answers = ["1/2", "0.5", "2", "(0,1)", "x<1", "1/2"]
+    assert representatives(answers, one_way) == ["1/2", "1/2", "2", "(0,1)", "x<1", "1/2"]
 
 
 def test_peers_are_biased_in_the_documented_direction():

@@ -262,10 +262,10 @@ def refusals(config: RunConfig) -> list[str]:
         for name, text in translation.deviations.items()
         if name not in config.backend.accept
     )
-    return [*translation.inexpressible, *unaccepted, *_model(config), *_rest(config), *_overrides(config)]
+    return [*translation.inexpressible, *unaccepted, *_refused_settings(config), *_refused_overrides(config)]
 
 
-def _model(config: RunConfig) -> Iterator[str]:
+def _refused_settings(config: RunConfig) -> Iterator[str]:
     model = config.model
     precision = getattr(model, "precision", "float32")
     if precision != "bfloat16":
@@ -273,9 +273,6 @@ def _model(config: RunConfig) -> Iterator[str]:
     lora = getattr(model, "lora", None)
     if lora is not None and lora.rank:
         yield f"model.lora.rank={lora.rank}: verl exports the adapters apart from the model; train all weights"
-
-
-def _rest(config: RunConfig) -> Iterator[str]:
     kind = config.algorithm.advantage.kind
     if kind == "gae":
         yield "algorithm.advantage.kind=gae: verl's critic begins with a random head, ours with zeros"
@@ -288,7 +285,7 @@ def _rest(config: RunConfig) -> Iterator[str]:
         yield "evaluation.stop_strings: verl's rollouts end at the tokenizer's end tokens only; leave it empty"
 
 
-def _overrides(config: RunConfig) -> Iterator[str]:
+def _refused_overrides(config: RunConfig) -> Iterator[str]:
     for item in config.backend.overrides:
         key, equals, _ = item.lstrip("+~").partition("=")
         if not equals and not item.startswith("~"):

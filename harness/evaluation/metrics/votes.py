@@ -21,49 +21,19 @@ NO_ANSWER = -1
 _BLOCK_ROWS = 1024  # patterns per pass: keeps the [rows, points] products inside the cache
 
 
-@dataclass(frozen=True)
-class AnswerClasses:
-    """Equivalence classes of a list of answers.
+def representatives(answers: Sequence[str], equivalent: Callable[[str, str], bool]) -> list[str]:
+    """Return for each answer of one problem the first answer that equals it.
 
-    ``class_N`` is the class of each answer (``-1``: no answer), ``representatives`` one canonical answer per
-    class, ``conflicts`` the pairs of representatives whose equivalence held in one direction only (such pairs
-    are kept apart).
+    Verifiers are neither symmetric nor transitive, so two texts are equal only when both directions agree.
     """
-
-    class_N: Ints
-    representatives: tuple[str, ...]
-    conflicts: tuple[tuple[str, str], ...]
-
-
-def group_answers(
-    answers: Sequence[str | None], equivalent: Callable[[str, str], bool] | None = None
-) -> AnswerClasses:
-    """Group the answers of one problem: equal canonical strings first, then ``equivalent`` both ways.
-
-    Without ``equivalent`` the strings are taken as canonical already. Verifiers are neither symmetric nor
-    transitive, so representatives are merged only when both directions agree, in order of first appearance.
-    """
-    class_of: dict[str, int] = {}
-    representatives: list[str] = []
-    conflicts: list[tuple[str, str]] = []
-    for answer in answers:
-        if answer is None or answer in class_of:
-            continue
-        found = None
-        for index, representative in enumerate(representatives if equivalent else ()):
-            assert equivalent is not None
-            forward, backward = equivalent(representative, answer), equivalent(answer, representative)
-            if forward and backward:
-                found = index
-                break
-            if forward or backward:
-                conflicts.append((representative, answer))
-        if found is None:
-            found = len(representatives)
-            representatives.append(answer)
-        class_of[answer] = found
-    class_N = np.array([NO_ANSWER if a is None else class_of[a] for a in answers], dtype=np.int64)
-    return AnswerClasses(class_N, tuple(representatives), tuple(conflicts))
+    found: dict[str, str] = {}
+    firsts: list[str] = []
+    for answer in dict.fromkeys(answers):
+        same = (first for first in firsts if equivalent(first, answer) and equivalent(answer, first))
+        found[answer] = next(same, answer)
+        if found[answer] == answer:
+            firsts.append(answer)
+    return [found[answer] for answer in answers]
 
 
 @dataclass(frozen=True)

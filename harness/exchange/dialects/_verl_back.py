@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.families import ADVANTAGE, AGGREGATION, SURROGATE
+from harness.configuration.families import ADVANTAGE, AGGREGATION, KL, SURROGATE
 from harness.configuration.registry import kinds
 from harness.exchange.dialects import Translation, require_numbers, their_keys
 from harness.exchange.dialects import _verl_tables as tables
@@ -63,9 +63,9 @@ def _given(values: Mapping[str, Any], out: Translation) -> dict[str, Any]:
     given = {}
     for key, value in values.items():
         if key not in known:
-            out.inexpressible.append(f"{key}={value}: not read")
+            out.cannot(key, value, "not read")
         elif isinstance(value, str) and "${" in value:
-            out.inexpressible.append(f"{key}={value}: refers to another key; give its value")
+            out.cannot(key, value, "refers to another key; give its value")
         elif value is not None:
             given[key] = value
     require_numbers(given, known, _TEXTS)
@@ -80,9 +80,7 @@ def _batches(values: Mapping[str, Any], out: Translation) -> None:
     if mini and batch:
         out.settings["algorithm.updates_per_step"] = batch // mini
     elif mini:
-        out.inexpressible.append(
-            f"{ACTOR}.ppo_mini_batch_size={mini}: a share of data.train_batch_size; give it"
-        )
+        out.cannot(f"{ACTOR}.ppo_mini_batch_size", mini, "a share of data.train_batch_size; give it")
     if f"{OPTIMIZER}.betas" in values:
         out.settings["optimizer.beta1"], out.settings["optimizer.beta2"] = values[f"{OPTIMIZER}.betas"]
 
@@ -95,9 +93,7 @@ def _warmup(values: Mapping[str, Any], out: Translation) -> None:
     if steps <= 0 and ratio > 0:
         total = values.get("trainer.total_training_steps", 0)
         if total <= 0:
-            out.inexpressible.append(
-                f"{_WARMUP_RATIO}={ratio}: a share of trainer.total_training_steps; give it"
-            )
+            out.cannot(_WARMUP_RATIO, ratio, "a share of trainer.total_training_steps; give it")
             return
         steps = int(ratio * total)
     out.settings["optimizer.warmup_steps"] = max(0, steps)
@@ -106,14 +102,14 @@ def _warmup(values: Mapping[str, Any], out: Translation) -> None:
 def _advantage(values: Mapping[str, Any], out: Translation) -> None:
     name = values.get("algorithm.adv_estimator", "grpo")
     if out.choose(ME, ADVANTAGE, name) is None:
-        out.inexpressible.append(f"algorithm.adv_estimator={name}: no counterpart")
+        out.cannot("algorithm.adv_estimator", name, "no counterpart")
     out.imply(tables.ESTIMATOR.get(name, {}))
     if not values.get("algorithm.norm_adv_by_std_in_grpo", True):
         if name == "grpo":
             out.settings["algorithm.advantage.scale"] = "none"
         elif name == "gdpo":
-            out.inexpressible.append(
-                "algorithm.norm_adv_by_std_in_grpo=False: each reward is divided by its deviation here"
+            out.cannot(
+                "algorithm.norm_adv_by_std_in_grpo", "False", "each reward is divided by its deviation here"
             )
     if name == "gdpo":
         _decoupled(values, out)
@@ -135,9 +131,9 @@ def _without_critic(values: Mapping[str, Any], name: str, out: Translation) -> N
             continue
         if key == "trainer.critic_warmup":
             if value > 0:
-                out.inexpressible.append(f"{key}={value}: verl's actor waits that long even without a critic")
+                out.cannot(key, value, "verl's actor waits that long even without a critic")
         elif key == "algorithm.gamma" and name == "reinforce_plus_plus":
-            out.inexpressible.append(f"{key}={value}: returns are not discounted here")
+            out.cannot(key, value, "returns are not discounted here")
         else:
             out.notes.append(f"{key}={value} has no effect in verl with adv_estimator={name}")
 
@@ -147,9 +143,7 @@ def _decoupled(values: Mapping[str, Any], out: Translation) -> None:
     if keys is None or not set(keys) <= set(tables.COMPONENTS):
         for key, value in ((tables.GDPO_KEYS, keys), (tables.GDPO_WEIGHTS, weights)):
             if value is not None:
-                out.inexpressible.append(
-                    f"{key}={value}: the rewards here are {', '.join(tables.COMPONENTS)}"
-                )
+                out.cannot(key, value, f"the rewards here are {', '.join(tables.COMPONENTS)}")
         return
     by_name = dict(zip(keys, weights or [1.0] * len(keys), strict=False))
     out.settings |= {
@@ -160,7 +154,7 @@ def _decoupled(values: Mapping[str, Any], out: Translation) -> None:
 def _aggregation(values: Mapping[str, Any], out: Translation) -> None:
     mode = values.get(f"{ACTOR}.loss_agg_mode", "token-mean")
     if out.choose(ME, AGGREGATION, mode) is None:
-        out.inexpressible.append(f"{ACTOR}.loss_agg_mode={mode}: no counterpart")
+        out.cannot(f"{ACTOR}.loss_agg_mode", mode, "no counterpart")
     factor = values.get(f"{ACTOR}.loss_scale_factor")
     if factor is not None and mode == "seq-mean-token-sum-norm":
         out.settings["algorithm.aggregation.constant_tokens"] = float(factor)
@@ -174,7 +168,7 @@ def _surrogate(values: Mapping[str, Any], out: Translation) -> None:
     mode = values.get(f"{ACTOR}.policy_loss.loss_mode", "vanilla")
     kind = out.choose(ME, SURROGATE, "vanilla" if mode == "gspo" else mode)
     if kind is None:
-        out.inexpressible.append(f"{ACTOR}.policy_loss.loss_mode={mode}: no counterpart")
+        out.cannot(f"{ACTOR}.policy_loss.loss_mode", mode, "no counterpart")
         return
     if mode in tables.FIXED_AGGREGATION:
         out.settings["algorithm/aggregation"] = tables.FIXED_AGGREGATION[mode]
@@ -198,16 +192,14 @@ def _surrogate(values: Mapping[str, Any], out: Translation) -> None:
 
 
 def _kl(values: Mapping[str, Any], out: Translation) -> None:
-    names = {theirs: ours for ours, theirs in tables.KL.items()}
     for place, (switch, coefficient, estimator, default) in tables.KL_PLACES.items():
         if not values.get(switch):
             continue
         name = values.get(estimator, default)
-        if name not in names:
-            out.inexpressible.append(f"{estimator}={name}: no counterpart")
+        if out.choose(ME, KL, name) is None:
+            out.cannot(estimator, name, "no counterpart")
             continue
         out.settings |= {
-            "algorithm/kl": names[name],
             "algorithm.kl.coefficient": values.get(coefficient, 0.001),
             "algorithm.kl.placement": place,
         }
@@ -222,7 +214,7 @@ def _overlong(values: Mapping[str, Any], out: Translation) -> None:
         if length and cap:
             out.settings["algorithm.overlong.buffer_fraction"] = length / cap
         elif length:
-            out.inexpressible.append(f"{overlong}.len={length}: a share of data.max_response_length; give it")
+            out.cannot(f"{overlong}.len", length, "a share of data.max_response_length; give it")
 
 
 def _dead_groups(values: Mapping[str, Any], out: Translation) -> None:
@@ -234,8 +226,8 @@ def _dead_groups(values: Mapping[str, Any], out: Translation) -> None:
     if rounds is not None and rounds > 0:
         out.settings["algorithm.dead_groups.max_rounds"] = rounds
     elif rounds is not None and values.get(f"{FILTER}.enable"):
-        out.inexpressible.append(
-            f"{_ROUNDS}={rounds}: verl refills without limit; algorithm.dead_groups.max_rounds bounds a step here"
+        out.cannot(
+            _ROUNDS, rounds, "verl refills without limit; algorithm.dead_groups.max_rounds bounds a step here"
         )
 
 
@@ -261,6 +253,6 @@ def _bounds(threshold: Any, out: Translation) -> None:
         out.settings["algorithm.engine_correction.kind"] += "_mask"
         out.settings["algorithm.engine_correction.floor"] = 0.0 if floor <= NO_FLOOR else floor
     if not (floor <= 1 <= cap):
-        out.inexpressible.append(f"{key}={threshold}: the bounds must hold 1 here")
+        out.cannot(key, threshold, "the bounds must hold 1 here")
         return
     out.settings["algorithm.engine_correction.cap"] = cap

@@ -74,7 +74,6 @@ ESTIMATOR: dict[str, Only] = {  # what each of its estimators always does
     "gae": {**_WHITENING, "algorithm.advantage.length_adaptive_alpha": (None, "verl's lambda is fixed")},
 }
 FIXED_AGGREGATION = {"sapo": "response_mean", "geo_mean": "response_mean"}
-KL = {"k1": "kl", "k2": "mse", "k3": "low_var_kl", "k3_k2": "low_var_kl+"}
 KL_PLACES = {  # place → its switch, its coefficient, its estimator and the default of that
     "loss": (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type", "low_var_kl"),
     "reward": ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty", "kl"),

@@ -141,7 +141,7 @@ def overrides(values: Mapping[str, Any]) -> Translation:
     out.read(given, _SAME)
     if given["max_completion_length"] is None:
         del out.settings["sampling.max_response_tokens"]
-        out.inexpressible.append("max_completion_length=null: responses have a cap here; give one")
+        out.cannot("max_completion_length", "null", "responses have a cap here; give one")
     for part in (_batches_back, _schedule_back, _loss_back, _advantage_back, _correction_back):
         part(given, out)
     out.settings["algorithm.kl.coefficient"] = given["beta"]
@@ -190,14 +190,14 @@ def _schedule_back(given: Mapping[str, Any], out: Translation) -> None:
     per_step = out.settings["algorithm.updates_per_step"] * given["num_iterations"]
     kind, steps, warmup = given["lr_scheduler_type"], given["max_steps"], given["warmup_steps"]
     if kind not in ("constant", "constant_with_warmup"):
-        out.inexpressible.append(f"lr_scheduler_type={kind}: the learning rate here stays after its warm-up")
+        out.cannot("lr_scheduler_type", kind, "the learning rate here stays after its warm-up")
     if steps > 0:
         out.settings["training.steps"] = max(1, steps // per_step)
     else:
         out.notes.append("max_steps is not given: TRL trains num_train_epochs, training.steps is as here")
     if 0 < warmup < 1:  # a share of all steps
         if steps <= 0:
-            out.inexpressible.append(f"warmup_steps={warmup}: a share of max_steps; give it")
+            out.cannot("warmup_steps", warmup, "a share of max_steps; give it")
         warmup = warmup * max(0, steps)
     if warmup and kind == "constant":
         out.notes.append(
@@ -241,14 +241,14 @@ def _advantage_back(given: Mapping[str, Any], out: Translation) -> None:
             out.settings |= {f"algorithm.advantage.{name}_weight": weight for name, weight in named.items()}
             out.notes.append(f"reward_weights are read in the order {', '.join(_COMPONENTS)}")
         if weights is not None and len(weights) > len(_COMPONENTS):
-            out.inexpressible.append(
-                f"reward_weights={weights}: the rewards here are {', '.join(_COMPONENTS)}"
-            )
+            out.cannot("reward_weights", weights, f"the rewards here are {', '.join(_COMPONENTS)}")
     else:
         if weights is not None and list(weights) != [1.0]:
-            out.inexpressible.append(
-                f"reward_weights={weights}: the reward here is algorithm.reward and algorithm.overlong; weights are read with "
-                "multi_objective_aggregation=normalize_then_sum"
+            out.cannot(
+                "reward_weights",
+                weights,
+                "the reward here is algorithm.reward and algorithm.overlong; weights are read with "
+                "multi_objective_aggregation=normalize_then_sum",
             )
         scale = {True: "group", False: "none"}.get(given["scale_rewards"], given["scale_rewards"])
         require("scale_rewards", scale, tuple(_SCALE.values()))
@@ -306,13 +306,15 @@ def _loss_back(given: Mapping[str, Any], out: Translation) -> None:
     if surrogate is not None:
         out.settings["algorithm/aggregation"] = _FIXED_AGGREGATION[loss]
     elif out.choose(_ME, AGGREGATION, loss) is None:
-        out.inexpressible.append(f"loss_type={loss}: no counterpart")
+        out.cannot("loss_type", loss, "no counterpart")
         return
     elif high >= _NO_CLIP and low >= 1:
         out.settings["algorithm/surrogate"] = "policy_gradient"
     if loss == "bnpo":
-        out.inexpressible.append(
-            "loss_type=bnpo: its micro-batch is per_device_train_batch_size responses, here algorithm.aggregation.micro_batch_tokens tokens"
+        out.cannot(
+            "loss_type",
+            "bnpo",
+            "its micro-batch is per_device_train_batch_size responses, here algorithm.aggregation.micro_batch_tokens tokens",
         )
     chosen = out.settings.get("algorithm/surrogate", "ppo_clip")
     out.read({**given, "epsilon_high": high}, their_keys(_ME, SURROGATE, chosen))

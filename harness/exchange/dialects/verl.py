@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.configuration.families import ADVANTAGE, AGGREGATION, SURROGATE
+from harness.configuration.families import ADVANTAGE, AGGREGATION, KL, SURROGATE
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Translation, note_rewards, their_keys, their_name
 from harness.exchange.dialects import _verl_tables as tables
@@ -170,8 +170,8 @@ def _kl(config: RunConfig, out: Translation) -> None:
     for place, (switch, coefficient, estimator, _) in tables.KL_PLACES.items():
         used = kl.coefficient > 0 and kl.placement == place
         out.settings[switch] = used
-        if used and kl.kind in tables.KL:
-            out.settings |= {coefficient: kl.coefficient, estimator: tables.KL[kl.kind]}
+        if used and (name := their_name(ME, KL, kl)):
+            out.settings |= {coefficient: kl.coefficient, estimator: name}
         elif used:
             reason = "verl weights no KL estimate by the ratio; nearest: low_var_kl (k3)"
             out.cannot("algorithm.kl", kl.kind, reason)

@@ -2,7 +2,7 @@
 
 A member module defines
 
-    METRICS: Mapping[str, Metric]            what of the log becomes which column of the store, in which unit
+    METRICS: Mapping[str, str]               what of the log becomes which column of the store
     SCORES: Sequence[Score]                  which of its entries are evaluation scores
     REMARKS: Sequence[str]                   what does not mean the same as ours
     read(path: Path, run: str | None) -> list[Logged]

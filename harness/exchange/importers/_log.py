@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 
+_MEAN_OF_STEPS = "step_time"  # of TRL: a line has the mean of the steps since the last line
 EVALUATION = "evaluation"  # columns `evaluation/<benchmark>/<metric>` are scores; values are fractions of 1
 
 
@@ -26,15 +27,6 @@ class Logged:
 
     step: int
     values: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """Our column for a foreign one; ours = `factor` x theirs, x the steps since the last line of the log where `per_step`."""
-
-    column: str
-    factor: float = 1.0
-    per_step: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class Score:
 
 def store_rows(
     logged: Sequence[Logged],
-    metrics: Mapping[str, Metric],
+    metrics: Mapping[str, str],
     scores: Sequence[Score],
     *,
     score_factor: float = 1.0,
@@ -74,14 +66,13 @@ def store_rows(
     for entry in sorted(logged, key=lambda item: item.step):
         row: dict[str, float | int | None] = {"step": entry.step, "attempt": 0}
         steps = max(entry.step - previous, 1)
-        first = {metrics[name].column: name for name in reversed(list(metrics)) if name in entry.values}
+        first = {metrics[name]: name for name in reversed(list(metrics)) if name in entry.values}
         for name, value in entry.values.items():
-            metric = metrics.get(name)
-            column = None if name in apart else _column(name, scores)
-            if metric is not None and first[metric.column] == name:
-                row[metric.column] = value * metric.factor * (steps if metric.per_step else 1)
-            elif column is not None:
-                row[column] = value * score_factor
+            column, score = metrics.get(name), None if name in apart else _column(name, scores)
+            if column is not None and first[column] == name:
+                row[column] = value * (steps if name == _MEAN_OF_STEPS else 1)
+            elif score is not None:
+                row[score] = value * score_factor
             else:
                 row.setdefault(name, value)
         length = row.get("response_tokens_mean")

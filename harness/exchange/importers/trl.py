@@ -9,23 +9,23 @@ import re
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.importers._log import ForeignLogError, Logged, Metric, Score, json_lines, merge, numbers
+from harness.exchange.importers._log import ForeignLogError, Logged, Score, json_lines, merge, numbers
 
 METRICS = {
-    "reward": Metric("reward_mean"),
-    "entropy": Metric("entropy_nats"),
-    "kl": Metric("kl_to_reference"),
-    "completions/mean_length": Metric("response_tokens_mean"),
-    "completions/clipped_ratio": Metric("truncated_fraction"),
-    "clip_ratio/low_mean": Metric("clip_fraction_low"),
-    "clip_ratio/high_mean": Metric("clip_fraction_high"),
-    "clip_ratio/region_mean": Metric("clip_fraction"),
-    "frac_reward_zero_std": Metric("zero_spread_groups_fraction"),  # all right and all wrong together
-    "grad_norm": Metric("gradient_norm"),
-    "learning_rate": Metric("learning_rate"),
-    "loss": Metric("loss"),
-    "step_time": Metric("seconds_total", per_step=True),
-    "updates": Metric("updates"),
+    "reward": "reward_mean",
+    "entropy": "entropy_nats",
+    "kl": "kl_to_reference",
+    "completions/mean_length": "response_tokens_mean",
+    "completions/clipped_ratio": "truncated_fraction",
+    "clip_ratio/low_mean": "clip_fraction_low",
+    "clip_ratio/high_mean": "clip_fraction_high",
+    "clip_ratio/region_mean": "clip_fraction",
+    "frac_reward_zero_std": "zero_spread_groups_fraction",  # all right and all wrong together
+    "grad_norm": "gradient_norm",
+    "learning_rate": "learning_rate",
+    "loss": "loss",
+    "step_time": "seconds_total",
+    "updates": "updates",
 }
 SCORES = [
     Score(re.compile(r"eval_rewards/\S*(?P<metric>accura)\S*/mean"), {"accura": "accuracy"}),

@@ -10,27 +10,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.importers._log import ForeignLogError, Logged, Metric, Score, json_lines, merge, numbers
+from harness.exchange.importers._log import ForeignLogError, Logged, Score, json_lines, merge, numbers
 
 METRICS = {
-    "critic/score/mean": Metric("reward_mean"),  # critic/rewards is the same minus the KL penalty
-    "actor/entropy": Metric("entropy_nats"),
-    "actor/entropy_loss": Metric("entropy_nats"),  # its name until 2025
-    "response_length/mean": Metric("response_tokens_mean"),
-    "response_length/clip_ratio": Metric("truncated_fraction"),
-    "actor/pg_clipfrac": Metric("clip_fraction"),  # both directions together: verl does not split them
-    "actor/kl_loss": Metric("kl_to_reference"),
-    "actor/grad_norm": Metric("gradient_norm"),  # before clipping, as ours
-    "actor/pg_loss": Metric("loss"),
-    "actor/lr": Metric("learning_rate"),
-    "train/num_gen_batches": Metric("refill_rounds"),
-    "trained_tokens": Metric("trained_tokens"),
-    "generated_tokens": Metric("generated_tokens"),
-    "timing_s/gen": Metric("seconds_rollout"),
-    "timing_s/reward": Metric("seconds_verify"),
-    "timing_s/update_actor": Metric("seconds_train"),
-    "timing_s/testing": Metric("seconds_evaluate"),
-    "timing_s/step": Metric("seconds_total"),
+    "critic/score/mean": "reward_mean",  # critic/rewards is the same minus the KL penalty
+    "actor/entropy": "entropy_nats",
+    "actor/entropy_loss": "entropy_nats",  # its name until 2025
+    "response_length/mean": "response_tokens_mean",
+    "response_length/clip_ratio": "truncated_fraction",
+    "actor/pg_clipfrac": "clip_fraction",  # both directions together: verl does not split them
+    "actor/kl_loss": "kl_to_reference",
+    "actor/grad_norm": "gradient_norm",  # before clipping, as ours
+    "actor/pg_loss": "loss",
+    "actor/lr": "learning_rate",
+    "train/num_gen_batches": "refill_rounds",
+    "trained_tokens": "trained_tokens",
+    "generated_tokens": "generated_tokens",
+    "timing_s/gen": "seconds_rollout",
+    "timing_s/reward": "seconds_verify",
+    "timing_s/update_actor": "seconds_train",
+    "timing_s/testing": "seconds_evaluate",
+    "timing_s/step": "seconds_total",
 }
 _DISCARDED = (  # of version 0.9's own trainer, in steps that threw groups away
     "training/filter_groups/evicted_samples",
