@@ -1,4 +1,4 @@
-"""Pass@k by difficulty: bands by hand, no gain out of nothing, and counts that come from training or from `harness evaluate`."""
+"""Pass@k by difficulty: bands by hand, counts of an evaluation, and the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Letters against their definition on random graphs, the block analysis by hand, Tukey's HSD by tables and simulation, and the command."""
+"""Letters against their definition on random graphs, the block analysis by hand, and the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two arms where both have moved equally far: numbers worked by hand, and arms that move alike differ as at the end."""
+"""Two arms where both have moved equally far: numbers worked by hand, and the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""experiments/all_systems/rates.py: the choice by hand, what keeps a rate from counting, and the rewritten declaration."""
+"""Learning rates of all systems: the choice by hand, the rewritten declaration, and that it fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variance components against hand-worked analysis of variance, known simulation, and invariances."""
+"""Variance components against hand-worked analysis of variance and enumeration, and invariances."""
 
 from __future__ import annotations
 
