@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import torch
 
-from harness.rollout.types import Engine, RolloutEngine
+from harness.rollout.types import RolloutEngine
 
 
-class PassingEngine(Engine):
+class PassingEngine(RolloutEngine):
     """Passes weights, sleep and close on to `engine`; a subclass defines `generate`."""
 
     def __init__(self, engine: RolloutEngine) -> None:

@@ -12,7 +12,7 @@ import torch
 from harness.model.policy import Policy
 from harness.rollout.errors import EngineDied
 from harness.rollout.passing import PassingEngine
-from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 
 class RestartingEngine(PassingEngine):
@@ -58,7 +58,7 @@ class RestartingEngine(PassingEngine):
     def _drop(self, reason: str) -> None:
         """Close the dead engine and free its memory: a new engine measures what is free. Every request says `reason` from now on."""
         self.engine.close()
-        self.engine = gone = Engine()
+        self.engine = gone = RolloutEngine()
         gone.dead = reason
         gc.collect()
         if torch.cuda.is_initialized():

@@ -61,21 +61,19 @@ class WeightSync:
         """
         if self.engine.shares_weights:
             return 0.0
-        for last in (False, True):
+        # Logits are divided by the temperature, and so is their rounding multiplied.
+        tolerance = TOLERANCE[self.policy.compute_dtype] / min(1.0, self.params.temperature)
+        for _ in range(2):
             self.engine.load_weights(self.policy.named_weights())
             # Taking weights is collective: all ranks load again, or none. The largest, and NaN if one is.
             gap = float(np.max(self.ranks.gather(self.gap())))
-            # Logits are divided by the temperature, and so is their rounding multiplied.
-            tolerance = TOLERANCE[self.policy.compute_dtype] / min(1.0, self.params.temperature)
             if gap <= tolerance:
                 return gap
-            if last:
-                raise EngineMismatch(
-                    f"after a weight update the engine's log-probabilities differ from the trainer's by {gap:.3g} nats a token on "
-                    f"average (at most {tolerance:g} is rounding): it samples from other weights, or "
-                    "computes another model. Try engine=native or engine=transformers"
-                )
-        raise AssertionError
+        raise EngineMismatch(
+            f"after a weight update the engine's log-probabilities differ from the trainer's by {gap:.3g} nats a token on "
+            f"average (at most {tolerance:g} is rounding): it samples from other weights, or "
+            "computes another model. Try engine=native or engine=transformers"
+        )
 
     @torch.no_grad()
     def gap(self) -> float:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -110,25 +109,30 @@ class Completions:
         )
 
 
-class RolloutEngine(Protocol):
-    """The one contract of every engine (native, transformers, vllm, replay).
+class RolloutEngine:
+    """The one contract of every engine (native, transformers, vllm, openai, replay), with the defaults of one that has nothing to free.
 
     `seeds_PG` holds one 64-bit seed a response: the same seed, prompt, weights and parameters give the same response whatever
     else is in the batch (engines that cannot promise it say so in their module docstring).
+
+    Attributes:
+        shares_weights: samples from the policy's own tensors: nothing to load after an update.
+        dead: why the engine must not be asked again; empty while it lives.
     """
 
-    shares_weights: bool  # samples from the policy's own tensors: nothing to load after an update
+    shares_weights: bool = False
+    dead: str = ""
 
     @property
     def positions(self) -> int | None:
         """Longest prompt and response together, in tokens; None where the engine has no bound of its own."""
-        ...
+        return None
 
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
         """Sample `seeds_PG.shape[1]` responses to each prompt (token ids in, token ids out)."""
-        ...
+        raise EngineDied(self.dead)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Take the policy's tensors, under `transformers` names, for all later requests.
@@ -136,45 +140,16 @@ class RolloutEngine(Protocol):
         Raises:
             KeyError: a name that the model does not have, or one of its tensors is missing. The engine is dead then (EngineDied).
         """
-        ...
+        raise EngineDied(self.dead)
 
     def sleep(self) -> None:
         """Give device memory back for the update; weights are loaded again before the next request."""
-        ...
 
     def wake(self) -> None:
         """Take the memory again."""
-        ...
 
     def close(self) -> None:
         """End for good; safe to call twice."""
-        ...
-
-
-class Engine:
-    """Defaults of the contract: no weights to load, nothing to free; alone it stands where an engine was.
-
-    Attributes:
-        dead: why the engine must not be asked again; empty while it lives.
-    """
-
-    shares_weights = False
-    dead = ""
-
-    @property
-    def positions(self) -> int | None:
-        """No bound."""
-        return None
-
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
-        """Raise EngineDied: there is nothing to ask."""
-        raise EngineDied(self.dead)
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Raise EngineDied: there is nothing to load."""
-        raise EngineDied(self.dead)
 
     def require_alive(self) -> None:
         """Raise EngineDied if it is dead."""
@@ -188,15 +163,6 @@ class Engine:
         self.dead = "a weight update broke off"
         yield
         self.dead = ""
-
-    def sleep(self) -> None:
-        """Nothing to give back."""
-
-    def wake(self) -> None:
-        """Nothing to take."""
-
-    def close(self) -> None:
-        """Nothing to end."""
 
 
 def passes(

@@ -26,7 +26,7 @@ from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.replay.recording import RecordingEngine, ReplayEngine
 from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.noise import key, sample_seeds
-from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.testbed.tokenizer import testbed_tokenizer
 
 FAMILY = "harness.rollout.engine"
@@ -73,7 +73,7 @@ def open_engine(
     return opened
 
 
-class Replayed(Engine):
+class Replayed(RolloutEngine):
     """Records each request from a native engine, then answers it from the file alone."""
 
     def __init__(self, engine: NativeEngine, scratch: Path) -> None:
@@ -92,7 +92,7 @@ class Replayed(Engine):
         raise NotImplementedError
 
 
-class Served(Engine):
+class Served(RolloutEngine):
     """The openai engine, and a server for it."""
 
     def __init__(self, policy: NativePolicy, **settings: Any) -> None:
@@ -115,7 +115,7 @@ class Served(Engine):
         self.server.close()
 
 
-class VllmServe(Engine):
+class VllmServe(RolloutEngine):
     """The openai engine, and a real vLLM server for it. Starting takes a quarter of a minute."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:

@@ -18,7 +18,7 @@ import torch.nn.functional as functional
 from harness.model.decoder import Decoder
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
-from harness.rollout.types import Completions, Engine, SamplingParams, check_request, passes
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
 
 MIN_ROWS = 8
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward
@@ -26,7 +26,7 @@ _KEPT_BYTES = 2**28  # of key/value cache between requests
 _FEW_PRODUCTS = 400  # below so many multiplications torch's batched product is a plain loop
 
 
-class NativeEngine(Engine):
+class NativeEngine(RolloutEngine):
     """Samples from a `Decoder`: the policy's own (`shares_weights`) or a copy that is loaded after every update.
 
     `rows` bounds the responses decoded together (memory and cache locality).

@@ -16,7 +16,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.rollout.engine.openai.endpoint import Endpoint, ask_all
 from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, Engine, SamplingParams, check_request
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request
 
 _TOKEN_PREFIX = "token_id:"  # how vLLM writes a token's id where it was asked for tokens as ids
 
@@ -25,7 +25,7 @@ _TOKEN_PREFIX = "token_id:"  # how vLLM writes a token's id where it was asked f
 NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 
 
-class OpenAIEngine(Engine):
+class OpenAIEngine(RolloutEngine):
     """Asks `endpoint` for completions of `model` (empty: the only one it serves).
 
     With `processed`, the server's log-probabilities are those of the distribution that was sampled from (vLLM:

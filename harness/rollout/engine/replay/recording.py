@@ -22,7 +22,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.rollout.passing import PassingEngine
 from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, Engine, RolloutEngine, SamplingParams, check_request
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request
 
 _DISTRIBUTION = ("temperature", "top_p", "top_k")  # what changes the probabilities of a response
 
@@ -113,7 +113,7 @@ class _Recorded:
     sampling: dict[str, Any]
 
 
-class ReplayEngine(Engine):
+class ReplayEngine(RolloutEngine):
     """Serves the responses of a file; weights do not matter to it, so there is nothing to load after an update.
 
     With `match` seed, a response is found by prompt and seed: the protocol that recorded it gets the same responses back, in any batch.

@@ -19,10 +19,10 @@ from harness.model.checkpoint import load_model
 from harness.model.packable import recurrent
 from harness.rollout.choice import choose
 from harness.rollout.noise import uniforms
-from harness.rollout.types import Completions, Engine, SamplingParams, check_request, passes
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
 
 
-class TransformersEngine(Engine):
+class TransformersEngine(RolloutEngine):
     """Samples from a `transformers` model. `rows` bounds the responses decoded together."""
 
     def __init__(self, model: Any, rows: int = 64) -> None:

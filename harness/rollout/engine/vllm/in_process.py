@@ -29,7 +29,7 @@ from harness.model.decoder import is_rotary_table
 from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.errors import EngineDied
 from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, Engine, SamplingParams, check_request
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request
 
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
@@ -39,7 +39,7 @@ _LEAST_TEMPERATURE = 0.01  # vLLM 0.32 takes this for anything smaller
 _SHARED_MEMORY = Path("/dev/shm")
 
 
-class VllmEngine(Engine):
+class VllmEngine(RolloutEngine):
     """Samples with a `vllm.LLM`.
 
     Args:
