@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.commands._select import HELP, Selection, select
+from harness.commands._arguments import HELP, Selection, select
 from harness.store import ResultStore, RunClaimed, layout
 from harness.store.atomic import remove_directory
 

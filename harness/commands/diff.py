@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._select import HELP, find_run, select
+from harness.commands._arguments import HELP, find_run, select
 from harness.commands.show import provenance_of, results_of
 from harness.configuration.flat import flatten
 from harness.store import RunDir

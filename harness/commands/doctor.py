@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._select import select
+from harness.commands._arguments import select
 from harness.configuration.error import ConfigError
 from harness.execution.machine import examine
 from harness.execution.numbers import check_numbers

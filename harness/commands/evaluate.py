@@ -24,8 +24,8 @@ from typing import Any
 
 from rich.console import Console
 
+from harness.commands._arguments import key_values
 from harness.commands._counter import Counter
-from harness.commands._key_values import key_values
 from harness.commands.verify import RULES, verifier_config
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands._key_values import key_values
+from harness.commands._arguments import key_values
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.folder import no_option

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harness.commands._key_values import read_yaml
+from harness.commands._arguments import read_yaml
 from harness.commands.export import dialect, print_remarks
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError

@@ -16,7 +16,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from harness.commands._key_values import key_values
+from harness.commands._arguments import key_values
 from harness.configuration.error import ConfigError
 from harness.configuration.loader import load_dataclass
 from harness.exchange.importers._store import Import, import_run

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from harness.commands._answer import write_answer
-from harness.commands._select import require_stored
+from harness.commands._arguments import require_stored
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest

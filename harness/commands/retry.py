@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from harness.commands._select import HELP, Selection, select
+from harness.commands._arguments import HELP, Selection, select
 from harness.commands.run import describe, exit_code
 from harness.configuration.identity import canonical_json
 from harness.configuration.runtime import RuntimeConfig

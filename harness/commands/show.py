@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._select import HELP, find_run, select
+from harness.commands._arguments import HELP, find_run, select
 from harness.configuration.compose import compose_run
 from harness.configuration.flat import flatten
 from harness.configuration.schema import dump

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from harness.commands._select import HELP, Selection, select
+from harness.commands._arguments import HELP, Selection, select
 from harness.execution.progress import status_table
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from harness.commands._select import HELP, select
+from harness.commands._arguments import HELP, select
 from harness.execution.supervise import stop_supervisors
 from harness.store import ResultStore
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands._select import HELP, select
+from harness.commands._arguments import HELP, select
 from harness.tracking._results import online, send_results, sync_runs
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import yaml
 
+from harness.commands._arguments import key_values
 from harness.commands._counter import Counter
-from harness.commands._key_values import key_values
 from harness.configuration.compose import config_directory, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.loader import load_dataclass

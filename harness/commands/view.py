@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import errno
 
-from harness.commands._select import select
+from harness.commands._arguments import select
 from harness.configuration.error import ConfigError
 
 _PORT, _MOST_PORT = 8000, 65535

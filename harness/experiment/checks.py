@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.error import ConfigError
@@ -14,9 +15,20 @@ from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.experiment.designs import Changes, against, lower_rungs, patch_changes, patches_of, with_patch
-from harness.experiment.objection import Objection
 from harness.experiment.planning import Plan, PlannedArm
-from harness.experiment.unequal import inert_correction, undeclared_cost, unequal_updates
+
+
+@dataclass(frozen=True)
+class Objection:
+    """One warning: which arm, why, and what to do about it."""
+
+    arm: str
+    check: str
+    reason: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"[{self.check}] {self.arm}: {self.reason}. Fix: {self.fix}."
 
 
 def report_checks(plan: Plan, mode: str) -> list[Objection]:
@@ -36,19 +48,20 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
     by_name = {planned.arm.name: planned for planned in plan.arms}
-    objections = [*_same_arm_twice(plan), *_undeclared_parents(plan)]
-    unsaid = _unsaid_parents(plan)
+    objections, unsaid = list(_same_arm_twice(plan)), _unsaid_parents(plan)
+    for arm, other in unsaid.items():
+        reason = f"it names none, so it is compared with {other}, the first arm without one"
+        fix = f"say `parent: {other}`, or the arm that it is a change of"
+        objections.append(Objection(arm, "no parent", reason, fix))
     for planned in plan.arms:
-        objections += [
-            objection for check in _ARM_CHECKS for objection in check(planned.arm.name, planned.config)
-        ]
+        for check in _ARM_CHECKS:
+            objections += check(planned.arm.name, planned.config)
         objections += _conflicting_patches(planned)
         parent = by_name.get(planned.arm.parent or unsaid.get(planned.arm.name, ""))
         if parent is not None:
             pairs = _PAIR_CHECKS
             if plan.experiment.match != "steps":
-                # Their cost is what is equal.
-                pairs = tuple(pair for pair in pairs if pair is not undeclared_cost)
+                pairs = tuple(pair for pair in pairs if pair is not _undeclared_cost)  # it is what is equal
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
                 parent = dataclasses.replace(parent, config=same_budget)
@@ -68,30 +81,20 @@ def _unsaid_parents(plan: Plan) -> dict[str, str]:
     }
 
 
-def _undeclared_parents(plan: Plan) -> Iterator[Objection]:
-    for arm, other in _unsaid_parents(plan).items():
-        yield Objection(
-            arm,
-            "no parent",
-            f"it names none, so it is compared with {other}, the first arm without one",
-            f"say `parent: {other}`, or the arm that it is a change of",
-        )
-
-
-# ---- one arm ----------------------------------------------------------------------------------------------------------------
+def _ratio_is_one(config: RunConfig) -> bool:
+    """Say if the importance ratio of every update is 1: one update a step, on responses of the policy that is trained."""
+    algorithm, sampling = config.algorithm, config.sampling
+    dead = algorithm.dead_groups
+    one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
+    carried = dead.policy == "refill" and dead.surplus == "carry"
+    lagging = sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
+    return one_update and algorithm.source.kind != "initial_policy" and not carried and not lagging
 
 
 def _inert_clip(arm: str, config: RunConfig) -> Iterator[Objection]:
     algorithm = config.algorithm
-    surrogate = algorithm.surrogate
-    one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
-    stale = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus == "carry"
-    stale = stale or (
-        config.sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
-    )
-    if algorithm.source.kind == "initial_policy" or stale or not one_update:
-        return
-    if _off_ratio(surrogate) or algorithm.importance_ratio == "sequence":
+    clips = _off_ratio(algorithm.surrogate) or algorithm.importance_ratio == "sequence"
+    if clips and _ratio_is_one(config):
         yield Objection(
             arm,
             "inert clip",
@@ -171,22 +174,16 @@ def _answers_at_no_cap_of_training(arm: str, config: RunConfig) -> Iterator[Obje
 
 def _no_contrast(arm: str, config: RunConfig) -> Iterator[Objection]:
     algorithm = config.algorithm
-    kind, size = algorithm.advantage.kind, algorithm.responses_per_prompt
-    baseline = getattr(algorithm.advantage, "baseline", "group_mean")
-    if size == 1 and kind in ("group", "return_to_go", "decoupled", "best_worst") and baseline != "none":
-        yield Objection(
-            arm,
-            "groups of one",
-            "the baseline of a group of one is its own reward, so every advantage is zero and nothing is learned",
-            "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline",
-        )
-    if size == 1 and algorithm.dead_groups.policy == "drop":
-        yield Objection(
-            arm,
-            "groups of one",
-            "a group of one is always dead, so algorithm.dead_groups.policy=drop removes everything",
-            "set algorithm.dead_groups.policy=keep",
-        )
+    kind, baseline = algorithm.advantage.kind, getattr(algorithm.advantage, "baseline", "group_mean")
+    if algorithm.responses_per_prompt > 1:
+        return
+    if kind in ("group", "return_to_go", "decoupled", "best_worst") and baseline != "none":
+        reason = "the baseline of a group of one is its own reward, so every advantage is zero and nothing is learned"
+        fix = "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline"
+        yield Objection(arm, "groups of one", reason, fix)
+    if algorithm.dead_groups.policy == "drop":
+        reason = "a group of one is always dead, so algorithm.dead_groups.policy=drop removes everything"
+        yield Objection(arm, "groups of one", reason, "set algorithm.dead_groups.policy=keep")
 
 
 def _conflicting_patches(planned: PlannedArm) -> Iterator[Objection]:
@@ -211,9 +208,6 @@ def _written(base: list[str], patch: str) -> Changes:
         return patch_changes(patch, base)
     except ConfigError:
         return {}
-
-
-# ---- an arm and its parent ------------------------------------------------------------------------------------------------
 
 
 def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
@@ -251,34 +245,29 @@ _RATE_FROM_SCRATCH = 1e-4  # published recipes for pretrained models stay far be
 def inert(key: str, config: RunConfig) -> bool:
     """Say if a key cannot matter in this configuration."""
     algorithm = config.algorithm
-    advantage = algorithm.advantage
-    if key in ("algorithm.kl.kind", "algorithm.kl.placement"):
-        return bool(algorithm.kl.coefficient == 0)
-    if key == "algorithm.kl.reset_every_steps":
-        return bool(algorithm.kl.coefficient == 0 and algorithm.surrogate.kind != "best_worst_dpo")
-    if key in ("algorithm.advantage.ddof", "algorithm.advantage.epsilon"):
-        return bool(advantage.kind == "group" and advantage.scale == "none")
-    if key == "algorithm.advantage.whiten_over":
-        scales = ("none", "group_std", "group_mean")
-        return bool(advantage.kind == "group" and advantage.scale in scales)
-    if key in (
-        "algorithm.overlong.buffer_fraction",
-        "algorithm.overlong.penalty",
-        "algorithm.overlong.shape",
-    ):
-        return not algorithm.overlong.punishes
-    if key == "algorithm.overlong.statistics":
-        return not algorithm.overlong.masks
-    if key in ("algorithm.dead_groups.max_rounds", "algorithm.dead_groups.surplus"):
-        return algorithm.dead_groups.policy != "refill"
-    if key == "algorithm.dead_groups.metric":
-        return algorithm.dead_groups.policy == "keep"
-    one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
-    if key == "algorithm.importance_ratio" or key in _ratio_keys(algorithm.surrogate):
-        lagging = config.sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
-        return one_update and algorithm.source.kind != "initial_policy" and not lagging
-    bounds = ("algorithm.engine_correction.cap", "algorithm.engine_correction.floor")
-    return key in bounds and algorithm.engine_correction.kind == "none"
+    dead, overlong, no_kl = algorithm.dead_groups, algorithm.overlong, algorithm.kl.coefficient == 0
+    scale = algorithm.advantage.scale if algorithm.advantage.kind == "group" else ""
+    idle = {
+        "kl.kind": no_kl,
+        "kl.placement": no_kl,
+        "kl.reset_every_steps": no_kl and algorithm.surrogate.kind != "best_worst_dpo",
+        "advantage.ddof": scale == "none",
+        "advantage.epsilon": scale == "none",
+        "advantage.whiten_over": scale in ("none", "group_std", "group_mean"),
+        "overlong.buffer_fraction": not overlong.punishes,
+        "overlong.penalty": not overlong.punishes,
+        "overlong.shape": not overlong.punishes,
+        "overlong.statistics": not overlong.masks,
+        "dead_groups.max_rounds": dead.policy != "refill",
+        "dead_groups.surplus": dead.policy != "refill",
+        "dead_groups.metric": dead.policy == "keep",
+        "importance_ratio": _ratio_is_one(config),
+        "engine_correction.cap": algorithm.engine_correction.kind == "none",
+        "engine_correction.floor": algorithm.engine_correction.kind == "none",
+    }
+    if key in _ratio_keys(algorithm.surrogate):
+        return idle["importance_ratio"]
+    return idle.get(key.removeprefix("algorithm."), False)
 
 
 def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
@@ -310,6 +299,87 @@ def _rate_of_the_testbed(name: str, config: RunConfig) -> Iterator[Objection]:
         )
 
 
+def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+    """Another amount of generated tokens or responses an update at equal steps."""
+    ours, theirs = planned.config, parent.config
+    if ours.training.generated_tokens is not None:
+        return
+    reasons = []
+    refills, refilled = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
+    if refills and not refilled:
+        reasons.append("dynamic sampling generates several times the tokens")
+    if refilled and not refills:
+        reasons.append("without dynamic sampling it generates a fraction of the tokens")
+    responses, before = (
+        c.algorithm.prompts_per_step * c.algorithm.responses_per_prompt / c.algorithm.updates_per_step
+        for c in (ours, theirs)
+    )
+    if responses != before:
+        reasons.append(f"{responses:g} responses per update instead of {before:g}")
+    cap, other_cap = ours.sampling.max_response_tokens, theirs.sampling.max_response_tokens
+    if cap != other_cap:
+        reasons.append(f"a cap of {cap} instead of {other_cap} tokens")
+    if reasons:
+        yield Objection(
+            planned.arm.name,
+            "unequal cost",
+            f"against {parent.arm.name}: {'; '.join(reasons)}; at equal steps it has another amount of compute",
+            "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
+        )
+
+
+def _unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+    """The critic's warm-up is part of the steps, and the policy waits meanwhile."""
+    ours, theirs = planned.config, parent.config
+    warmup, before = _critic_warmup(ours), _critic_warmup(theirs)
+    if warmup == before:
+        return
+    longer = planned if warmup > before else parent
+    steps = max(warmup, before) - min(warmup, before)
+    yield Objection(
+        planned.arm.name,
+        "unequal policy updates",
+        f"in the warm-up of its critic {longer.arm.name} does not train the policy for {steps} steps more, which count as training steps: "
+        f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.arm.name}",
+        f"read the updates axis, or give the arm with the longer warm-up {steps} steps more (training.steps)",
+    )
+
+
+def _critic_warmup(config: RunConfig) -> int:
+    critic = getattr(config.algorithm.advantage, "critic", None)
+    return int(critic.warmup_steps) if critic else 0
+
+
+def _policy_updates(config: RunConfig) -> int:
+    algorithm, steps = config.algorithm, max(0, config.training.steps - _critic_warmup(config))
+    return steps * algorithm.updates_per_step * algorithm.epochs_per_step
+
+
+def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+    """Importance weights between two computations of the same numbers."""
+    changes = difference(parent.config, planned.config)
+    only = changes and all(key.startswith("algorithm.engine_correction.") for key in changes)
+    if only and _same_computation(planned.config):
+        yield Objection(
+            planned.arm.name,
+            "inert engine correction",
+            f"differs from {parent.arm.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
+            "probabilities in float32: every weight is 1 up to rounding",
+            "choose an engine or a precision that differs from the trainer's (engine=vllm, engine=transformers), or drop the arm",
+        )
+
+
+def _same_computation(config: RunConfig) -> bool:
+    """Say if the sampler's log-probabilities are the trainer's own up to float32 rounding."""
+    algorithm, sampling = config.algorithm, config.sampling
+    same = config.engine.kind == "native" and config.backend.kind == "builtin"
+    same = same and getattr(config.model, "precision", "float32") == "float32"
+    unfiltered = sampling.top_p == 1 and sampling.top_k == 0
+    carried = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus != "discard"
+    own = algorithm.source.kind == "policy" and sampling.lag_steps == 0
+    return same and unfiltered and own and not carried
+
+
 _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Objection]], ...] = (
     _inert_clip,
     _reward_refill,
@@ -321,8 +391,8 @@ _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Objection]], ...] = (
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Objection]], ...] = (
     _more_than_its_patch,
-    undeclared_cost,
-    unequal_updates,
-    inert_correction,
+    _undeclared_cost,
+    _unequal_updates,
+    _inert_correction,
     _only_inert_changes,
 )

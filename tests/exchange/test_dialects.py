@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from harness.cli import main
-from harness.commands._key_values import key_values
+from harness.commands._arguments import key_values
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference

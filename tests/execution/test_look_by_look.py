@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from harness.commands._answer import decide, table_so_far
-from harness.commands._select import select
+from harness.commands._arguments import select
 from harness.commands.plan import look_lines
 from harness.commands.status import decision_lines
 from harness.execution.looks import until_decided

@@ -10,10 +10,9 @@ from harness.backends import builtin
 from harness.cli import main
 from harness.configuration.compose import compose_run, compose_values, options
 from harness.configuration.error import ConfigError
-from harness.experiment.checks import check_plan, report_checks
+from harness.experiment.checks import Objection, check_plan, report_checks
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
-from harness.experiment.objection import Objection
 from harness.experiment.planning import Plan, PlannedArm, RunSpec, plan_experiment
 
 
