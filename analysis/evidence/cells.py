@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,26 +56,22 @@ class RunCells:
 
 @dataclass(frozen=True)
 class RunSamples:
-    """The samples of all evaluations of a run as arrays, one entry a sample; what their codes stand for beside them."""
+    """The samples of all evaluations of a run, one row a sample; what their codes stand for beside them."""
 
-    columns: Mapping[str, NDArray[Any]]
+    rows: pd.DataFrame
     problem_ids: tuple[str, ...]
     verdict_names: tuple[str, ...]
 
     @property
     def largest(self) -> int:
         """Samples of the problem that has the most in one evaluation at one cap."""
-        numbers = [np.unique(self.columns[name], return_inverse=True)[1] for name in ("step", "cap")]
-        key, sizes = self.columns["problem"], [int(codes.max(initial=0)) + 1 for codes in numbers]
-        for codes, size in zip(numbers, sizes, strict=True):
-            key = key * size + codes
-        return int(np.bincount(key).max(initial=0))
+        return int(self.rows.groupby(["step", "cap", "problem"]).size().max()) if len(self.rows) else 0
 
 
 def run_samples(
     samples: pa.Table | pd.DataFrame, equivalent: Callable[[str, str], bool] | None = None
 ) -> RunSamples:
-    """Arrays of the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``).
+    """Code the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``).
 
     ``equivalent``: the verifier's equality of two answers, for votes; None: equal texts only.
     """
@@ -96,7 +92,7 @@ def run_samples(
         "entropy": _numbers(table, "entropy_sum_nats", np.float64),
         "log_prob": _numbers(table, "log_prob_sum", np.float64),
     }
-    return RunSamples(columns, tuple(problems), tuple(verdicts))
+    return RunSamples(pd.DataFrame(columns), tuple(problems), tuple(verdicts))
 
 
 def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None) -> RunCells:
@@ -109,7 +105,8 @@ def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | Non
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     averages: dict[tuple[int, int], Floats] = {}
-    for step, cap, part in _evaluations(samples.columns):
+    for (step, cap), frame in samples.rows.groupby(["step", "cap"]):
+        part = {str(name): values.to_numpy() for name, values in frame.items()}
         try:
             cell = _samples(part, len(samples.problem_ids), samples.verdict_names)
         except UnevenSamples as error:
@@ -122,27 +119,11 @@ def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | Non
     return RunCells(tuple(rows), averages, samples.problem_ids, tuple(refused))
 
 
-def _evaluations(columns: Mapping[str, NDArray[Any]]) -> Iterator[tuple[int, int, dict[str, NDArray[Any]]]]:
-    """Step, cap and samples of each evaluation, in order of both."""
-    for step in np.unique(columns["step"]).tolist():
-        here = columns["step"] == step
-        for cap in np.unique(columns["cap"][here]).tolist():
-            rows = here & (columns["cap"] == cap)
-            yield step, cap, {name: values[rows] for name, values in columns.items()}
-
-
 def _codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
     """Codes of a text column and the texts that occur, sorted; a missing text gets -1."""
-    column = table.column(name).combine_chunks()
-    if not isinstance(column, pa.DictionaryArray):
-        column = column.dictionary_encode()
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    texts = column.dictionary.to_pylist()
-    there = np.unique(codes[codes >= 0]).tolist()
-    order = sorted(there, key=lambda code: texts[code])
-    place = np.full(len(texts) + 1, -1, dtype=np.int64)  # the last: no text
-    place[order] = np.arange(len(order))
-    return place[codes], [str(texts[code]) for code in order]
+    column = table.column(name).to_pandas().astype("category").cat.remove_unused_categories()
+    texts = sorted(column.cat.categories)
+    return column.cat.reorder_categories(texts).cat.codes.to_numpy(dtype=np.int64), texts
 
 
 def _numbers(table: pa.Table, name: str, kind: type[np.generic]) -> NDArray[Any]:

@@ -100,26 +100,23 @@ def run_shares(store: ResultStore, results: Results, arm: StoredArm, seed: int, 
         ["problem_id", "sample_index"]
     )
     size = int(algorithm["responses_per_prompt"])
-    correct, lengths, truncated, answered = (
-        _grouped(frame, size, what) for what in ("correct", "tokens", "truncated", "answered")
-    )
-    return shares(correct, lengths, truncated, algorithm, plan.primary_cap, answered)
-
-
-def _grouped(frame: pd.DataFrame, size: int, what: str) -> NDArray[Any]:
-    """A column as [groups, size]: consecutive samples of a problem; what does not fill a group is left out."""
-    columns = {
-        "correct": frame["correct"].to_numpy(dtype=bool),
-        "tokens": frame["response_tokens"].to_numpy(dtype=np.float64),
-        "truncated": (frame["finish_reason"] == "length").to_numpy(dtype=bool),
-        "answered": frame["answer"].notna().to_numpy(dtype=bool),
-    }
     samples = len(frame) // max(frame["problem_id"].nunique(), 1)
     whole = samples // size * size
     if not whole:
         raise NotCovered(f"{samples} samples a problem do not make a group of {size}")
-    grouped: NDArray[Any] = columns[what].reshape(-1, samples)[:, :whole].reshape(-1, size)
-    return grouped
+
+    def grouped(column: pd.Series) -> NDArray[Any]:
+        """Consecutive samples of a problem as [groups, size]; what does not fill a group is left out."""
+        return column.to_numpy().reshape(-1, samples)[:, :whole].reshape(-1, size)
+
+    return shares(
+        grouped(frame["correct"].astype(bool)),
+        grouped(frame["response_tokens"].astype(np.float64)),
+        grouped(frame["finish_reason"] == "length"),
+        algorithm,
+        plan.primary_cap,
+        grouped(frame["answer"].notna()),
+    )
 
 
 def _refuse_others(algorithm: Mapping[str, Any]) -> None:

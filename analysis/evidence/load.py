@@ -16,9 +16,9 @@ from analysis.evidence.cells import RunCells
 from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
 from analysis.evidence.logged import logged_cells
 from analysis.evidence.reduced import (
-    Equality,
     Question,
     Reduce,
+    answer_equality,
     further_benchmarks,
     own_benchmarks,
     reduce_run,
@@ -57,6 +57,16 @@ class StoredExperiment:
     def rule(self) -> CheckpointRule:
         """The declared checkpoint rule."""
         return parse_rule(self.plan.checkpoint_rule)
+
+    @cached_property
+    def evaluations(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+        """Evaluations on the plan's benchmark by run, arm and cap: two arms may be the same run, so both are keys."""
+        return groups(self.cells[self.cells["benchmark"] == self.plan.benchmark], "run_id", "arm", "cap")
+
+    @cached_property
+    def training(self) -> dict[tuple[Any, ...], pd.DataFrame]:
+        """Step metrics by run and arm."""
+        return groups(self.steps, "run_id", "arm")
 
     @cached_property
     def curves(self) -> dict[str, list[dict[str, Floats]]]:
@@ -155,7 +165,7 @@ def load_plan(
     steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
     own, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
     ks = {one.parameter for one in (*plan.metrics, *also) if one.kind in ("pass", "maj")}
-    with Equality() as equality:
+    with answer_equality() as equality:
         question = Question(plan, curves, frozenset(ks), equality)
         for state in records(states[states["status"] != "not started"]):
             run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
@@ -225,15 +235,11 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _labelled(frames: list[tuple[dict[str, Any], pd.DataFrame]]) -> pd.DataFrame:
     """All step metrics in one frame, the labels of their runs first."""
-    filled = [(labels, frame) for labels, frame in frames if len(frame)]
+    filled = [frame.assign(**labels) for labels, frame in frames if len(frame)]
     if not filled:
         return _nothing()
-    together = pd.concat([frame for _, frame in filled], ignore_index=True)
-    first = ["arm", "seed", "run_id"]
-    names = pd.DataFrame(
-        {name: [labels[name] for labels, rows in filled for _ in range(len(rows))] for name in first}
-    )
-    return pd.concat([names, together.drop(columns=first, errors="ignore")], axis=1)
+    together, first = pd.concat(filled, ignore_index=True), ["arm", "seed", "run_id"]
+    return together[[*first, *together.columns.drop(first)]]
 
 
 def _nothing() -> pd.DataFrame:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,32 +25,27 @@ if TYPE_CHECKING:
 # With a sign that lacks its left side an integer equals no other: the verifier cannot read it.
 _BARE = re.compile(r"([*?]?)[0-9]+")
 
+Equality = Callable[[str, str], bool]
 
-class Equality:
-    """The verifier's equality of two answers, for votes. The verifier is loaded when it is first asked: integers need none."""
 
-    def __init__(self) -> None:
-        self._verifier: MathVerifier | None = None
+@contextmanager
+def answer_equality() -> Iterator[Equality]:
+    """Give the verifier's equality of two answers, for votes. The verifier is loaded when it is first asked: integers need none."""
+    with ExitStack() as stack:
 
-    def __call__(self, answer_a: str, answer_b: str) -> bool:
-        """Say whether two answers are one vote."""
-        found = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
-        if all(found) and any(one and one[1] for one in found):
-            return answer_a == answer_b
-        if self._verifier is None:
+        @cache
+        def verifier() -> MathVerifier:
             from harness.verify import MathVerifier
 
-            self._verifier = MathVerifier()
-        return self._verifier.equivalent(answer_a, answer_b)
+            return stack.enter_context(MathVerifier())
 
-    def __enter__(self) -> Equality:
-        return self
+        def equal(answer_a: str, answer_b: str) -> bool:
+            found = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
+            if all(found) and any(one and one[1] for one in found):
+                return answer_a == answer_b
+            return verifier().equivalent(answer_a, answer_b)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._verifier is not None:
-            self._verifier.close()
+        yield equal
 
 
 @dataclass(frozen=True)

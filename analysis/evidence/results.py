@@ -21,7 +21,6 @@ from harness.statistics.families import Difference, Independent, Paired, judge
 from harness.statistics.intervals import mean_interval, two_way_difference
 from harness.statistics.spread import replicate_means
 
-_KEYS = ("run_id", "arm")
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
 
@@ -181,31 +180,33 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[pd.DataFrame] = []
-    own = _Own.of(experiment)
-    dev = groups(experiment.cells[experiment.cells["benchmark"] == plan.dev_benchmark], *_KEYS, "cap")
+    dev = groups(
+        experiment.cells[experiment.cells["benchmark"] == plan.dev_benchmark], "run_id", "arm", "cap"
+    )
     finished = experiment.states[experiment.states["status"] == "finished"]
     for state in records(finished):
-        run_id, where = state["run_id"], f"{state['arm']}, seed {state['seed']}"
-        training = own.training(state)
-        for cap in own.caps(state):
-            group = own.cells({**state, "cap": cap})
+        run, where, judged = _place(state), f"{state['arm']}, seed {state['seed']}", False
+        training = _training(experiment, state)
+        for key in sorted(key for key in experiment.evaluations if key[:2] == run):
+            group = experiment.evaluations[key]
             before.append(group[group["step"] == 0])
             try:
                 first = 1 if len(training) else 0  # an arm of no steps is the policy before RL
                 if checkpoints is not None:
-                    steps = _evaluated_at(checkpoints.get((run_id, state["arm"], cap), []), group)
+                    wanted = checkpoints.get(key, [])
+                    steps = wanted if set(wanted) <= set(group["step"]) else []
                 else:
-                    steps = chosen_steps(group, experiment.rule, dev.get((run_id, state["arm"], cap)), first)
+                    steps = chosen_steps(group, experiment.rule, dev.get(key), first)
             except ValueError as error:
                 notes.append(f"{where}: {error}")
                 continue
             if steps:
-                rows.append(_checkpoint_row(state, group[own.numbers], steps, training, int(cap)))
-        if not any(row["run_id"] == run_id and row["arm"] == state["arm"] for row in rows):
+                judged = True
+                rows.append(_checkpoint_row(state, group, steps, training))
+        if not judged:
             missing = "finished without an evaluation after step 0"
-            notes.append(
-                f"{where}: {missing if checkpoints is None else f'not evaluated on {plan.benchmark} at its checkpoint'}"
-            )
+            elsewhere = f"not evaluated on {plan.benchmark} at its checkpoint"
+            notes.append(f"{where}: {missing if checkpoints is None else elsewhere}")
     per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
     base = pd.concat(before, ignore_index=True) if before else _empty()
     target = plan.target_accuracy
@@ -213,15 +214,11 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
         base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
         target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
     per_seed["tokens_to_target"] = [
-        tokens_to_target(own.cells(row), own.training(row), target) for row in records(per_seed)
+        tokens_to_target(experiment.evaluations[_place(row, "cap")], _training(experiment, row), target)
+        for row in records(per_seed)
     ]
     results = Results(experiment, per_seed, base, target, tuple(dict.fromkeys(notes)))
     return with_metrics(results, plan.metrics)
-
-
-def _evaluated_at(steps: list[int], cells: pd.DataFrame) -> list[int]:
-    """The steps, if a run was evaluated at all of them; else none."""
-    return steps if set(steps) <= set(cells["step"]) else []
 
 
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
@@ -229,13 +226,12 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     missing = [one for one in metrics if computed(one) and column_of(one) not in results.per_seed]
     if not missing:
         return results
-    own, rows = _Own.of(results.experiment), records(results.per_seed)
-    new = {
-        column_of(metric): [
-            value_of(metric, own.cells(row), own.training(row), row["steps"][-1]) for row in rows
-        ]
-        for metric in missing
-    }
+    experiment = results.experiment
+    runs = [
+        (experiment.evaluations[_place(row, "cap")], _training(experiment, row), row["steps"][-1])
+        for row in records(results.per_seed)
+    ]
+    new = {column_of(metric): [value_of(metric, *run) for run in runs] for metric in missing}
     return replace(results, per_seed=results.per_seed.assign(**new))
 
 
@@ -249,13 +245,12 @@ def tokens_to_target(cells: pd.DataFrame, steps: pd.DataFrame, target: float) ->
 
 
 def _checkpoint_row(
-    state: Mapping[str, Any], cells: pd.DataFrame, steps: list[int], training: pd.DataFrame, cap: int
+    state: Mapping[str, Any], cells: pd.DataFrame, steps: list[int], training: pd.DataFrame
 ) -> dict[str, Any]:
     row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")}
-    row |= {"cap": cap, "steps": steps, **rule_scores(cells, min(1, steps[0]))}
-    values = cells[cells["step"].isin(steps)].drop(columns="step")
-    means = values.to_numpy(dtype=np.float64)[0] if len(values) == 1 else values.mean().to_numpy()
-    row |= dict(zip(map(str, values), means.tolist(), strict=True))
+    row |= {"cap": int(cells["cap"].iloc[0]), "steps": steps, **rule_scores(cells, min(1, steps[0]))}
+    values = cells[cells["step"].isin(steps)].select_dtypes("number")
+    row |= values.mean().drop(["step", "cap", "seed"]).to_dict()
     if len(training):
         last = np.flatnonzero(training["step"].to_numpy() <= steps[-1])[-1]
         logged = [name for name in TOKEN_COLUMNS if name in training]
@@ -263,42 +258,13 @@ def _checkpoint_row(
     return row
 
 
-@dataclass(frozen=True)
-class _Own:
-    """Evaluations and step metrics of each run of an arm: two arms of an experiment may be the same run, so both are keys."""
-
-    cells_of: dict[tuple[Any, ...], pd.DataFrame]
-    training_of: dict[tuple[Any, ...], pd.DataFrame]
-    no_cells: pd.DataFrame
-    no_training: pd.DataFrame
-
-    @classmethod
-    def of(cls, experiment: StoredExperiment) -> _Own:
-        """Evaluations on the test benchmark by run, arm and cap, and step metrics by run and arm."""
-        test = experiment.cells[experiment.cells["benchmark"] == experiment.plan.benchmark]
-        steps = experiment.steps
-        return cls(groups(test, *_KEYS, "cap"), groups(steps, *_KEYS), test.iloc[:0], steps.iloc[:0])
-
-    @cached_property
-    def numbers(self) -> list[str]:
-        """The step and the columns of metrics."""
-        return [str(name) for name in self.no_cells.select_dtypes("number") if name not in ("cap", "seed")]
-
-    def caps(self, row: Mapping[str, Any]) -> list[int]:
-        """The caps at which a run was evaluated, ascending."""
-        return sorted(cap for run_id, arm, cap in self.cells_of if (run_id, arm) == _place(row))
-
-    def cells(self, row: Mapping[str, Any]) -> pd.DataFrame:
-        """The evaluations of a run at one cap."""
-        return self.cells_of.get((*_place(row), row["cap"]), self.no_cells)
-
-    def training(self, row: Mapping[str, Any]) -> pd.DataFrame:
-        """The step metrics of a run."""
-        return self.training_of.get(_place(row), self.no_training)
+def _place(row: Mapping[str, Any], *more: str) -> tuple[Any, ...]:
+    return tuple(row[key] for key in ("run_id", "arm", *more))
 
 
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[key] for key in _KEYS)
+def _training(experiment: StoredExperiment, row: Mapping[str, Any]) -> pd.DataFrame:
+    """The step metrics of a run."""
+    return experiment.training.get(_place(row), experiment.steps.iloc[:0])
 
 
 def _empty() -> pd.DataFrame:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.statistics.spread import replicates
 from harness.store import StoreError
-
-SCORE_UNITS = ("fraction", "reward")
 
 
 class PlanError(StoreError, ValueError):
@@ -28,7 +25,7 @@ class Published:
     source: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredArm:
     """One configuration. ``runs`` maps seed to run id; ``patches`` are all that separate it from the base.
 
@@ -37,8 +34,8 @@ class StoredArm:
     """
 
     name: str
-    label: str
     runs: Mapping[int, str]
+    label: str = ""
     parent: str | None = None
     patch: str | None = None
     patches: tuple[str, ...] = ()
@@ -51,7 +48,7 @@ class StoredArm:
     engagement: tuple[Measure, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredPlan:
     """The runs that were planned, and how they are judged (see the store's ``plan.json``).
 
@@ -68,14 +65,14 @@ class StoredPlan:
 
     name: str
     title: str
-    question: str
+    question: str = ""
     design: str
     benchmark: str
     primary_cap: int
     caps: tuple[int, ...]
-    checkpoint_rule: str
+    checkpoint_rule: str = "last"
     seeds: tuple[int, ...]
-    paired: bool
+    paired: bool = True
     arms: tuple[StoredArm, ...]
     command: str = ""
     dev_benchmark: str | None = None
@@ -170,104 +167,63 @@ class StoredPlan:
 
 
 def parse_plan(raw: Mapping[str, Any]) -> StoredPlan:
-    """Read a plan. Raises PlanError naming the missing key, a wrong margin, or a parent that is no arm."""
-    score, metrics = _metrics(raw)
+    """Read a plan. A plain margin is that of the only metric. Raises PlanError naming the missing key, or a parent that is no arm."""
+    where = f"plan {raw.get('name', '?')}"
+    score, metrics = _metrics(raw, where)
+    margins = raw.get("margin") or {}
+    if not isinstance(margins, Mapping):
+        margins = {metrics[0].name: margins}
     try:
-        arms = tuple(_parse_arm(arm) for arm in raw["arms"])
-        plan = StoredPlan(
-            name=str(raw["name"]),
-            title=str(raw.get("title") or raw["name"]),
-            question=str(raw.get("question") or ""),
-            design=str(raw["design"]),
-            benchmark=str(raw["benchmark"]),
-            primary_cap=int(raw["primary_cap"]),
-            caps=tuple(int(cap) for cap in raw.get("caps") or [raw["primary_cap"]]),
-            checkpoint_rule=str(raw.get("checkpoint_rule") or "last"),
-            seeds=tuple(int(seed) for seed in raw["seeds"]),
-            paired=bool(raw.get("paired", True)),
-            arms=arms,
-            command=str(raw.get("command") or ""),
-            dev_benchmark=raw.get("dev_benchmark"),
-            target_accuracy=raw.get("target_accuracy"),
-            orders=tuple(tuple(order) for order in raw.get("orders") or ()),
-            notes=tuple(str(note) for note in raw.get("notes") or ()),
-            score=score,
-            metrics=metrics,
-            reference=raw.get("reference"),
-            looks=tuple(int(seeds) for seeds in raw.get("looks") or ()),
-            margins=_margins(raw, metrics),
-            base_policies=raw.get("base_policies"),
-            expects=(raw.get("claim") or {}).get("expects"),
-        )
+        read = {
+            "title": raw.get("title") or raw["name"],
+            "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
+            "arms": tuple(_parse_arm(arm) for arm in raw["arms"]),
+            "orders": tuple(map(tuple, raw.get("orders") or ())),
+            "expects": (raw.get("claim") or {}).get("expects"),
+        }
+        known = _known(StoredPlan, {**raw, **read})
     except KeyError as error:
-        raise PlanError(f"plan {raw.get('name', '?')} lacks {error}; write it with `harness run`") from error
-    if not arms:
-        raise PlanError(f"plan {plan.name} has no arms")
-    for arm in arms:
+        raise PlanError(f"{where} lacks {error}; write it with `harness run`") from error
+    plan = StoredPlan(**known, score=score, metrics=metrics, margins=margins)
+    if not plan.arms:
+        raise PlanError(f"{where} has no arms")
+    for arm in plan.arms:
         if arm.parent is not None:
             plan.arm(arm.parent)
     return plan
 
 
-def _metrics(raw: Mapping[str, Any]) -> tuple[Metric, tuple[Metric, ...]]:
+def _parse_arm(raw: Mapping[str, Any]) -> StoredArm:
+    published = raw.get("published")
+    read = {
+        "label": raw.get("label") or raw["name"],
+        "runs": {int(seed): run_id for seed, run_id in raw["runs"].items()},
+        "published": None if published is None else Published(**_known(Published, published)),
+        "engagement": tuple(Measure.of_record(measure) for measure in raw.get("engagement") or ()),
+    }
+    return StoredArm(**_known(StoredArm, {**raw, **read}))
+
+
+def _known(kind: type[Published | StoredArm | StoredPlan], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that a record has, lists as tuples; null is as if it were not there.
+
+    Raises KeyError with a field that is missing and has no default.
+    """
+    found = {one.name: raw[one.name] for one in fields(kind) if raw.get(one.name) is not None}
+    for one in fields(kind):
+        if one.default is MISSING and one.default_factory is MISSING and one.name not in found:
+            raise KeyError(one.name)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+
+
+def _metrics(raw: Mapping[str, Any], where: str) -> tuple[Metric, tuple[Metric, ...]]:
     """The score and the metrics. Of imported runs the score has the name and unit of their trainer and is the only metric."""
     declared = raw.get("metric") or "avg"
     if raw.get("foreign") or "score_unit" in raw:
-        reward = raw.get("score_unit") == "reward"
-        unit, scale, digits = ("reward", 1.0, 3) if reward else (POINTS, 100.0, 1)
-        name = str(declared)
-        score = Metric(name, name, unit, scale, digits, "higher", "avg")
+        unit, scale, digits = ("reward", 1.0, 3) if raw.get("score_unit") == "reward" else (POINTS, 100.0, 1)
+        score = Metric(declared, declared, unit, scale, digits, "higher", "avg")
         return score, (score,)
-    names = [declared] if isinstance(declared, str) else list(declared)
     try:
-        return metric("avg"), tuple(metric(str(name)) for name in names)
+        return metric("avg"), tuple(map(metric, [declared] if isinstance(declared, str) else declared))
     except UnknownMetric as error:
-        raise PlanError(f"plan {raw.get('name', '?')}: {error}") from error
-
-
-def _margins(raw: Mapping[str, Any], metrics: tuple[Metric, ...]) -> dict[str, float]:
-    """Margins by metric; a plain number is that of the only one. Raises PlanError for one without a size or a unit."""
-    given, where = raw.get("margin"), f"plan {raw.get('name', '?')}"
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        if len(metrics) > 1:
-            raise PlanError(
-                f"{where}: margin {given:g} has no unit, since there are {len(metrics)} metrics; name them"
-            )
-        given = {metrics[0].name: given}
-    if raw.get("score_unit", "fraction") not in SCORE_UNITS:
-        raise PlanError(
-            f"{where}: margin {raw['margin']:g} has no unit, since score_unit is {raw['score_unit']!r}; "
-            f"known: {', '.join(SCORE_UNITS)}. Leave the margin out or name the unit"
-        )
-    units = {one.name: one.unit for one in metrics}
-    for name, size in given.items():
-        if name not in units:
-            raise PlanError(
-                f"{where}: the margin of {name!r} is that of no metric; there are: {', '.join(units)}"
-            )
-        if not 0 < size < math.inf:
-            raise PlanError(f"{where}: margin {size:g} must be above zero, in {units[name]}")
-    return {str(name): float(size) for name, size in given.items()}
-
-
-def _parse_arm(raw: Mapping[str, Any]) -> StoredArm:
-    published = raw.get("published")
-    return StoredArm(
-        name=str(raw["name"]),
-        label=str(raw.get("label") or raw["name"]),
-        runs={int(seed): str(run_id) for seed, run_id in raw["runs"].items()},
-        parent=raw.get("parent"),
-        patch=raw.get("patch"),
-        patches=tuple(raw.get("patches") or ()),
-        published=None
-        if published is None
-        else Published(float(published["value"]), str(published["unit"]), str(published["source"])),
-        changes=dict(raw.get("changes") or {}),
-        overrides=tuple(raw.get("overrides") or ()),
-        arm_id=str(raw.get("arm_id") or ""),
-        foreign=raw.get("foreign"),
-        refused=tuple(raw.get("refused") or ()),
-        engagement=tuple(Measure.of_record(measure) for measure in raw.get("engagement") or ()),
-    )
+        raise PlanError(f"{where}: {error}") from error
