@@ -14,9 +14,8 @@ from analysis.evidence.stored_plan import StoredArm
 from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.experiment_tables import main_table, summary_table
-from analysis.tables.numbers import bounds_text, number_text
 from analysis.tables.of_metric import metric_name
-from analysis.tables.table import to_terminal
+from analysis.tables.table import bounds_text, number_text, to_terminal
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import Estimate, Verdict
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from analysis.answer import describe
 from analysis.evidence.engagement import engagements
 from analysis.evidence.load import load_experiment
-from analysis.evidence.results import Results, results_of
+from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import PlanError
 from analysis.tables.differences import differences_to_reference
 from harness.statistics.estimate import Estimate
@@ -88,13 +88,19 @@ def judged(root: Path, name: str) -> Judged | None:
     (arm_name, effect), *_ = differences_to_reference(results).items()
     engaged = engagements(results.experiment)[arm_name]
     claim, scale = record["claim"], results.metric.scale
+    # What the runs took, those that other experiments share included.
+    steps = results.experiment.steps.drop_duplicates(["run_id", "step"])
     known = [value for value in engaged.values if not math.isnan(value)]
     return Judged(
         name=name.removeprefix("claim_"),
         title=record["title"],
         claim=claim,
         finding=finding(effect, claim["expects"], engaged.hardly and engaged.known),
-        effect=_shown(effect, scale),
+        effect=replace(
+            effect,
+            **{name: scale * getattr(effect, name) for name in ("value", "low", "high")},
+            margin=None if effect.margin is None else scale * effect.margin,
+        ),
         margin=results.shown_margin or math.nan,
         unit=results.metric.unit,
         digits=results.metric.digits,
@@ -102,7 +108,8 @@ def judged(root: Path, name: str) -> Judged | None:
         engaged=engaged.text,
         share=max(known, default=math.nan),
         seeds=effect.seeds,
-        **_cost(results),
+        generated_tokens=float(steps["generated_tokens"].sum()) if len(steps) else 0.0,
+        hours=float(steps["seconds_total"].sum()) / 3600 if len(steps) else 0.0,
         most_seeds=max([*results.experiment.plan.looks, effect.seeds]),
         declared_after=_declared_after(root, name, record),
         notes=tuple(record.get("notes", ())),
@@ -110,34 +117,10 @@ def judged(root: Path, name: str) -> Judged | None:
     )
 
 
-def _shown(effect: Estimate, scale: float) -> Estimate:
-    margin = None if effect.margin is None else scale * effect.margin
-    return Estimate(
-        scale * effect.value,
-        scale * effect.low,
-        scale * effect.high,
-        effect.seeds,
-        margin=margin,
-        absent=effect.absent,
-    )
-
-
-def _cost(results: Results) -> dict[str, float]:
-    """Generated tokens and hours of all runs of the experiment, those that other experiments share included."""
-    steps = results.experiment.steps.drop_duplicates(["run_id", "step"])
-    return {
-        "generated_tokens": float(steps["generated_tokens"].sum()) if len(steps) else 0.0,
-        "hours": float(steps["seconds_total"].sum()) / 3600 if len(steps) else 0.0,
-    }
-
-
 def _declared_after(root: Path, name: str, record: Mapping[str, Any]) -> bool:
     """Say whether the declaration is another than the one kept at the first run, by its fingerprint."""
     path = layout.plan_file(root, name).parent / "claim.json"
-    if not path.exists():
-        return False
-    kept: dict[str, Any] = json.loads(path.read_text())
-    return bool(kept["declaration"] != record.get("declaration"))
+    return path.exists() and json.loads(path.read_text())["declaration"] != record.get("declaration")
 
 
 def all_judged(root: Path, names: Sequence[str] = ()) -> tuple[list[Judged], list[str]]:

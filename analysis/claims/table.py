@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 from analysis.claims.judged import Judged
-from analysis.tables.numbers import bounds_text, number_text
-from analysis.tables.table import Column, Table
+from analysis.tables.table import Column, Table, bounds_text, number_text
 
 NOTES = (
     "Each claim was declared with its comparison, direction, margin and most seeds before it was run (`conf/claim`). A verdict is about "
@@ -34,23 +33,21 @@ def claims_table(found: Sequence[Judged]) -> Table:
         Column("tokens", "generated tokens, M", digits=1),
         Column("hours", "core-hours", digits=2),
     )
-    return Table(
-        "claims", "Claims of the field, judged on the testbed", columns, tuple(map(_row, found)), NOTES
-    )
-
-
-def _row(one: Judged) -> dict[str, float | int | str]:
-    return {
-        "claim": one.title,
-        "source": one.claim["source"],
-        "setting": one.claim["setting"],
-        "engaged": one.engaged or "–",
-        "effect": effect_text(one),
-        "verdict": one.verdict,
-        "seeds": one.seeds,
-        "tokens": one.generated_tokens / 1e6,
-        "hours": one.hours,
-    }
+    rows = [
+        {
+            "claim": one.title,
+            "source": one.claim["source"],
+            "setting": one.claim["setting"],
+            "engaged": one.engaged or "–",
+            "effect": effect_text(one),
+            "verdict": one.verdict,
+            "seeds": one.seeds,
+            "tokens": one.generated_tokens / 1e6,
+            "hours": one.hours,
+        }
+        for one in found
+    ]
+    return Table("claims", "Claims of the field, judged on the testbed", columns, rows, NOTES)
 
 
 def effect_text(one: Judged) -> str:

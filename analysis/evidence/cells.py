@@ -48,11 +48,6 @@ class RunCells:
     problem_ids: tuple[str, ...]
     refused: tuple[str, ...]
 
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The rows as a data frame."""
-        return pd.DataFrame.from_records(list(self.rows))
-
 
 @dataclass(frozen=True)
 class RunSamples:
@@ -105,7 +100,9 @@ def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | Non
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     averages: dict[tuple[int, int], Floats] = {}
-    for (step, cap), frame in samples.rows.groupby(["step", "cap"]):
+    key: Any
+    for key, frame in samples.rows.groupby(["step", "cap"]):
+        step, cap = key
         part = {str(name): values.to_numpy() for name, values in frame.items()}
         try:
             cell = _samples(part, len(samples.problem_ids), samples.verdict_names)
@@ -147,11 +144,6 @@ def _votes(table: pa.Table, problem_R: Ints, equivalent: Callable[[str, str], bo
             NO_ANSWER if text is None else code[text] for text in voting_answers(frame, equivalent)
         ]
     return class_R
-
-
-def table_ks(n: int) -> list[int]:
-    """The k that are worth a column: n/4 (Pass@k needs n >= 2k to be smooth) and n itself."""
-    return sorted({k for k in (n // 4, n) if k >= 2 and (k & (k - 1) == 0 or k == n)})
 
 
 def _samples(part: dict[str, NDArray[Any]], problems: int, verdict_names: tuple[str, ...]) -> Samples:

@@ -11,7 +11,6 @@ import math
 import re
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 
@@ -19,23 +18,17 @@ import pandas as pd
 class CheckpointRule:
     """A parsed rule: ``last`` evaluations are averaged; ``on_dev`` picks by the development benchmark."""
 
-    text: str
     last: int = 1
     on_dev: bool = False
 
 
 def parse_rule(text: str) -> CheckpointRule:
     """Parse ``last``, ``mean_last_3``, ``best_on_dev``. Raises ValueError naming the choices."""
-    if text == "last":
-        return CheckpointRule(text)
-    if text == "best_on_dev":
-        return CheckpointRule(text, on_dev=True)
-    if text == "mean_last_k":
-        return CheckpointRule(text, last=3)
-    match = re.fullmatch(r"mean_last_([1-9]\d*)", text)
+    match = re.fullmatch(r"last|best_on_dev|mean_last_(k|[1-9]\d*)", text)
     if match is None:
         raise ValueError(f"unknown checkpoint rule {text!r}; known: last, mean_last_<k>, best_on_dev")
-    return CheckpointRule(text, last=int(match[1]))
+    last = {None: 1, "k": 3}.get(match[1]) or int(match[1])
+    return CheckpointRule(last, on_dev=text == "best_on_dev")
 
 
 def chosen_steps(
@@ -60,7 +53,7 @@ def chosen_steps(
     shared = dev_cells[dev_cells["step"].isin(steps)].sort_values("step")
     if not len(shared):
         raise ValueError("no step was evaluated on both the development and the test benchmark")
-    return [int(shared["step"].iloc[int(np.argmax(shared["avg"].to_numpy()))])]
+    return [int(shared.loc[shared["avg"].idxmax(), "step"])]
 
 
 def rule_scores(run_cells: pd.DataFrame, first: int = 1) -> dict[str, float]:
@@ -68,13 +61,10 @@ def rule_scores(run_cells: pd.DataFrame, first: int = 1) -> dict[str, float]:
 
     The largest score over the evaluated steps is an inflated number, for the labelled extra column only.
     """
-    step, score = run_cells["step"].to_numpy(), run_cells["avg"].to_numpy(dtype=np.float64)
-    order = np.argsort(step, kind="stable")
-    trained = score[order][step[order] >= first]
-    known = trained[~np.isnan(trained)]
-    last_three = trained[-3:][~np.isnan(trained[-3:])]
+    ordered = run_cells.sort_values("step", kind="stable")
+    trained = ordered.loc[ordered["step"] >= first, "avg"]
     return {
-        "last_score": float(trained[-1]) if len(trained) else math.nan,
-        "mean_last_3_score": float(last_three.mean()) if len(last_three) else math.nan,
-        "best_on_test": float(known.max()) if len(known) else math.nan,
+        "last_score": float(trained.iloc[-1]) if len(trained) else math.nan,
+        "mean_last_3_score": float(trained.tail(3).mean()),
+        "best_on_test": float(trained.max()),
     }

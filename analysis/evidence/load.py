@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,6 @@ from analysis.evidence.reduced import (
     Question,
     Reduce,
     answer_equality,
-    further_benchmarks,
-    own_benchmarks,
     reduce_run,
 )
 from analysis.evidence.stored_plan import StoredArm, StoredPlan, parse_plan
@@ -170,18 +168,21 @@ def load_plan(
         for state in records(states[states["status"] != "not started"]):
             run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}
-            read = partial(_read, reduce, store, run.run_id, question)
             try:
                 logged = run.steps()
                 steps.append((labels, logged))
-                own.add(where, labels, read(own_benchmarks(run, plan)) or logged_cells(logged, plan))
+                named = [
+                    name for name in (plan.benchmark, plan.dev_benchmark) if name and run.sample_steps(name)
+                ]
+                reduced = {name: reduce(store, run.run_id, name, question) for name in named}
+                own.add(where, labels, reduced or logged_cells(logged, plan))
             except StoreError as error:
                 own.notes.append(f"{where}: {error}")
                 continue
-            for name in further_benchmarks(run, plan) if further else ():
+            for name in sorted({*run.benchmarks()} - {plan.benchmark, plan.dev_benchmark}) if further else ():
                 other = others.setdefault(name, _Gathered(name))
                 try:
-                    other.add(where, labels, read([name]))
+                    other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{where}: {error}")
     started = [str(run_id) for run_id in states.loc[states["status"] != "not started", "run_id"]]
@@ -190,12 +191,6 @@ def load_plan(
     )
     elsewhere = {name: others[name].put_in(replace(base, plan=plan.on(name))) for name in sorted(others)}
     return replace(own.put_in(base), further=elsewhere)
-
-
-def _read(
-    reduce: Reduce, store: ResultStore, run_id: str, question: Question, benchmarks: Sequence[str]
-) -> dict[str, RunCells]:
-    return {benchmark: reduce(store, run_id, benchmark, question) for benchmark in benchmarks}
 
 
 def _states(store: ResultStore, plan: StoredPlan) -> tuple[pd.DataFrame, list[str]]:

@@ -123,15 +123,18 @@ def first_reach(cells: pd.DataFrame, spent: Callable[[list[int]], Floats], targe
     return float(at[index - 1] + share * (at[index] - at[index - 1]))
 
 
+def total_at(steps: pd.DataFrame, column: str, wanted: Sequence[int]) -> Floats:
+    """A cumulative column at each wanted step; zero at step 0, NaN where the step is not logged."""
+    logged = dict(zip(steps["step"], steps[column], strict=True)) if len(steps) else {}
+    return np.array([0.0 if step == 0 else float(logged.get(step, np.nan)) for step in wanted])
+
+
 def tokens_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
-    """Cumulative generated tokens at each wanted step; zero at step 0, NaN where the step is not logged."""
-    names = ("step", "generated_tokens_total")
-    total = dict(zip(*(steps[name].to_numpy().tolist() for name in names), strict=True)) if len(steps) else {}
-    return np.array([0.0 if step == 0 else float(total.get(step, np.nan)) for step in wanted])
+    """Cumulative generated tokens at each wanted step (see `total_at`)."""
+    return total_at(steps, "generated_tokens_total", wanted)
 
 
 def seconds_at(steps: pd.DataFrame, wanted: Sequence[int]) -> Floats:
     """Cumulative wall seconds at each wanted step; zero at step 0, NaN where the step or a time before it is not logged."""
     ordered = steps.sort_values("step")
-    total = dict(zip(ordered["step"], ordered["seconds_total"].cumsum(skipna=False), strict=True))
-    return np.array([0.0 if step == 0 else float(total.get(step, np.nan)) for step in wanted])
+    return total_at(ordered.assign(total=ordered["seconds_total"].cumsum(skipna=False)), "total", wanted)

@@ -16,7 +16,6 @@ from analysis.evidence.checkpoint_rule import parse_rule
 from analysis.evidence.stored_plan import StoredPlan
 from harness.evaluation.metrics.summary import default_ks
 from harness.store import ResultStore
-from harness.store.run import RunDir
 
 if TYPE_CHECKING:
     from harness.verify import MathVerifier
@@ -68,17 +67,6 @@ class Question:
 
 
 Reduce = Callable[[ResultStore, str, str, Question], RunCells]
-
-
-def own_benchmarks(run: RunDir, plan: StoredPlan) -> list[str]:
-    """Those of the plan's benchmarks that the run has samples of."""
-    named = dict.fromkeys([plan.benchmark, plan.dev_benchmark])
-    return [benchmark for benchmark in named if benchmark is not None and run.sample_steps(benchmark)]
-
-
-def further_benchmarks(run: RunDir, plan: StoredPlan) -> list[str]:
-    """The others that the run has samples of."""
-    return [name for name in run.benchmarks() if name not in (plan.benchmark, plan.dev_benchmark)]
 
 
 def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:

@@ -119,11 +119,18 @@ class Results:
         """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
         return self.differences({arm.name: (arm, reference)})[arm.name]
 
-    def differences(self, pairs: Mapping[str, tuple[StoredArm, StoredArm]]) -> dict[str, Estimate]:
-        """Arm minus reference for the comparisons of one column, with intervals that hold together."""
+    def before_rl(self, column: str, cap: int | None = None) -> float | None:
+        """Mean of a column over all runs at step 0; None where none was evaluated then."""
+        rows = self.before[self.before["cap"] == (cap or self.experiment.plan.primary_cap)]
+        return float(rows[column].mean()) if column in rows and len(rows) else None
+
+    def differences(
+        self, pairs: Mapping[str, tuple[StoredArm, StoredArm]], columns: int | None = None
+    ) -> dict[str, Estimate]:
+        """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric)."""
         never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
         contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in never}
-        found = judge(contrasts, margin=self.margin, columns=self.columns)
+        found = judge(contrasts, margin=self.margin, columns=columns or self.columns)
         return {
             name: Estimate(math.nan, absent=never[name]) if name in never else found[name] for name in pairs
         }
@@ -250,7 +257,7 @@ def _checkpoint_row(
     row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")}
     row |= {"cap": int(cells["cap"].iloc[0]), "steps": steps, **rule_scores(cells, min(1, steps[0]))}
     values = cells[cells["step"].isin(steps)].select_dtypes("number")
-    row |= values.mean().drop(["step", "cap", "seed"]).to_dict()
+    row |= {str(name): mean for name, mean in values.mean().drop(["step", "cap", "seed"]).items()}
     if len(training):
         last = np.flatnonzero(training["step"].to_numpy() <= steps[-1])[-1]
         logged = [name for name in TOKEN_COLUMNS if name in training]

@@ -15,6 +15,7 @@ from matplotlib.ticker import EngFormatter
 from numpy.typing import ArrayLike
 
 from analysis.evidence.load import StoredExperiment
+from analysis.evidence.stored_plan import StoredPlan
 from analysis.figures.series import Series
 from analysis.figures.style import (
     BAND_ALPHA,
@@ -28,6 +29,22 @@ from harness.statistics.estimate import Estimate
 
 FEW = 3  # arms whose bands can be told apart in one set of axes
 COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
+
+
+def score_label(plan: StoredPlan) -> str:
+    """Name the score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
+    return f"{score_name(plan)}{cap_label(plan)}"
+
+
+def score_name(plan: StoredPlan) -> str:
+    """Name the score and its unit: ``accuracy, %``."""
+    name = "accuracy" if plan.score.name == "avg" else plan.score.name
+    return f"{name}{',' if plan.score.percent else ''}{plan.score.percent}"
+
+
+def cap_label(plan: StoredPlan) -> str:
+    """Name the response cap: ``, cap 32``, or nothing where nobody recorded it."""
+    return plan.cap_text.removesuffix(" tokens")
 
 
 def few_arms(experiment: StoredExperiment) -> bool:

@@ -17,15 +17,17 @@ from analysis.evidence.grid import grid_axes, grid_value, near_best
 from analysis.evidence.load import StoredExperiment
 from analysis.evidence.metric_values import evaluated
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredPlan
 from analysis.figures.drawing import (
     COUNTS,
     arm_appearances,
     arm_legend,
+    cap_label,
     draw_interval,
     draw_series,
     few_arms,
     label_rows,
+    score_label,
+    score_name,
 )
 from analysis.figures.series import Panel, Series, accuracy_series, k_curves, logged, panel_series
 from analysis.figures.style import new_figure
@@ -34,27 +36,6 @@ from harness.statistics.estimate import Estimate, Verdict
 from harness.statistics.intervals import performance_profile
 
 _HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}
-
-
-def score_label(plan: StoredPlan) -> str:
-    """Name the score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
-    return f"{_score_name(plan)}{_cap(plan)}"
-
-
-def _score_name(plan: StoredPlan) -> str:
-    score = plan.score
-    name = "accuracy" if score.name == "avg" else score.name
-    return f"{name}{',' if score.percent else ''}{score.percent}"
-
-
-def _cap(plan: StoredPlan) -> str:
-    return plan.cap_text.removesuffix(" tokens")
-
-
-def _metric_label(results: Results) -> str:
-    """The metric on an axis of a figure that is drawn for each of them."""
-    plan = results.experiment.plan
-    return _score_name(plan) if results.metric == plan.score else results.metric.header
 
 
 def accuracy_figure(experiment: StoredExperiment, style: str) -> Figure | None:
@@ -87,7 +68,7 @@ def metric_figure(results: Results, style: str) -> Figure | None:
         series = accuracy_series(experiment, name, "step", results.column, scale=metric.scale)
         draw_series(axes, series, appearance, marked=True)
     axes.set_xlabel("rollout steps")
-    axes.set_ylabel(textwrap.fill(f"{metric.header}{_cap(experiment.plan)}", 28))
+    axes.set_ylabel(textwrap.fill(f"{metric.header}{cap_label(experiment.plan)}", 28))
     arm_legend(figure, experiment)
     return figure
 
@@ -182,7 +163,9 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
         draw_interval(axes, y, estimate, metric.scale, color=colour, marker="o", zorder=4)
         numbers.append(number)
     label_rows(axes, labels, numbers)
-    axes.set_xlabel(f"{_metric_label(results)}\n{textwrap.fill(_bar_legend(deltas.values()), 60)}")
+    axes.set_xlabel(
+        f"{score_name(plan) if metric == plan.score else metric.header}\n{textwrap.fill(_bar_legend(deltas.values()), 60)}"
+    )
     return figure
 
 

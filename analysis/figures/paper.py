@@ -15,10 +15,11 @@ from matplotlib.lines import Line2D
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from analysis.figures.drawing import COUNTS, FEW, arm_appearances, arm_legend, draw_series
-from analysis.figures.evaluation import k_figure, score_label
-from analysis.figures.series import AXES, Panel, accuracy_series, logged, panel_series
+from analysis.figures.drawing import COUNTS, FEW, draw_series, score_label
+from analysis.figures.evaluation import k_figure
+from analysis.figures.series import AXES, Panel, accuracy_series, logged
 from analysis.figures.style import appearances, legend_below, new_figure, save, styled
+from analysis.figures.training import panels_figure
 
 ACCURACY = Panel("avg", "", evaluated=True)
 ENTROPY = Panel("entropy_nats", "entropy, nats per token", zero=True)
@@ -156,32 +157,9 @@ def _ours(results: Results) -> str:
 def paper_figure(results: Results, entry: PaperFigure, style: str) -> Figure | None:
     """Draw one figure; None where no panel has data or no arm is in it."""
     experiment, arms = results.experiment, entry.arms(results)
-    panels = [panel for panel in entry.panels if logged(experiment, panel)]
-    if not panels or not arms:
-        return None
-    if entry.name == "dapo-figure-1":
+    if entry.name == "dapo-figure-1" and arms and logged(experiment, ACCURACY):
         return _k_metrics_figure(results, arms[0], entry.axis, style)
-    appearance = arm_appearances(experiment)
-    rows, columns = (2, 2) if len(panels) == 4 else (1, len(panels))
-    figure, axes = new_figure(
-        style,
-        width={1: 1.0, 2: 1.6, 3: 2.0}[columns],
-        height=1.5 if rows == 2 else 1.0,
-        nrows=rows,
-        ncols=columns,
-        squeeze=False,
-        sharex=True,
-    )
-    for axes_, panel in zip(axes.flat, panels, strict=True):
-        for arm in arms:
-            series = panel_series(experiment, arm.name, panel, entry.axis)
-            draw_series(axes_, series, appearance[arm.name], marked=panel.evaluated, spread=len(arms) <= FEW)
-        axes_.set_ylabel(panel.label or score_label(experiment.plan))
-        axes_.xaxis.set_major_formatter(COUNTS)
-    for axes_ in axes[-1]:
-        axes_.set_xlabel(AXES[entry.axis])
-    arm_legend(figure, experiment, [arm.name for arm in arms])
-    return figure
+    return panels_figure(experiment, arms, entry.panels, entry.axis, style)
 
 
 def _k_metrics_figure(results: Results, arm: StoredArm, axis: str, style: str) -> Figure:

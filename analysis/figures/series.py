@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.evidence.load import StoredExperiment
-from analysis.evidence.metric_values import tokens_at
+from analysis.evidence.metric_values import total_at
 from analysis.evidence.results import Results
 
 Floats = NDArray[np.float64]
@@ -23,11 +23,14 @@ AXES = {
     "tokens": "generated tokens (discarded included)",
     "seconds": "seconds",
 }
+_TOTALS = {"updates": "updates", "tokens": "generated_tokens_total"}
 
 
 @dataclass(frozen=True)
 class Panel:
     """One quantity to draw: a column of the step metrics (``evaluated``: of the evaluations), its label, ``per``: a column to divide by.
+
+    Without a label it is the score, with the score's own name and scale.
 
     ``zero``: the axis begins at zero where the data come near it.
     """
@@ -78,7 +81,9 @@ def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str
     a common grid over the range that a seed has.
     """
     if panel.evaluated:
-        return accuracy_series(experiment, arm, axis, panel.column, scale=panel.scale)
+        return accuracy_series(
+            experiment, arm, axis, panel.column, scale=panel.scale if panel.label else None
+        )
     runs = experiment.curves[arm]
     window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
     curves = []
@@ -102,12 +107,10 @@ def accuracy_series(
     ]
     for run_id, run in own.groupby("run_id"):
         run = run.sort_values("step")
-        x = _evaluated_axis(
-            experiment.steps[experiment.steps["run_id"] == run_id], run["step"].tolist(), axis
-        )
-        curves.append(
-            (x, (plan.score.scale if scale is None else scale) * run[metric].to_numpy(dtype=np.float64))
-        )
+        wanted, steps = run["step"].tolist(), experiment.steps[experiment.steps["run_id"] == run_id]
+        x = np.array(wanted, dtype=np.float64) if axis == "step" else total_at(steps, _TOTALS[axis], wanted)
+        y = run[metric].to_numpy(dtype=np.float64)
+        curves.append((x, (plan.score.scale if scale is None else scale) * y))
     return combine(curves, exact=axis != "tokens", points=41)
 
 
@@ -133,16 +136,6 @@ def _training_axis(run: dict[str, Floats], axis: str) -> Floats:
     if axis == "seconds":
         return np.cumsum(np.nan_to_num(run["seconds_total"]))
     return run[axis]
-
-
-def _evaluated_axis(steps: pd.DataFrame, evaluated: list[int], axis: str) -> Floats:
-    """Where the evaluated steps stand on the axis; step 0 is its origin."""
-    if axis == "tokens":
-        return tokens_at(steps, evaluated)
-    if axis == "updates":
-        updates = dict(zip(steps["step"], steps["updates"], strict=True)) if len(steps) else {}
-        return np.array([0.0 if step == 0 else float(updates.get(step, np.nan)) for step in evaluated])
-    return np.array(evaluated, dtype=np.float64)
 
 
 def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int = 101) -> Series:

@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.evidence.load import StoredExperiment
-from analysis.figures.drawing import COUNTS, arm_appearances, arm_legend, draw_series, few_arms
+from analysis.evidence.stored_plan import StoredArm
+from analysis.figures.drawing import COUNTS, FEW, arm_appearances, arm_legend, draw_series, score_label
 from analysis.figures.series import AXES, Panel, logged, panel_series
 from analysis.figures.style import new_figure
 
@@ -40,22 +41,31 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 
 def training_figure(experiment: StoredExperiment, name: str, axis: str, style: str) -> Figure | None:
     """Draw one figure of ``FIGURES`` against one of ``series.AXES``; None where no run has logged it."""
-    return _panels_figure(experiment, FIGURES[name], axis, style)
+    return panels_figure(experiment, experiment.plan.arms, FIGURES[name], axis, style)
 
 
 def overview_figure(experiment: StoredExperiment, axis: str, style: str) -> Figure | None:
     """Draw all panels of ``FIGURES`` in one figure against one axis; None where nothing is logged."""
-    return _panels_figure(experiment, [panel for group in FIGURES.values() for panel in group], axis, style)
+    panels = [panel for group in FIGURES.values() for panel in group]
+    return panels_figure(experiment, experiment.plan.arms, panels, axis, style)
 
 
-def _panels_figure(
-    experiment: StoredExperiment, wanted: Sequence[Panel], axis: str, style: str
+def panels_figure(
+    experiment: StoredExperiment,
+    arms: Sequence[StoredArm],
+    wanted: Sequence[Panel],
+    axis: str,
+    style: str,
 ) -> Figure | None:
-    """Draw the panels that some run has logged, at most three in a row; the x axis is named below the last of each column."""
+    """Draw the panels that some run has logged, at most three in a row; the x axis is named below the last of each column.
+
+    Of more than ``FEW`` arms means only: bands and seeds would hide each other.
+    """
     panels = [panel for panel in wanted if logged(experiment, panel)]
-    if not panels:
+    if not panels or not arms:
         return None
-    columns, rows = min(len(panels), 3), -(-len(panels) // 3)
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    rows, few = -(-len(panels) // columns), len(arms) <= FEW
     figure, axes = new_figure(
         style,
         width={1: 1.0, 2: 1.6, 3: 2.0}[columns],
@@ -69,26 +79,25 @@ def _panels_figure(
         if index >= len(panels):
             axes_.set_axis_off()
             continue
-        draw_panel(axes_, experiment, panels[index], axis)
+        _draw_panel(axes_, experiment, arms, panels[index], axis, spread=few)
         if index + columns >= len(panels):
             axes_.tick_params(labelbottom=True)
             axes_.set_xlabel("generated tokens" if axis == "tokens" and columns > 1 else AXES[axis])
-    arm_legend(figure, experiment, spread=few_arms(experiment))
+    arm_legend(figure, experiment, [arm.name for arm in arms], spread=few)
     return figure
 
 
-def draw_panel(axes: Any, experiment: StoredExperiment, panel: Panel, axis: str) -> None:
-    """Draw mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them.
-
-    Of more than ``FEW`` arms means only: bands and seeds would hide each other.
-    """
-    few = few_arms(experiment)
+def _draw_panel(
+    axes: Any, experiment: StoredExperiment, arms: Sequence[StoredArm], panel: Panel, axis: str, spread: bool
+) -> None:
+    """Draw mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
+    appearance = arm_appearances(experiment)
     drawn: list[Any] = [np.empty(0)]
-    for name, appearance in arm_appearances(experiment).items():
-        series = panel_series(experiment, name, panel, axis)
-        draw_series(axes, series, appearance, spread=few)
-        drawn.append((series.seed_y if few else series.mean).ravel())
-    axes.set_ylabel(panel.label)
+    for arm in arms:
+        series = panel_series(experiment, arm.name, panel, axis)
+        draw_series(axes, series, appearance[arm.name], marked=panel.evaluated, spread=spread)
+        drawn.append((series.seed_y if spread else series.mean).ravel())
+    axes.set_ylabel(panel.label or score_label(experiment.plan))
     axes.margins(x=0.01)
     values = np.concatenate(drawn)
     values = values[np.isfinite(values)]

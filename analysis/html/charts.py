@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from analysis.evidence.results import Results
-from analysis.figures.drawing import arm_appearances
-from analysis.figures.evaluation import score_label
+from analysis.figures.drawing import arm_appearances, score_label
 from analysis.figures.series import AXES, EMPTY, Series, accuracy_series, k_curves, logged, panel_series
 from analysis.figures.training import FIGURES
 

@@ -54,14 +54,16 @@ def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
 
 def render_page(results: Results, store_root: Path | str, live: Live | None = None) -> str:
     """Return the whole page as one string; with ``live`` one that follows runs: unfinished runs show their samples so far."""
-    plan, mark = results.experiment.plan, ""
+    plan, warning = results.experiment.plan, ""
     *rest, cost = all_tables(results)
     if live is not None and results.experiment.unfinished:
         mark = results.experiment.provisional
         rest = [replace(table, title=f"{table.title} ({mark})") for table in rest]
+        said = escape(mark[:1].upper() + mark[1:])
+        warning = f'<p class="warning" id="provisional">{said}: what stands here may change.</p>'
     store = ResultStore(store_root)
     sections = [
-        ("answer", "Answer", _provisional(mark) + _answer(results)),
+        ("answer", "Answer", warning + _answer(results)),
         ("tables", "Tables", "".join(_table(table) for table in rest)),
         ("chart", "Curves", _CHART),
         ("configuration", "What each arm changes", _configuration(results)),
@@ -164,13 +166,6 @@ def _section(key: str, title: str, body: str) -> str:
     return f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{title}</h2>{body}</section>'
 
 
-def _provisional(mark: str) -> str:
-    if not mark:
-        return ""
-    said = escape(mark[:1].upper() + mark[1:])
-    return f'<p class="warning" id="provisional">{said}: what stands here may change.</p>'
-
-
 def _answer(results: Results) -> str:
     headline, *rest = answer_sentences(results)
     items = "".join(f"<li>{escape(line.removeprefix('- '))}</li>" for line in rest)
@@ -179,16 +174,22 @@ def _answer(results: Results) -> str:
     return f'<p class="headline">{escape(headline)}</p><ul>{items}</ul>{missing}{pictures(results)}'
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, attributes: str = "") -> str:
+    """Write a table that scrolls in its own box, with its notes below."""
     first, *rest = table.columns
     rows = [
         f'<th scope="row">{escape(cell_text(row.get(first.key), first))}</th>'
         + "".join(_cell(row.get(column.key), column) for column in rest)
         for row in table.rows
     ]
+    head = "".join(f'<th scope="col">{escape(column.header)}</th>' for column in table.columns)
+    body, title = "".join(f"<tr>{cells}</tr>" for cells in rows), escape(table.title)
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
-    drawn = _framed(table.title, [column.header for column in table.columns], rows)
-    return f'{drawn}<ul class="notes">{notes}</ul>'
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}"><table{attributes}>'
+        f"<caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        + (f'<ul class="notes">{notes}</ul>' if notes else "")
+    )
 
 
 def _cell(cell: Cell, column: Column) -> str:
@@ -204,25 +205,9 @@ def _cell(cell: Cell, column: Column) -> str:
     return f'<td{long} data-label="{escape(column.header)}"><span>{shown}</span></td>'
 
 
-def _plain_table(title: str, header: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    cells = (
-        "".join(
-            f'<td data-label="{escape(name)}">{escape(cell)}</td>'
-            for name, cell in zip(header, row, strict=True)
-        )
-        for row in rows
-    )
-    return _framed(title, header, cells, ' class="left"')
-
-
-def _framed(title: str, header: Iterable[str], rows: Iterable[str], attributes: str = "") -> str:
-    """Write a table that scrolls in its own box; ``rows`` are the cells of each row as HTML."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-    body = "".join(f"<tr>{cells}</tr>" for cells in rows)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table{attributes}>'
-        f"<caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+def _plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [dict(zip(header, row, strict=True)) for row in rows]
+    return _table(Table(title, title, [Column(name, name) for name in header], cells), ' class="left"')
 
 
 def _configuration(results: Results) -> str:

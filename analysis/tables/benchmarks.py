@@ -12,6 +12,7 @@ from analysis.tables.differences import (
     REFERENCE,
     base_notes,
     difference_column,
+    differences_to_reference,
     family_size,
     level_text,
     word_meanings,
@@ -19,7 +20,6 @@ from analysis.tables.differences import (
 from analysis.tables.of_metric import experiment_table, metric_column, metric_name, metric_suffix, samples
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.estimate import Estimate
-from harness.statistics.families import judge
 
 _MEAN = "mean of all"
 
@@ -48,7 +48,7 @@ def _of_one(results: Results, views: Views) -> list[Table]:
     own = results.experiment.plan.benchmark
     others = {name: view for name, view in views.items() if name != own} | {_MEAN: mean}
     columns = results.columns * len(others)
-    found = {name: _judged(view, columns) for name, view in others.items()}
+    found = {name: differences_to_reference(view, columns) for name, view in others.items()}
     compared = any(not math.isnan(one.value) for column in found.values() for one in column.values())
     return [scores, _differences(results, views, found)] if compared else [scores]
 
@@ -60,7 +60,8 @@ def _scores(results: Results, views: Views, mean: Results) -> Table:
         {"arm": arm.label, **{_key(name): view.mean(arm) for name, view in together.items()}}
         for arm in plan.arms
     ]
-    before = {_key(name): value for name, view in views.items() if (value := _before(view)) is not None}
+    known = {_key(name): view.before_rl(view.column) for name, view in views.items()}
+    before = {key: value for key, value in known.items() if value is not None}
     if before:
         of_all = sum(before.values()) / len(before) if len(before) == len(views) else None
         rows.insert(0, {"arm": "before RL", **before, _key(_MEAN): of_all})
@@ -76,14 +77,6 @@ def _scores(results: Results, views: Views, mean: Results) -> Table:
 def _key(name: str) -> str:
     """The key of a benchmark's column, which is none of the table's own whatever its name."""
     return f"on:{name}"
-
-
-def _before(view: Results) -> float | None:
-    """The metric before training, averaged over all runs."""
-    rows = view.before
-    if not len(rows) or view.column not in rows:
-        return None
-    return float(rows.loc[rows["cap"] == view.experiment.plan.primary_cap, view.column].mean())
 
 
 def _score_notes(results: Results, views: Views) -> list[str]:
@@ -142,17 +135,6 @@ def _differences(results: Results, views: Views, found: Mapping[str, Mapping[str
     title = f"differences in {_name(results, views)} on the other benchmarks"
     key = f"benchmark-differences{metric_suffix(results)}"
     return experiment_table(results, key, title, columns, rows, notes)
-
-
-def _judged(view: Results, columns: int) -> dict[str, Estimate]:
-    """Each arm against its reference on one benchmark."""
-    plan = view.experiment.plan
-    contrasts = {
-        arm.name: view.contrast(arm, other)
-        for arm in plan.arms
-        if (other := plan.reference_of(arm)) is not None
-    }
-    return judge(contrasts, margin=view.margin, columns=columns)
 
 
 def _family_notes(results: Results, found: Mapping[str, Mapping[str, Estimate]]) -> list[str]:

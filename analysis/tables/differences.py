@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
 from analysis.evidence.looks import followed
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm, StoredPlan
+from analysis.evidence.stored_plan import StoredPlan
 from analysis.tables.table import Column
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import Estimate
@@ -26,15 +26,16 @@ REFERENCE = {
 }
 
 
-def differences_to_reference(results: Results) -> dict[str, Estimate]:
-    """Map each arm to its difference to the parent (or the base); the intervals of all of them hold together.
+def differences_to_reference(results: Results, columns: int | None = None) -> dict[str, Estimate]:
+    """Map each arm to its difference to the parent (or the base); the intervals of all of them hold together, in ``columns`` of them.
 
     In a sequential design each is that of the newest look at it, and holds together with those of all looks.
     """
     plan = results.experiment.plan
     if plan.looks:
         return {one.arm.name: one.newest for one in followed(results)}
-    return _column(results, {arm.name: plan.reference_of(arm) for arm in plan.arms})
+    pairs = [(arm, plan.reference_of(arm)) for arm in plan.arms]
+    return results.differences({arm.name: (arm, reference) for arm, reference in pairs if reference}, columns)
 
 
 def differences_to_base(results: Results) -> dict[str, Estimate]:
@@ -45,13 +46,8 @@ def differences_to_base(results: Results) -> dict[str, Estimate]:
     plan = results.experiment.plan
     if plan.stopped_by_results or plan.design not in ("cumulative", "leave_one_out") or len(plan.arms) < 3:
         return {}
-    return _column(results, {arm.name: plan.base for arm in plan.arms if arm.name != plan.base.name})
-
-
-def _column(results: Results, references: Mapping[str, StoredArm | None]) -> dict[str, Estimate]:
-    plan = results.experiment.plan
     return results.differences(
-        {name: (plan.arm(name), arm) for name, arm in references.items() if arm is not None}
+        {arm.name: (arm, plan.base) for arm in plan.arms if arm.name != plan.base.name}
     )
 
 

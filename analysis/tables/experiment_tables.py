@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis.evidence.cells import table_ks
+from analysis.evidence.engagement import NOTE, engagements
 from analysis.evidence.logged import TRAINING
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
@@ -18,7 +18,6 @@ from analysis.tables.differences import (
     power_notes,
     word_notes,
 )
-from analysis.tables.engaged import with_engaged
 from analysis.tables.looks import look_states, looks_table
 from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
@@ -67,29 +66,32 @@ def main_table(results: Results) -> Table:
     to_base = differences_to_base(results)
     about_score = results.metric == plan.score
     shared = _shared_source(plan) if about_score else None
-    before = _before_row(results, {"score": results.column})
-    rows = [before] if before and before["score"] is not None else []
-    odd = odd_arms(results.experiment)
-    decided = look_states(results)
+    before = results.before_rl(results.column)
+    rows: list[Mapping[str, Cell]] = [] if before is None else [{"arm": "before RL", "score": before}]
+    odd, decided = odd_arms(results.experiment), look_states(results)
+    engaged = engagements(results.experiment)
+    any_engaged = any(one.known for one in engaged.values())
     for arm in plan.arms:
         rows.append(
             {
                 "arm": marked(arm, odd),
-                "reference": arm_label(plan.reference_of(arm)),
+                "reference": reference.label if (reference := plan.reference_of(arm)) else None,
                 "score": results.mean(arm),
                 "delta": below.get(arm.name),
                 "delta_base": to_base.get(arm.name),
+                "engaged": engaged[arm.name].text or None,
                 "look": decided.get(arm.name),
                 "seeds": _seeds(results, arm),
                 **(_published(arm, shared) if about_score else {}),
             }
         )
-    reference = REFERENCE[plan.design]
     columns = [
         Column("arm", "arm"),
         metric_column(results.metric, "score", f"{metric_header(results)} (95 % interval)"),
-        difference_column(results.metric, "delta", f"Δ to {reference}", below.values()),
+        difference_column(results.metric, "delta", f"Δ to {REFERENCE[plan.design]}", below.values()),
     ]
+    if any_engaged:
+        columns.append(Column("engaged", "engaged"))
     if to_base:
         columns.append(difference_column(results.metric, "delta_base", "Δ to base", to_base.values()))
     if len({arm.parent for arm in plan.arms if arm.parent}) > 1 and plan.design == "arms":
@@ -101,17 +103,17 @@ def main_table(results: Results) -> Table:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
     elif about_score and any(arm.published for arm in plan.arms):
         columns += [Column("published", "published"), Column("source", "source")]
-    table = Table(plan.name, plan.title, columns, rows, _main_notes(results, below, to_base))
-    return with_engaged(of_metric(table, results), results.experiment)
+    notes = [*_main_notes(results, below, to_base), *([NOTE] if any_engaged else [])]
+    return of_metric(Table(plan.name, plan.title, columns, rows, notes), results)
 
 
 def answers_table(results: Results) -> Table:
     """Make the table of Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
     n = samples(results)
+    # Pass@k needs n >= 2k to be smooth.
+    ks = [k for k in (n // 4, n) if k >= 2 and (k.bit_count() == 1 or k == n)]
     metrics = [
-        Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100)
-        for name in ("pass", "maj")
-        for k in table_ks(n)
+        Column(f"{name}@{k}", f"{name.capitalize()}@{k} %", scale=100) for name in ("pass", "maj") for k in ks
     ]
     metrics += _other_caps(results)
     notes = (
@@ -157,15 +159,19 @@ def _means_table(
     results: Results, key: str, title: str, metrics: Sequence[Column], notes: Sequence[str]
 ) -> Table:
     """Make a table of means over seeds; the key of a column is a metric, with ``:CAP`` behind it that of another cap."""
-    before = _before_row(results, {column.key: column.key for column in metrics})
-    rows = [before] if before else []
+    rows: list[dict[str, Cell]] = []
+    if len(results.before) and (results.before["cap"] == results.experiment.plan.primary_cap).any():
+        before = {column.key: results.before_rl(*_metric_and_cap(column)) for column in metrics}
+        rows.append({"name": "", "arm": "before RL", **before})
     for arm in results.experiment.plan.arms:
-        cells: dict[str, Cell] = {"name": arm.name, "arm": arm.label}  # two arms may have one label
-        for column in metrics:
-            metric, _, cap = column.key.partition(":")
-            cells[column.key] = results.mean(arm, metric, int(cap) if cap else None).value
-        rows.append(cells)
+        means = {column.key: results.mean(arm, *_metric_and_cap(column)).value for column in metrics}
+        rows.append({"name": arm.name, "arm": arm.label, **means})  # two arms may have one label
     return experiment_table(results, key, title, [Column("arm", "arm"), *metrics], rows, notes)
+
+
+def _metric_and_cap(column: Column) -> tuple[str, int | None]:
+    metric, _, cap = column.key.partition(":")
+    return metric, int(cap) if cap else None
 
 
 def checkpoints_table(results: Results) -> Table:
@@ -271,11 +277,6 @@ def cost_table(results: Results) -> Table:
     return Table("cost", f"{plan.title} (cost)", columns, rows, [note])
 
 
-def arm_label(arm: StoredArm | None) -> str | None:
-    """Return the label of an arm that may not be there."""
-    return None if arm is None else arm.label
-
-
 def _shared_source(plan: StoredPlan) -> tuple[str, str] | None:
     """Unit and source of the published numbers where all of them share one: it then stands in the header."""
     found = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published}
@@ -343,20 +344,6 @@ def _foreign_notes(plan: StoredPlan) -> list[str]:
         f"Foreign runs ({arms}): scores are {about}, graded by other code and without samples here, so no Pass@k, "
         "Maj@k or problem-level statistics of ours."
     ]
-
-
-def _before_row(results: Results, metrics: Mapping[str, str]) -> dict[str, Cell] | None:
-    """Step 0: one value per metric, averaged over all runs."""
-    plan, before = results.experiment.plan, results.before
-    rows = before[before["cap"] == plan.primary_cap] if len(before) else before
-    if not len(rows):
-        return None
-    cells: dict[str, Cell] = {"name": "", "arm": "before RL"}
-    for key, metric in metrics.items():
-        name, _, cap = metric.partition(":")
-        source = before[before["cap"] == int(cap)] if cap else rows
-        cells[key] = float(source[name].mean()) if name in source and len(source) else None
-    return cells
 
 
 def _seeds(results: Results, arm: StoredArm) -> str:

@@ -16,16 +16,12 @@ def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
 
     Runs whose manifest does not say (foreign ones, for example) are left out of the comparison.
     """
-    made = {
-        str(row["run_id"]): (str(row["code"]), str(row["packages"]), str(row["device"]))
-        for row in experiment.makers.to_dict("records")
-        if row["code"] or row["packages"] or row["device"]
-    }
+    made = {row.run_id: (row.code, row.packages, row.device) for row in experiment.makers.itertuples()}
+    finished = experiment.states[experiment.states["status"] == "finished"]
     runs = [
-        (arm, seed, made[arm.runs[seed]])
-        for arm in experiment.plan.arms
-        for seed in experiment.finished_seeds(arm)
-        if arm.runs.get(seed) in made
+        (arm, seed, made[run_id])
+        for arm, seed, run_id in zip(finished["arm"], finished["seed"], finished["run_id"], strict=True)
+        if any(made.get(run_id, ()))
     ]
     if not runs:
         return {}

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from analysis.tables.numbers import bounds_text, number_text
 from harness.statistics.estimate import Estimate
 from harness.store.atomic import write_file
 
@@ -76,6 +75,37 @@ def cell_text(cell: Cell, column: Column) -> str:
 
 def _number(value: float, column: Column) -> str:
     return number_text(value * column.scale, column.digits, signed=column.signed)
+
+
+def number_text(value: float, digits: int, *, signed: bool = False, landmarks: Sequence[float] = ()) -> str:
+    """Write a shown number, thousands apart by thin spaces, with a real minus sign and never ``-0.0``.
+
+    ``landmarks`` are numbers that the reader compares it with: it gets more digits where rounding would put it
+    onto or across one of them, so that what is printed and the word beside it agree.
+    """
+    sign = "+" if signed else ""
+    text = f"{value:{sign},.{digits}f}"
+    for more in range(1, 5):
+        if all(_side(float(text.replace(",", "")), mark) == _side(value, mark) for mark in landmarks):
+            break
+        text = f"{value:{sign},.{digits + more}f}" if more < 4 else f"{value:{sign}.1e}"
+    if float(text.replace(",", "")) == 0:
+        text = text.replace("-", sign)
+    return text.replace("-", "−").replace(",", "\u2009")
+
+
+def bounds_text(estimate: Estimate, digits: int, *, scale: float, signed: bool = True) -> tuple[str, str]:
+    """Write both ends of an interval, exact enough to be told from zero and from the margin."""
+    marks = [0.0] if estimate.margin is None else [-scale * estimate.margin, 0.0, scale * estimate.margin]
+    low, high = (
+        number_text(scale * bound, digits, signed=signed, landmarks=marks)
+        for bound in (estimate.low, estimate.high)
+    )
+    return low, high
+
+
+def _side(value: float, landmark: float) -> float:
+    return 0.0 if value == landmark else math.copysign(1.0, value - landmark)
 
 
 def to_markdown(table: Table) -> str:
