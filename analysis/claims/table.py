@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis.claims.judged import Judged
-from analysis.tables.table import Column, Table, bounds_text, number_text
+from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
 
 NOTES = (
     "Each claim was declared with its comparison, direction, margin and most seeds before it was run (`conf/claim`). A verdict is about "
@@ -33,7 +33,7 @@ def claims_table(found: Sequence[Judged]) -> Table:
         Column("tokens", "generated tokens, M", digits=1),
         Column("hours", "core-hours", digits=2),
     )
-    rows = [
+    rows: list[Mapping[str, Cell]] = [
         {
             "claim": one.title,
             "source": one.claim["source"],

@@ -11,6 +11,7 @@ import math
 import re
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 
@@ -53,7 +54,7 @@ def chosen_steps(
     shared = dev_cells[dev_cells["step"].isin(steps)].sort_values("step")
     if not len(shared):
         raise ValueError("no step was evaluated on both the development and the test benchmark")
-    return [int(shared.loc[shared["avg"].idxmax(), "step"])]
+    return [int(shared["step"].iloc[int(np.argmax(shared["avg"].to_numpy()))])]
 
 
 def rule_scores(run_cells: pd.DataFrame, first: int = 1) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from analysis.evidence.results import Results
@@ -12,6 +13,27 @@ from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from harness.evaluation.metrics.names import HIGHER
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Arms by two settings: the keys and values of its rows and columns, and the arm of each pair of values."""
+
+    row_key: str
+    rows: list[Any]
+    column_key: str
+    columns: list[Any]
+    arms: dict[tuple[Any, Any], StoredArm]
+
+
+def grid_of(plan: StoredPlan) -> Grid | None:
+    """The grid that the arms form over two settings; None where they form none."""
+    axes = grid_axes(plan)
+    if axes is None or len(axes) != 2:
+        return None
+    (row, rows), (column, columns) = axes.items()
+    arms = {(grid_value(plan, arm, row), grid_value(plan, arm, column)): arm for arm in plan.arms}
+    return Grid(row, rows, column, columns, arms)
 
 
 def grid_axes(plan: StoredPlan) -> dict[str, list[Any]] | None:

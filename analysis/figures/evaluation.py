@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from analysis.evidence.grid import grid_axes, grid_value, near_best
+from analysis.evidence.grid import grid_of, near_best
 from analysis.evidence.load import StoredExperiment
 from analysis.evidence.metric_values import evaluated
 from analysis.evidence.results import Results
@@ -183,44 +183,39 @@ def _bar_legend(deltas: Iterable[Estimate]) -> str:
 def grid_figure(results: Results, style: str) -> Figure | None:
     """Draw a heat map of the score over two settings, or None where the arms are no two-way grid."""
     plan, metric = results.experiment.plan, results.metric
-    axes_values = grid_axes(plan)
-    if axes_values is None or len(axes_values) != 2:
+    grid = grid_of(plan)
+    if grid is None:
         return None
-    (row_key, rows), (column_key, columns) = axes_values.items()
-    values = np.full((len(rows), len(columns)), np.nan)
+    places = {
+        arm.name: (grid.rows.index(row), grid.columns.index(column))
+        for (row, column), arm in grid.arms.items()
+    }
+    values = np.full((len(grid.rows), len(grid.columns)), np.nan)
     for arm in plan.arms:
-        place = rows.index(grid_value(plan, arm, row_key)), columns.index(grid_value(plan, arm, column_key))
-        values[place] = metric.scale * results.mean(arm).value
+        values[places[arm.name]] = metric.scale * results.mean(arm).value
     if np.isnan(values).all():
         return None
-    figure, axes = new_figure(style, height=max(0.7, 0.25 * len(rows) + 0.35))
+    figure, axes = new_figure(style, height=max(0.7, 0.25 * len(grid.rows) + 0.35))
     image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (i, j), value in np.ndenumerate(values):
         shown = "–" if math.isnan(value) else f"{value:.{metric.digits}f}"
         axes.text(j, i, shown, ha="center", va="center", color="white" if value < middle else "black")
-    axes.set_xticks(range(len(columns)), [str(v) for v in columns])
-    axes.set_yticks(range(len(rows)), [str(v) for v in rows])
-    axes.set_xlabel(column_key)
-    axes.set_ylabel(row_key)
+    axes.set_xticks(range(len(grid.columns)), [str(v) for v in grid.columns])
+    axes.set_yticks(range(len(grid.rows)), [str(v) for v in grid.rows])
+    axes.set_xlabel(grid.column_key)
+    axes.set_ylabel(grid.row_key)
     axes.grid(visible=False)
-    _mark_best(axes, results, rows, columns, (row_key, column_key))
+    found = near_best(results)
+    if (
+        found is not None
+    ):  # a solid frame around the best cell, a dotted one around those not distinguishable from it
+        best, near = found
+        for name in (arm.name for arm in plan.arms if arm.name in (best, *near)):
+            y, x = places[name]
+            line = {"linewidth": 1.8} if name == best else {"linewidth": 1.2, "linestyle": ":"}
+            frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line)
+            axes.add_patch(frame)
+        axes.set_title("frame: best; dotted: not distinguishable from it", loc="left")
     figure.colorbar(image, ax=axes, label=score_label(plan) if metric == plan.score else metric.header)
     return figure
-
-
-def _mark_best(
-    axes: Any, results: Results, rows: list[Any], columns: list[Any], keys: tuple[str, str]
-) -> None:
-    """Draw a solid frame around the best cell, a dotted one around those that are not distinguishable from it."""
-    found = near_best(results)
-    if found is None:
-        return
-    plan, (best, near) = results.experiment.plan, found
-    for arm in plan.arms:
-        if arm.name not in (best, *near):
-            continue
-        y, x = rows.index(grid_value(plan, arm, keys[0])), columns.index(grid_value(plan, arm, keys[1]))
-        line = {"linewidth": 1.8} if arm.name == best else {"linewidth": 1.2, "linestyle": ":"}
-        axes.add_patch(Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line))
-    axes.set_title("frame: best; dotted: not distinguishable from it", loc="left")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from harness.evaluation.problem_texts import ProblemText, problem_texts
+from harness.evaluation.problem_texts import problem_texts
 from harness.store import ResultStore, StoreError
 
 SAMPLES_PER_PROBLEM = 2
@@ -41,18 +41,34 @@ def browser_data(
     With ``so_far`` an unfinished run shows its newest evaluation; ``so_far`` of the answer has that step for each arm,
     null for an arm whose run finished or has no evaluation.
     """
-    plan = results.experiment.plan
-    seed = _seed(results, so_far)
-    steps = {arm.name: _step(results, arm, seed, so_far) for arm in plan.arms}
-    open_steps = [None if seed in results.scores(arm, "avg") else steps[arm.name] for arm in plan.arms]
-    rates = [_rates(results, arm, seed, steps[arm.name]) for arm in plan.arms]
-    problem_ids = results.experiment.problem_ids
+    plan, store = results.experiment.plan, ResultStore(store_root)
+
+    def rank(seed: int) -> tuple[int, int]:
+        """Most arms to show, then most that finished."""
+        shown = sum(_step(results, arm, seed, so_far) is not None for arm in plan.arms)
+        return shown, sum(seed in results.scores(arm, "avg") for arm in plan.arms)
+
+    seed = max(plan.seeds, key=rank)  # the first of several that are equal
+    steps = [_step(results, arm, seed, so_far) for arm in plan.arms]
+    of_arms = list(zip(plan.arms, steps, strict=True))
+    open_steps = [None if seed in results.scores(arm, "avg") else step for arm, step in of_arms]
+    keys = [(arm.runs.get(seed, ""), step or 0, plan.primary_cap) for arm, step in of_arms]
+    problem_avg, problem_ids = results.experiment.problem_avg, results.experiment.problem_ids
+    rates = [None if step is None else problem_avg.get(key) for key, step in zip(keys, steps, strict=True)]
     shown = [rate for rate in rates if rate is not None]
     if not shown or not problem_ids:
         return {"seed": seed, "so_far": open_steps, "problems": []}
     order = np.argsort(-np.ptp(np.array(shown), axis=0), kind="stable")[:MAX_PROBLEMS]
-    samples = [_samples(results, arm, seed, steps[arm.name], store_root) for arm in plan.arms]
-    texts = _texts(results, seed, steps, store_root)
+    # The samples of a foreign run were never here; what the first arm was asked, all were asked.
+    samples = [
+        {} if rate is None else _samples(store.run(run_id).samples(plan.benchmark, step, COLUMNS), cap)
+        for rate, (run_id, step, cap) in zip(rates, keys, strict=True)
+    ]
+    first = next(key[0] for key, step in zip(keys, steps, strict=True) if step is not None)
+    try:
+        texts = problem_texts(store.run(first), plan.benchmark)
+    except StoreError:
+        texts = {}
     problems, size = [], 0
     for index in order:
         name = problem_ids[index]
@@ -70,17 +86,6 @@ def browser_data(
     return {"seed": seed, "so_far": open_steps, "problems": problems}
 
 
-def _seed(results: Results, so_far: bool) -> int:
-    """The seed with most arms to show, then with most that finished; the first of several."""
-    plan = results.experiment.plan
-
-    def rank(seed: int) -> tuple[int, int]:
-        shown = sum(_step(results, arm, seed, so_far) is not None for arm in plan.arms)
-        return shown, sum(seed in results.scores(arm, "avg") for arm in plan.arms)
-
-    return max(plan.seeds, key=rank)  # the first of several that are equal
-
-
 def _step(results: Results, arm: StoredArm, seed: int, so_far: bool) -> int | None:
     """The step to show of a run: of a finished one its checkpoint, else with ``so_far`` its newest evaluation."""
     plan, frame = results.experiment.plan, results.per_seed
@@ -95,37 +100,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} … [{len(text)} characters]"
 
 
-def _texts(
-    results: Results, seed: int, steps: Mapping[str, int | None], store_root: Path | str
-) -> dict[str, ProblemText]:
-    """What the first arm with this seed was asked; all arms were asked the same."""
-    store, plan = ResultStore(store_root), results.experiment.plan
-    for arm in plan.arms:
-        if steps[arm.name] is not None:
-            try:
-                return problem_texts(store.run(arm.runs[seed]), plan.benchmark)
-            except StoreError:
-                return {}
-    return {}
-
-
-def _rates(results: Results, arm: StoredArm, seed: int, step: int | None) -> Any:
-    """Look up how often each problem was solved; None where the run was not evaluated there."""
-    if step is None:
-        return None
-    return results.experiment.problem_avg.get((arm.runs[seed], step, results.experiment.plan.primary_cap))
-
-
-def _samples(
-    results: Results, arm: StoredArm, seed: int, step: int | None, store_root: Path | str
-) -> dict[str, list[dict[str, Any]]]:
-    plan = results.experiment.plan
-    if step is None or _rates(results, arm, seed, step) is None:
-        return {}  # a foreign run: its samples were never here
-    table = ResultStore(store_root).run(arm.runs[seed]).samples(plan.benchmark, step, COLUMNS)
-    table = table[
-        (table["max_response_tokens"] == plan.primary_cap) & (table["sample_index"] < SAMPLES_PER_PROBLEM)
-    ].sort_values(["problem_id", "sample_index"])
+def _samples(table: pd.DataFrame, cap: int) -> dict[str, list[dict[str, Any]]]:
+    """The first samples of each problem at one cap, as the page shows them."""
+    table = table[(table["max_response_tokens"] == cap) & (table["sample_index"] < SAMPLES_PER_PROBLEM)]
+    table = table.sort_values(["problem_id", "sample_index"])
     found: dict[str, list[dict[str, Any]]] = {}
     for row in table.to_dict("records"):
         found.setdefault(str(row["problem_id"]), []).append(

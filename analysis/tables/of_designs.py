@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from analysis.evidence.grid import grid_axes, grid_value, near_best
+from analysis.evidence.grid import grid_of, near_best
 from analysis.evidence.results import Results
 from analysis.tables.differences import difference_column, word_notes
 from analysis.tables.of_metric import experiment_table, metric_column, metric_header, of_metric
@@ -91,19 +91,15 @@ def _missing_seeds(found: Attribution, planned: int) -> list[str]:
 def grid_table(results: Results, metric: str) -> Table | None:
     """Make the table of the score by the two settings that vary over the arms, or None where the arms are no grid."""
     plan = results.experiment.plan
-    axes = grid_axes(plan)
-    if axes is None or len(axes) != 2:
+    grid = grid_of(plan)
+    if grid is None:
         return None
-    (row_key, row_values), (column_key, column_values) = axes.items()
-    columns = [Column("setting", f"{row_key} \\ {column_key}")]
-    columns += [metric_column(results.metric, f"c{i}", str(value)) for i, value in enumerate(column_values)]
-    cells = {
-        (grid_value(plan, arm, row_key), grid_value(plan, arm, column_key)): results.mean(arm)
-        for arm in plan.arms
-    }
+    columns = [Column("setting", f"{grid.row_key} \\ {grid.column_key}")]
+    columns += [metric_column(results.metric, f"c{i}", str(value)) for i, value in enumerate(grid.columns)]
+    cells = {values: results.mean(arm) for values, arm in grid.arms.items()}
     rows = [
-        {"setting": str(r), **{f"c{i}": cells.get((r, c)) for i, c in enumerate(column_values)}}
-        for r in row_values
+        {"setting": str(row), **{f"c{i}": cells.get((row, value)) for i, value in enumerate(grid.columns)}}
+        for row in grid.rows
     ]
     notes = [f"{metric_header(results)}, mean over seeds with its 95 % interval."]
     found = near_best(results)
