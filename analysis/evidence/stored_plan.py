@@ -175,9 +175,9 @@ def parse_plan(raw: Mapping[str, Any]) -> StoredPlan:
         margins = {metrics[0].name: margins}
     try:
         read = {
+            "arms": tuple(_parse_arm(arm) for arm in raw["arms"]),
             "title": raw.get("title") or raw["name"],
             "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
-            "arms": tuple(_parse_arm(arm) for arm in raw["arms"]),
             "orders": tuple(map(tuple, raw.get("orders") or ())),
             "expects": (raw.get("claim") or {}).get("expects"),
         }

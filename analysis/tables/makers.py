@@ -30,7 +30,7 @@ def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
     odd: dict[str, list[int]] = {}
     for arm, seed, maker in runs:
         if maker != usual:
-            odd.setdefault(arm.name, []).append(seed)
+            odd.setdefault(arm, []).append(seed)
     return odd
 
 
