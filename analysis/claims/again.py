@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.claims.judged import Judged, all_judged
 from analysis.claims.table import effect_text
-from analysis.tables.table import Column, Table, to_markdown, write_table
+from analysis.tables.table import Cell, Column, Table, to_markdown, write_table
 
 NOTES = (
     "Two words may differ although the effects do not: an effect near zero or near the margin falls on either side of a border. "
@@ -24,8 +24,22 @@ NOTES = (
 def again_table(first: Sequence[Judged], second: Sequence[Judged]) -> Table:
     """One row for each claim that both have judged, in the order of the first."""
     others = {one.name: one for one in second}
-    rows = tuple(_row(one, others[one.name]) for one in first if one.name in others)
-    same = sum(row["same"] == "yes" for row in rows)
+    pairs = [(one, others[one.name]) for one in first if one.name in others]
+    rows: list[Mapping[str, Cell]] = [
+        {
+            "claim": one.title,
+            "effect": effect_text(one),
+            "verdict": one.finding.value,
+            "seeds": one.seeds,
+            "again": effect_text(other),
+            "verdict_again": other.finding.value,
+            "seeds_again": other.seeds,
+            "same": "yes" if one.finding is other.finding else "no",
+            "covered": "yes" if one.effect.low <= other.effect.value <= one.effect.high else "no",
+        }
+        for one, other in pairs
+    ]
+    same = sum(one.finding is other.finding for one, other in pairs)
     columns = (
         Column("claim", "claim"),
         Column("effect", "effect (95 % interval)"),
@@ -38,25 +52,10 @@ def again_table(first: Sequence[Judged], second: Sequence[Judged]) -> Table:
         Column("covered", "covered"),
     )
     title = f"Claims judged again on other seeds: {same} of {len(rows)} with the same word"
-    shared = sum(len(one.runs & others[one.name].runs) for one in first if one.name in others)
+    shared = sum(len(one.runs & other.runs) for one, other in pairs)
     both = f"the two share {shared} runs" if shared else "the two share no run"
     note = f"Each side is judged as the claim declares, by its own looks; {both}."
     return Table("again", title, columns, rows, (note, *NOTES))
-
-
-def _row(one: Judged, other: Judged) -> dict[str, float | int | str | None]:
-    covered = one.effect.low <= other.effect.value <= one.effect.high
-    return {
-        "claim": one.title,
-        "effect": effect_text(one),
-        "verdict": one.finding.value,
-        "seeds": one.seeds,
-        "again": effect_text(other),
-        "verdict_again": other.finding.value,
-        "seeds_again": other.seeds,
-        "same": "yes" if one.finding is other.finding else "no",
-        "covered": "yes" if covered else "no",
-    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -91,12 +91,7 @@ def run_samples(
 
 
 def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None) -> RunCells:
-    """Reduce the samples of one run to cells.
-
-    Args:
-        samples: those of all evaluated steps.
-        ks_by_step: k values per step; steps not named get k = n only (k-curves are wanted at few steps).
-    """
+    """Reduce the samples of one run to cells, with k values by step; steps not named get k = n only."""
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     averages: dict[tuple[int, int], Floats] = {}

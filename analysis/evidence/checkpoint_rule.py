@@ -35,16 +35,10 @@ def parse_rule(text: str) -> CheckpointRule:
 def chosen_steps(
     run_cells: pd.DataFrame, rule: CheckpointRule, dev_cells: pd.DataFrame | None, first: int = 1
 ) -> list[int]:
-    """Steps whose metrics make up a run's result.
+    """Return the steps whose metrics make up a run's result, out of its evaluations (columns step and avg) at one cap.
 
-    Args:
-        run_cells: cells of one run on the test benchmark at one cap, with columns step and avg.
-        rule: the declared rule.
-        dev_cells: cells of the same run on the development benchmark; needed by ``best_on_dev``.
-        first: evaluations from this step on count: not the one before training, unless the run was to train no step (0).
-
-    Raises:
-        ValueError: if ``best_on_dev`` has no development evaluation at an evaluated step.
+    Evaluations from step ``first`` on count: not the one before training, unless the run was to train no step (0).
+    Raises ValueError if ``best_on_dev`` has no evaluation of the development benchmark at an evaluated step.
     """
     steps = sorted(int(step) for step in run_cells["step"] if step >= first)
     if not rule.on_dev:

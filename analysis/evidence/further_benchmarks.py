@@ -40,7 +40,8 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
 def all_benchmarks(results: Results) -> Mapping[str, Results]:
     """The results on the plan's own benchmark, then by name on every other that has a score at the plan's response cap."""
     others = {name: on_benchmark(results, name) for name in sorted(results.experiment.further)}
-    scored = {name: view for name, view in others.items() if _has_scores(view)}
+    arms = results.experiment.plan.arms
+    scored = {name: view for name, view in others.items() if any(view.scores(arm, "avg") for arm in arms)}
     return {results.experiment.plan.benchmark: results, **scored}
 
 
@@ -55,7 +56,3 @@ def mean_over(views: Sequence[Results]) -> Results:
     grouped = pd.concat(frames).groupby(keys, sort=False)[[column]]
     complete = grouped.count()[column] == len(views)
     return replace(first, per_seed=grouped.mean()[complete].reset_index())
-
-
-def _has_scores(view: Results) -> bool:
-    return any(view.scores(arm, "avg") for arm in view.experiment.plan.arms)

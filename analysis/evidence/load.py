@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence.cells import RunCells
-from analysis.evidence.checkpoint_rule import CheckpointRule, parse_rule
 from analysis.evidence.logged import logged_cells
 from analysis.evidence.reduced import (
     Question,
@@ -50,11 +49,6 @@ class StoredExperiment:
         default_factory=lambda: pd.DataFrame(columns=["run_id", "code", "packages", "device"])
     )
     further: Mapping[str, StoredExperiment] = field(default_factory=dict)
-
-    @property
-    def rule(self) -> CheckpointRule:
-        """The declared checkpoint rule."""
-        return parse_rule(self.plan.checkpoint_rule)
 
     @cached_property
     def evaluations(self) -> dict[tuple[Any, ...], pd.DataFrame]:
@@ -134,12 +128,8 @@ def load_experiment(
 ) -> StoredExperiment:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
-    Args:
-        root: results root.
-        name: of the experiment.
-        curves: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those asked about (faster).
-        also: metrics beside the declared ones whose k is wanted.
-        further: read the other benchmarks that the runs were evaluated on, too.
+    ``curves``: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those of the plan's metrics and of ``also``
+    (faster). ``further``: read the other benchmarks that the runs were evaluated on, too.
 
     Raises:
         StoreError: if there is no such plan.

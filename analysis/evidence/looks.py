@@ -90,9 +90,11 @@ def _follow(
     results: Results, arm: StoredArm, reference: StoredArm, levels: Sequence[float], family: int
 ) -> Comparison:
     plan = results.experiment.plan
+    scored = [results.scores(one, "avg") for one in (arm, reference)]
     seen: list[Estimate] = []
     for seeds, level in zip(plan.looks, levels, strict=True):
-        if not _scored(results, arm, reference, seeds):
+        first = plan.seeds[:seeds]
+        if len(first) < seeds or any(seed not in scores for scores in scored for seed in first):
             return Comparison(arm, reference, results.metric, tuple(seen), seeds)
         difference = _first_seeds(results, arm, reference, seeds)
         if isinstance(difference, str):  # no later look can do without these seeds
@@ -110,13 +112,6 @@ def _settled(found: Estimate, plan: StoredPlan) -> bool:
     """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
     known = found.verdict != Verdict.NOT_RESOLVED
     return known and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN)
-
-
-def _scored(results: Results, arm: StoredArm, reference: StoredArm, count: int) -> bool:
-    """Say whether the first ``count`` seeds of the plan have a result in both arms."""
-    first = results.experiment.plan.seeds[:count]
-    done = [results.scores(one, "avg") for one in (arm, reference)]
-    return len(first) == count and all(seed in scores for scores in done for seed in first)
 
 
 def _first_seeds(results: Results, arm: StoredArm, reference: StoredArm, count: int) -> Difference | str:

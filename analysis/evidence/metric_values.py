@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,40 +56,28 @@ def needed_columns(metric: Metric) -> tuple[str, ...]:
 
 
 def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoint: int) -> float:
-    """A computed metric of one run.
+    """A `computed` metric of one run in the stored unit, from its evaluations at one cap and its step metrics up to the checkpoint.
 
-    Args:
-        metric: one of those that are `computed`.
-        cells: evaluations of the run at one cap; columns step and avg.
-        steps: its step metrics.
-        checkpoint: the last step that its result counts.
-
-    Returns:
-        The value in the stored unit. NaN where the run has not logged what it needs, infinity for a target never reached.
+    NaN where the run has not logged what it needs, infinity for a target never reached.
     """
+    parameter: Any = metric.parameter
     if metric.kind == "area":
         return area(cells)
     if metric.kind == "steps_to":
-        return first_reach(cells, lambda wanted: np.array(wanted, dtype=np.float64), target_of(metric))
+        return first_reach(cells, lambda wanted: np.array(wanted, dtype=np.float64), parameter)
     if not len(steps) or any(column not in steps for column in needed_columns(metric)):
         return float("nan")
     if metric.kind == "tokens_to":
-        return first_reach(cells, lambda wanted: tokens_at(steps, wanted), target_of(metric))
+        return first_reach(cells, lambda wanted: tokens_at(steps, wanted), parameter)
     if metric.kind == "seconds_to":
-        return first_reach(cells, lambda wanted: seconds_at(steps, wanted), target_of(metric))
+        return first_reach(cells, lambda wanted: seconds_at(steps, wanted), parameter)
     if metric.kind == "seconds":
         return float(seconds_at(steps, [checkpoint])[0])
     counted = steps[steps["step"] <= checkpoint]
     if metric.kind == "dead_groups":
         dead = counted["all_right_groups"] + counted["all_wrong_groups"]
         return float((dead / counted["groups"]).mean())
-    return float(counted[str(metric.parameter)].mean())
-
-
-def target_of(metric: Metric) -> float:
-    """The accuracy that is counted to, a fraction of 1."""
-    assert isinstance(metric.parameter, float)
-    return metric.parameter
+    return float(counted[parameter].mean())
 
 
 def _curve(cells: pd.DataFrame) -> tuple[Floats, Floats]:

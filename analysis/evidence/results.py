@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.checkpoint_rule import chosen_steps, rule_scores
+from analysis.evidence.checkpoint_rule import chosen_steps, parse_rule, rule_scores
 from analysis.evidence.load import Floats, StoredExperiment, groups, records
 from analysis.evidence.metric_values import column_of, computed, first_reach, tokens_at, value_of
 from analysis.evidence.stored_plan import StoredArm
@@ -184,6 +184,7 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
     ``checkpoints``: those that the rule has chosen already, on another benchmark; a run that was not evaluated at all of them is left out.
     """
     plan = experiment.plan
+    rule = parse_rule(plan.checkpoint_rule)
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[pd.DataFrame] = []
@@ -203,7 +204,7 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
                     wanted = checkpoints.get(key, [])
                     steps = wanted if set(wanted) <= set(group["step"]) else []
                 else:
-                    steps = chosen_steps(group, experiment.rule, dev.get(key), first)
+                    steps = chosen_steps(group, rule, dev.get(key), first)
             except ValueError as error:
                 notes.append(f"{where}: {error}")
                 continue

@@ -109,15 +109,9 @@ def arm_legend(
     spread: bool = False,
     first: Sequence[Line2D] = (),
 ) -> None:
-    """Draw the legend of the arms below the axes, in the order of the plan, with their markers where those are drawn.
+    """Draw the legend of the arms below the axes (``names``, by default all), in the order of the plan.
 
-    Args:
-        figure: gets the legend.
-        experiment: whose arms.
-        names: arms to name, by default all.
-        marked: markers are drawn.
-        spread: bands and thin lines are drawn, and the legend says what they are.
-        first: labelled lines that stand before the arms.
+    ``marked``: with markers; ``spread``: with what bands and thin lines are; ``first``: labelled lines before the arms.
     """
     drawn = arm_appearances(experiment)
     arms = [arm for arm in experiment.plan.arms if names is None or arm.name in names]

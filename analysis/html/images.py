@@ -50,9 +50,11 @@ def pictures(results: Results) -> str:
             if figure is None:
                 continue
             light = svg_bytes(figure).decode()
+            # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
+            width, height = (round(72 * inches) for inches in figure.get_size_inches())
             found.append(
                 f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark(light))}">'
-                f'<img class="figure" {_size(figure)} alt="{escape(description)}" src="{_data(light)}"></picture>'
+                f'<img class="figure" width="{width}" height="{height}" alt="{escape(description)}" src="{_data(light)}"></picture>'
                 f"<figcaption>{escape(caption)}</figcaption></figure>"
             )
     return "".join(found)
@@ -63,12 +65,6 @@ def dark(svg: str) -> str:
     for light, replaced in _DARK.items():
         svg = svg.replace(light, replaced)
     return svg.replace("<svg ", f'<svg fill="{_DARK["#000000"]}" ', 1)
-
-
-def _size(figure: Figure) -> str:
-    """Width and height as attributes: the page has the picture's room before it is drawn, and nothing below it moves."""
-    width, height = figure.get_size_inches()
-    return f'width="{round(72 * width)}" height="{round(72 * height)}"'
 
 
 def _data(svg: str) -> str:
