@@ -35,7 +35,7 @@ def test_the_native_engines_room_counts_and_fewer_rows_are_named():
     overrides = ["model=qwen25_1_5b", "task=gsm8k_train", "runtime=one_gpu", "runtime.rollout_rows=2048"]
     config = compose_run([*overrides, "sampling.max_response_tokens=2048"])
     (reason,) = misfits(config)
-    assert "126.0 GiB of keys and values (2048 responses of 2048 tokens)" in reason
+    assert "126.0 GiB of keys and values (with room for 2048 response(s) of 2048 tokens)" in reason
     assert "It would fit with runtime.rollout_rows=64" in reason
     config.runtime.rollout_rows = 64
     assert misfits(config) == []

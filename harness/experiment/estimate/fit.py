@@ -110,13 +110,13 @@ def _too_large_for_this_computer(config: RunConfig, shape: Shape) -> Iterator[st
 
 
 def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
-    plant, rows = fit.plant, rows_at_once(config)
+    plant, rows, cache = fit.plant, rows_at_once(config), max(fit.rollout.needed, fit.rollout.cache)
     kind = f"{plant.gpu} (runtime.assumed.gpu)" if memory is None else f"GPU of {memory:.1f} GiB"
     if fit.update_fits:
         what = (
             f"rollouts of {model_name(config)} need {fit.rollout.resident / GIB:.1f} GiB of training state, "
-            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {fit.rollout.needed / GIB:.1f} GiB of keys and values "
-            f"({rows} responses of {config.sampling.max_response_tokens} tokens) on each of {plant.gpus} GPU(s)"
+            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {cache / GIB:.1f} GiB of keys and values "
+            f"(with room for {rows} response(s) of {config.sampling.max_response_tokens} tokens) on each of {plant.gpus} GPU(s)"
         )
     else:
         what = (
