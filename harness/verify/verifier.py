@@ -137,6 +137,9 @@ class MathVerifier:
     def _verdict(self, verdict: str, answer: str | None, method: str, seconds: float = 0.0) -> Verdict:
         return Verdict(verdict, answer, method, seconds, self.fingerprint_hash)
 
+    def _integer(self, plain: str, gold: Gold) -> Verdict:
+        return self._verdict("right" if plain == gold.integer else "wrong", plain, "integer")
+
     def _in_form(self, verdict: Verdict, key: _Key, problem: str | None) -> Verdict:
         """Return the verdict on an answer by its form as well, where its value is right."""
         if not verdict.correct or self.config.form == "value" or key[0] == key[1]:
@@ -159,8 +162,9 @@ class MathVerifier:
 
     def _without_comparison(self, response: str, gold: Gold, began: float) -> tuple[Verdict | None, str]:
         """Return the verdict on a response that needs no comparison, else None and the canonical answer."""
-        if gold.integer is not None and (plain := _plain_integer(response)) is not None:
-            return self._verdict("right" if plain == gold.integer else "wrong", plain, "integer"), plain
+        plain, alone = _plain_integer(response) if gold.integer is not None else ("", False)
+        if alone:
+            return self._integer(plain, gold), plain
         said_gold = self.config.extraction == "any" and gold.text and len(response) < 1000
         if said_gold and response.strip() == gold.raw:
             return self._since(began, "right", gold.text[:1000], "string"), gold.text
@@ -172,6 +176,8 @@ class MathVerifier:
             return self._since(began, "right", gold.text[:1000], "string"), gold.text
         if gold.node is not None and gold.node.kind in _SCALARS and not self._offered(found, gold.node):
             return self._since(began, "no_answer", None, "extraction"), ""
+        if plain and answer == plain:
+            return self._integer(plain, gold), plain
         if answer.endswith("!") and answer[:-1] == gold.integer and f" is {answer}" in response[-_TAIL:]:
             answer = gold.text  # an exclamation, no factorial
         if not answer:
@@ -184,7 +190,7 @@ class MathVerifier:
         """Return whether a response offers its answer as the only one."""
         if found.said:
             return is_offered(found.said, found.text)
-        texts = dict.fromkeys(canonical_text(text) for text in found.beside)
+        texts = {canonical_text(text) for text in found.beside if any(map(str.isalnum, text))}
         return len(texts) < 2 or all(self._comparison.equal(gold, parse_node(text)) for text in texts)
 
     def _answer_text(self, found: Extracted, gold: Gold) -> str:
@@ -254,15 +260,13 @@ class MathVerifier:
                 self._cache.popitem(last=False)
 
 
-def _plain_integer(response: str) -> str | None:
-    """Return the integer of a response that ends with the only box near its end, None for other responses."""
+def _plain_integer(response: str) -> tuple[str, bool]:
+    """Return the integer in the box that ends a response, empty for other responses, and whether it is the only box near the end."""
     start = response.rfind("\\boxed{")
-    if start < 0 or (match := _PLAIN_BOX.fullmatch(response, start)) is None:
-        return None
+    if start < 0 or (match := _PLAIN_BOX.fullmatch(response, start)) is None or "think>" in response:
+        return "", False
     before = response.rfind("oxed", max(0, start - _BESIDE), start)
-    if (before >= 0 and "}" in response[before:start]) or "think>" in response:
-        return None
-    return match[1]
+    return match[1], before < 0 or "}" not in response[before:start]
 
 
 def _method(gold: Node, answer: Node) -> str:

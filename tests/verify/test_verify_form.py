@@ -75,3 +75,35 @@ def test_an_answer_nested_too_deeply_is_wrong_and_no_error(verifier: MathVerifie
     for depth in (20, 30, 300, 3000):
         nested = "(" * depth + "1" + "+1)" * depth
         assert not verifier.verify(rf"\boxed{{{nested}}}", str(depth + 1)).correct
+
+
+@pytest.mark.parametrize("gold", ["1,2,3", r"\{3,2,1\}", r"\boxed{1}, \boxed{2}, \boxed{3}", "3"])
+def test_boxes_side_by_side_are_one_answer_where_the_gold_has_as_many_values(
+    verifier: MathVerifier, gold: str
+) -> None:
+    verdict = verifier.verify(r"\boxed{1}, \boxed{2}, \boxed{3}", gold).verdict
+    assert verdict == ("no_answer" if gold == "3" else "right")
+
+
+@pytest.mark.parametrize(
+    "response", [r"\boxed{7}", r"\boxed{7}\boxed{7}", r"\boxed{\boxed{7}", r"\boxed{}\boxed{7}"]
+)
+def test_integers_in_the_last_box_are_decided_as_integers(verifier: MathVerifier, response: str) -> None:
+    found = verifier.verify(response, "7")
+    assert (found.verdict, found.answer, found.method) == ("right", "7", "integer")
+
+
+@pytest.mark.parametrize(
+    ("response", "gold", "verdict"),
+    [
+        ("It takes 40 minutes, or 2400 seconds.", "40", "right"),
+        ("The answer is 40 minutes, or 2400 seconds.", "40 minutes", "right"),
+        ("It takes 40 minutes, or 2401 seconds.", "40", "no_answer"),
+        ("It takes 1.5 hours, that is 90 minutes.", "90", "right"),
+        ("At 60 km/h: 60.", "60", "right"),
+        ("At 60 km/h: 50.", "60", "wrong"),
+    ],
+)
+def test_quantities_beside_the_answer_do_not_hide_it(response: str, gold: str, verdict: str) -> None:
+    with MathVerifier(VerifierConfig(extraction="any")) as verifier:
+        assert verifier.verify(response, gold).verdict == verdict

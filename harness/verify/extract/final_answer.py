@@ -20,6 +20,7 @@ from harness.verify.extract.sentences import (
     is_bare,
     last_statement,
     leading_choice,
+    said_once,
     value_of,
 )
 from harness.verify.limits import looks_like_code
@@ -266,7 +267,7 @@ def _from_sentence(line: str, start: int) -> Extracted | None:
     text = line[: token.start()] if token else line
     if looks_like_code(text):
         return Extracted(text.strip(), start + len(text), "line")
-    said = sentence = cut_sentence(text.strip(" *_:\t\r"))
+    said = sentence = said_once(cut_sentence(text.strip(" *_:\t\r")))
     delimited = formulas(sentence)
     copula = max(sentence.rfind(" is "), sentence.rfind(" are "))
     if leading_choice(sentence) is None:
@@ -302,7 +303,7 @@ def _last_expression(body: str) -> Extracted | None:
         value = value_of(joined_formulas(tail, delimited))
         return Extracted(value, tail_start + delimited[-1].end, "formula", said=line[-_SAID_CHARS:])
     if number is not None or "\\" in line:
-        line = last_statement(line[-_TAIL_CHARS:])
+        line = said_once(last_statement(line[-_TAIL_CHARS:]))
         value = value_of(line) if _HOLDS_VALUE.search(line) else ""
         value = value if value and value != line else number[0] if number else line
         end = _end_of(value, tail, tail_start, len(tail.rstrip()))

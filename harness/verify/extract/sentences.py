@@ -7,11 +7,13 @@ do not.
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from itertools import pairwise
 
 from harness.verify.extract.claims import claimed, is_denied, is_operation
 from harness.verify.extract.delimited import JOINT, formulas
-from harness.verify.read.units import is_unit
+from harness.verify.read.numbers import parse_exact
+from harness.verify.read.units import is_unit, unit_scale
 
 NUMBER = re.compile(
     r"(?<![A-Za-z0-9_.,/\\^])[-−+]?(?:[$€£¥₹]\s?)?(?:\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.,]\d+)?|\.\d+)"
@@ -45,6 +47,10 @@ _AFTER_LEADING = frozenset((
 _WITH_UNIT = re.compile(r"(.*\d)\s?[a-zA-Z]{1,3}[²³]")
 _POINTS_AT = re.compile(r"->|=>|→|⇒|:\s")
 _WORKED_OUT = re.compile(rf"({NUMBER.pattern})\s+\((?=[^()]*[-+*/=×])[^()]*\)\.?")
+_SAID_AGAIN = re.compile(
+    rf"({NUMBER.pattern}\s[a-z]+),?\s+or\s+({NUMBER.pattern}\s[a-z]+)"
+)
+_HEADED = re.compile(r"(?:After|At|By|For|In|On|With)\s[^:]*:\s")
 _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"]|I hope)|\s*$)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)")
 _STATEMENT_END = re.compile(r"(?<!\.)(?<!\b[A-Z])[.!?]+(?=\s+[A-Z*_$(\d]|\s*$)|[。！？]")
@@ -64,7 +70,7 @@ def is_bare(text: str) -> bool:
     """Return whether a text is an answer by itself and not a sentence about one."""
     if "\n" in text and not text.startswith(("$$", r"\[", r"\begin")):
         return False
-    if _POINTS_AT.search(text) and claimed(text) is not None:
+    if _HEADED.match(text) or (_POINTS_AT.search(text) and claimed(text) is not None):
         return False
     found = formulas(text)
     if found:
@@ -131,6 +137,18 @@ def last_statement(text: str) -> str:
     sentences = [text[start:end].strip() for start, end in pairwise(ends)]
     stated = [part for part in sentences if any(char.isdigit() for char in part) and not part.endswith("?")]
     return stated[-1] if stated and text.count("$") % 2 == 0 and "\\" not in text else text
+
+
+def said_once(text: str) -> str:
+    """Return a text without the quantities that repeat the one before in another unit: `40 minutes, or 2400 seconds`."""
+    return _SAID_AGAIN.sub(lambda match: match[1] if _size(match[1]) == _size(match[2]) else match[0], text)
+
+
+def _size(quantity: str) -> tuple[str, Fraction] | str:
+    """Return dimension and size of a quantity, the text itself where it has none."""
+    exact = parse_exact(quantity)
+    scale = unit_scale(exact.unit) if exact is not None and exact.unit is not None else None
+    return (scale[0], exact.value * scale[1]) if exact is not None and scale is not None else quantity
 
 
 def cut_sentence(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import operator
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -29,6 +30,8 @@ _MAX_CHARS = 300
 _MAX_BITS = 20_000
 _MAX_ROOT = 12
 _CONTEXT = decimal.Context(prec=60, Emax=9_999, Emin=-9_999)
+_EXACTLY: dict[str, Any] = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_ROUNDED = {"+": _CONTEXT.add, "-": _CONTEXT.subtract, "*": _CONTEXT.multiply, "/": _CONTEXT.divide}
 _TOLERANCE = Decimal("1e-35")
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628621")
 _POINTS = (
@@ -99,12 +102,14 @@ def rational_value(tree: Tree) -> Fraction | None:
 
 
 def as_decimal(value: Number) -> Decimal:
-    """A value to 60 digits."""
-    return _decimal(value)
+    """Return a value to 60 digits."""
+    if isinstance(value, Decimal):
+        return value
+    return _CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
 def negated(value: Number) -> Number:
-    """Minus a value, with all of its digits."""
+    """Return minus a value, with all of its digits."""
     return -value if isinstance(value, Fraction) else _CONTEXT.minus(value)
 
 
@@ -112,7 +117,7 @@ def same_number(left: Number, right: Number) -> bool:
     """Return whether two values are equal: exactly when both are rational, else to 35 digits."""
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return left == right
-    a, b = _decimal(left), _decimal(right)
+    a, b = as_decimal(left), as_decimal(right)
     if a.is_infinite() or b.is_infinite():
         return a == b
     return abs(_CONTEXT.subtract(a, b)) <= max(abs(a), abs(b)) * _TOLERANCE
@@ -131,7 +136,7 @@ def _same_at(left: Tree, right: Tree, point: Mapping[str, Fraction]) -> bool | N
         first, second = _value(left, point), _value(right, point)
         if isinstance(first, Fraction) and isinstance(second, Fraction):
             return first == second
-        a, b = _decimal(first), _decimal(second)
+        a, b = as_decimal(first), as_decimal(second)
         scale = max(abs(a), abs(b))
         if scale > 10**12 or scale < Decimal("1e-12"):
             return None  # digits may have been lost on the way
@@ -174,9 +179,9 @@ class _Reader:
     def sum(self) -> Tree:
         tree = self.signed()
         while self.tokens[self.at] in ("+", "-"):
-            operator = self.tokens[self.at]
+            sign = self.tokens[self.at]
             self.at += 1
-            tree = (operator, tree, self.product())
+            tree = (sign, tree, self.product())
         return tree
 
     def signed(self) -> Tree:
@@ -268,47 +273,32 @@ def _value(tree: Tree, point: Mapping[str, Fraction]) -> Number:
     if kind == "e":
         return _CONTEXT.exp(Decimal(1))
     if kind == "neg":
-        value = _value(tree[1], point)
-        return -value if isinstance(value, Fraction) else _CONTEXT.minus(value)
+        return negated(_value(tree[1], point))
     if kind == "root":
         return _root(_value(tree[1], point), tree[2])
-    left, right = _value(tree[1], point), _value(tree[2], point)
+    return _operated(kind, _value(tree[1], point), _value(tree[2], point))
+
+
+def _operated(kind: str, left: Number, right: Number) -> Number:
     if kind == "^":
         return _power(left, right)
     if kind == "/" and right == 0:
         raise _Unknown
     if isinstance(left, Fraction) and isinstance(right, Fraction):
-        result = {"+": left.__add__, "-": left.__sub__, "*": left.__mul__, "/": left.__truediv__}[kind](right)
-        return _bounded(result)
-    a, b = _decimal(left), _decimal(right)
-    return {"+": _CONTEXT.add, "-": _CONTEXT.subtract, "*": _CONTEXT.multiply, "/": _CONTEXT.divide}[kind](
-        a, b
-    )
-
-
-def _bounded(value: Fraction) -> Fraction:
-    if value.numerator.bit_length() + value.denominator.bit_length() > _MAX_BITS:
-        raise _Unknown
-    return value
-
-
-def _decimal(value: Number) -> Decimal:
-    if isinstance(value, Decimal):
-        return value
-    return _CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))
+        result: Fraction = _EXACTLY[kind](left, right)
+        if result.numerator.bit_length() + result.denominator.bit_length() > _MAX_BITS:
+            raise _Unknown
+        return result
+    return _ROUNDED[kind](as_decimal(left), as_decimal(right))
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    if not isinstance(exponent, Fraction) or abs(exponent) > 9_999:
+    if not isinstance(exponent, Fraction) or abs(exponent) > 9_999 or exponent.denominator > _MAX_ROOT:
         if base <= 0:
             raise _Unknown
-        return _CONTEXT.power(_decimal(base), _decimal(exponent))
+        return _CONTEXT.power(as_decimal(base), as_decimal(exponent))
     if base == 0 and exponent <= 0:
         raise _Unknown
-    if exponent.denominator > _MAX_ROOT:
-        if base <= 0:
-            raise _Unknown
-        return _CONTEXT.power(_decimal(base), _decimal(exponent))
     if exponent.denominator > 1:
         return _power(_root(base, exponent.denominator), Fraction(exponent.numerator))
     if isinstance(base, Fraction):
@@ -326,5 +316,5 @@ def _root(value: Number, degree: int) -> Number:
         if top * top == value.numerator and bottom * bottom == value.denominator:
             return Fraction(top, bottom)
     if degree == 2:
-        return _CONTEXT.sqrt(_decimal(value))
-    return _CONTEXT.power(_decimal(value), _CONTEXT.divide(Decimal(1), Decimal(degree))) if value else value
+        return _CONTEXT.sqrt(as_decimal(value))
+    return _CONTEXT.power(as_decimal(value), _CONTEXT.divide(Decimal(1), Decimal(degree))) if value else value

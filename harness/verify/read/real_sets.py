@@ -1,15 +1,17 @@
-r"""Sets of real numbers as disjoint pieces, so that one set is recognised in all of its notations.
+r"""Sets of real numbers by their cuts, so that one set is recognised in all of its notations.
 
 `(-\infty, 0) \cup (0, \infty)`, `x \ne 0`, `|x| > 0` and `\mathbb{R} \setminus \{0\}` are one set. Read are intervals, finite
 sets, inequalities in one name (or in its absolute value), `\mathbb{R}`, and their unions, intersections and differences, as
-long as every bound is a constant that `arithmetic` can evaluate.
+long as every bound is a constant that `formulas` can evaluate.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 from decimal import Decimal
+from functools import reduce
 from typing import NamedTuple
 
 from harness.verify.read.formulas import Number, as_decimal, constant, negated, same_number
@@ -20,49 +22,40 @@ _INFINITY = Decimal("Infinity")
 _OPERATOR = re.compile(r"\\(?:cup|cap|setminus|backslash)(?![a-zA-Z])")
 _MODULUS = re.compile(r"\|([^|]*)\|")
 _REALS = re.compile(r"\\mathbb\s*\{?\s*R\s*\}?")
-_MAX_PIECES = 40
+_MOST_PARTS = 40
 
 
-class Piece(NamedTuple):
-    """The numbers between two bounds; a bound that is closed belongs to it."""
-
-    low: Number
-    low_closed: bool
-    high: Number
-    high_closed: bool
-
-
-@dataclass(frozen=True)
-class RealSet:
-    """Disjoint pieces in rising order, and the name the set was said of, empty when it was named by nothing.
+class RealSet(NamedTuple):
+    """A set of real numbers.
 
     Attributes:
-        pieces: none touches the next.
-        name: of `x > 3` it is `x`.
+        cuts: the numbers at which it begins or ends, rising.
+        inside: whether the numbers before the first cut belong to it, the first cut, those up to the next cut, and so on.
+        name: the name the set was said of: `x` for `x > 3`; empty when it was named by nothing.
         plain: whether the text alone could as well be a point, a list or a tuple.
     """
 
-    pieces: tuple[Piece, ...]
+    cuts: tuple[Number, ...]
+    inside: tuple[bool, ...]
     name: str = ""
     plain: bool = False
 
 
-_ALL = (Piece(-_INFINITY, False, _INFINITY, False),)
+_ALL, _NONE = RealSet((), (True,)), RealSet((), (False,))
+_NOT_NEGATIVE = RealSet((Decimal(0),), (False, True, True))
 
 
 def same_real_set(gold: Node, answer: Node) -> bool | None:
     """Return whether two nodes are one set of reals, None when either is none or neither is surely one."""
     if not (_surely_a_set(gold) or _surely_a_set(answer)):
         return None
-    left = real_set(gold)
-    right = real_set(answer) if left is not None else None
+    left = _real_set(gold)
+    right = _real_set(answer) if left is not None else None
     if left is None or right is None or (left.plain and right.plain):
         return None
     if left.name and right.name and left.name != right.name and not may_be_renamed(left.name, right.name):
         return False
-    return len(left.pieces) == len(right.pieces) and all(
-        _same_piece(a, b) for a, b in zip(left.pieces, right.pieces, strict=True)
-    )
+    return left.inside == right.inside and all(map(same_number, left.cuts, right.cuts))
 
 
 def _surely_a_set(node: Node) -> bool:
@@ -76,129 +69,101 @@ def _surely_a_set(node: Node) -> bool:
     return node.kind == "union" or (node.kind == "formula" and "\\" in node.text)
 
 
-def real_set(node: Node) -> RealSet | None:
-    """The set a node writes, or None."""
+def _real_set(node: Node) -> RealSet | None:
+    """Return the set a node writes, or None."""
     if node.kind == "interval":
-        pieces = _interval(node)
-        return None if pieces is None else RealSet(pieces, plain=node.mark in ("()", "[]"))
+        found = _interval(node)
+        return found and found._replace(plain=node.mark in ("()", "[]"))
     if node.kind == "set":
-        pieces = _points(node)
-        return None if pieces is None else RealSet(pieces, plain=True)
+        values = [_bound(item) for item in node.items]
+        if len(values) > _MOST_PARTS or any(value is None or _infinite(value) for value in values):
+            return None
+        points = (RealSet((value,), (False, True, False)) for value in values if value is not None)
+        return reduce(_union, points, _NONE)._replace(plain=True)
     if node.kind == "relation":
         return _relation(node)
     if node.kind == "list":
         return _conditions(node)
     if _REALS.fullmatch(node.text):
-        return RealSet(_ALL)
+        return _ALL
     return _algebra(node.text) if node.kind in ("union", "formula") else None
 
 
 def _algebra(text: str) -> RealSet | None:
-    """Operands joined by set operations, which are done from the left, intersections first."""
+    """Return what operands joined by set operations come to: from the left, intersections first."""
     if not _OPERATOR.search(text) or len(text) > 400:
         return None
     parts, operators = split_at(text, _OPERATOR)
-    if not operators or len(parts) > _MAX_PIECES:
+    if not operators or len(parts) > _MOST_PARTS:
         return None
-    found = [_operand(part) for part in parts]
-    pieces: list[tuple[Piece, ...]] = []
-    for operand in found:
-        if operand is None:
-            return None
-        pieces.append(operand)
-    for pass_operators in ((r"\cap",), (r"\cup", r"\setminus", r"\backslash")):
-        position = 0
-        while position < len(operators):
-            if operators[position] not in pass_operators:
-                position += 1
-                continue
-            left, right = pieces[position], pieces.pop(position + 1)
-            operator = operators.pop(position)
-            if operator == r"\cup":
-                pieces[position] = _normal([*left, *right])
-            else:
-                pieces[position] = _meet(left, right if operator == r"\cap" else _complement(right))
-    return RealSet(pieces[0])
+    operands = [_real_set(parse_node(strip_parentheses(part.strip()))) for part in parts]
+    sets = [operand for operand in operands if operand is not None and not operand.name]
+    if len(sets) != len(parts):
+        return None
+    terms, joints = sets[:1], []
+    for sign, operand in zip(operators, sets[1:], strict=True):
+        if sign == r"\cap":
+            terms[-1] = _meet(terms[-1], operand)
+        else:
+            terms.append(operand)
+            joints.append(operator.or_ if sign == r"\cup" else operator.gt)
+    total = terms[0]
+    for joint, term in zip(joints, terms[1:], strict=True):
+        total = _combined(total, term, joint)
+    return total._replace(plain=False)
 
 
-def _operand(text: str) -> tuple[Piece, ...] | None:
-    node = parse_node(strip_parentheses(text.strip()))
-    found = real_set(node)
-    return None if found is None or found.name else found.pieces
-
-
-def _interval(node: Node) -> tuple[Piece, ...] | None:
+def _interval(node: Node) -> RealSet | None:
     if len(node.items) != 2:
         return None
     low, high = _bound(node.items[0]), _bound(node.items[1])
     if low is None or high is None:
         return None
-    low_closed = node.mark[0] == "[" and not _infinite(low)
-    high_closed = node.mark[1] == "]" and not _infinite(high)
-    if _less(low, high) or (same_number(low, high) and low_closed and high_closed):
-        return (Piece(low, low_closed, high, high_closed),)
-    return None
-
-
-def _points(node: Node) -> tuple[Piece, ...] | None:
-    values = [_bound(item) for item in node.items]
-    if len(values) > _MAX_PIECES or any(value is None or _infinite(value) for value in values):
+    if same_number(low, high):
+        return RealSet((low,), (False, True, False)) if node.mark == "[]" and not _infinite(low) else None
+    if as_decimal(low) > as_decimal(high):
         return None
-    return _normal([Piece(value, True, value, True) for value in values if value is not None])
+    begins = () if _infinite(low) else (False, node.mark[0] == "[")
+    ends = () if _infinite(high) else (node.mark[1] == "]", False)
+    return RealSet(tuple(cut for cut in (low, high) if not _infinite(cut)), (*begins, True, *ends))
 
 
 def _relation(node: Node) -> RealSet | None:
     if node.mark == r"\in":
-        inside = real_set(node.items[1]) if is_name(node.items[0].text) else None
-        return None if inside is None else RealSet(inside.pieces, range_name(node))
-    modulus = _MODULUS.fullmatch(_middle(node))
+        inside = _real_set(node.items[1]) if is_name(node.items[0].text) else None
+        return inside and inside._replace(name=range_name(node), plain=False)
+    bounded = [item.text for item in node.items if "|" in item.text]
+    modulus = _MODULUS.fullmatch(bounded[0]) if len(bounded) == 1 else None
     if modulus is not None and is_name(modulus[1].strip()):
-        bare = Node("relation", node.text, _replaced(node, parse_node(modulus[1].strip())), mark=node.mark)
-        inside = _relation(bare)
+        name = parse_node(modulus[1].strip())
+        items = tuple(name if "|" in item.text else item for item in node.items)
+        inside = _relation(Node("relation", node.text, items, mark=node.mark))
         if inside is None:
             return None
-        positive = _meet(inside.pieces, (Piece(_zero(), True, _INFINITY, False),))
-        return RealSet(_normal([*positive, *_mirrored(positive)]), inside.name)
-    name = re.sub(r"\s", "", range_name(node))
-    if node.mark == r"\ne" and name and not is_name(node.items[1].text):
+        positive = _meet(inside, _NOT_NEGATIVE)
+        mirrored = RealSet(tuple(map(negated, reversed(positive.cuts))), positive.inside[::-1])
+        return _union(positive, mirrored)._replace(name=inside.name)
+    said_of = re.sub(r"\s", "", range_name(node))
+    if node.mark == r"\ne" and said_of and not is_name(node.items[1].text):
         value = _bound(node.items[1])
-        if value is None or _infinite(value):
-            return None
-        return RealSet(_complement((Piece(value, True, value, True),)), name)
+        return None if value is None or _infinite(value) else RealSet((value,), (True, False, True), said_of)
     interval = as_interval(node)
     pieces = _interval(interval) if interval is not None else None
-    return None if pieces is None else RealSet(pieces, name)
-
-
-def _middle(node: Node) -> str:
-    """The bounded side of an inequality, as far as it is no plain constant."""
-    sides = [item.text for item in node.items if "|" in item.text]
-    return sides[0] if len(sides) == 1 else ""
-
-
-def _replaced(node: Node, name: Node) -> tuple[Node, ...]:
-    return tuple(name if "|" in item.text else item for item in node.items)
+    return pieces and pieces._replace(name=said_of)
 
 
 def _conditions(node: Node) -> RealSet | None:
-    """`x < 1 or x > 3`: a union, unless it says `and`, excludes a point, or a union would be everything."""
-    sets = [real_set(item) for item in node.items]
+    """Return the set of `x < 1 or x > 3`: a union, unless it says `and`, excludes a point, or a union would be everything."""
     if any(item.kind != "relation" for item in node.items):
         return None
-    found = [part for part in sets if part is not None]
-    if len(found) != len(sets) or len({part.name for part in found}) != 1:
+    found = [part for part in map(_real_set, node.items) if part is not None]
+    if len(found) != len(node.items) or len({part.name for part in found}) != 1:
         return None
-    united = _normal([piece for part in found for piece in part.pieces])
-    met = found[0].pieces
-    for part in found[1:]:
-        met = _meet(met, part.pieces)
-    said_and = re.search(r"\band\b", node.text) is not None and re.search(r"\bor\b", node.text) is None
-    excluding = any(item.mark == r"\ne" for item in node.items)
-    both = said_and or excluding or (united == _ALL and re.search(r"\bor\b", node.text) is None)
-    return RealSet(met if both else united, found[0].name)
-
-
-# ---------------------------------------------------------------------- pieces
+    united, said_or = reduce(_union, found), re.search(r"\bor\b", node.text) is not None
+    both = any(item.mark == r"\ne" for item in node.items) or (
+        not said_or and (re.search(r"\band\b", node.text) is not None or united.inside == _ALL.inside)
+    )
+    return (reduce(_meet, found) if both else united)._replace(name=found[0].name)
 
 
 def _bound(node: Node) -> Number | None:
@@ -212,67 +177,35 @@ def _bound(node: Node) -> Number | None:
     return constant(node.text) if node.kind == "formula" else None
 
 
-def _zero() -> Number:
-    return Decimal(0)
-
-
-def _infinite(value: Number) -> bool:
+def _infinite(value: Number | None) -> bool:
     return isinstance(value, Decimal) and value.is_infinite()
 
 
-def _less(left: Number, right: Number) -> bool:
-    return not same_number(left, right) and as_decimal(left) < as_decimal(right)
+def _union(left: RealSet, right: RealSet) -> RealSet:
+    return _combined(left, right, operator.or_)
 
 
-def _same_piece(left: Piece, right: Piece) -> bool:
-    return (
-        left.low_closed == right.low_closed
-        and left.high_closed == right.high_closed
-        and same_number(left.low, right.low)
-        and same_number(left.high, right.high)
-    )
+def _meet(left: RealSet, right: RealSet) -> RealSet:
+    return _combined(left, right, operator.and_)
 
 
-def _normal(pieces: list[Piece]) -> tuple[Piece, ...]:
-    """Sorted, with those that overlap or touch made one."""
-    done: list[Piece] = []
-    for piece in sorted(pieces, key=lambda piece: (as_decimal(piece.low), not piece.low_closed)):
-        last = done[-1] if done else None
-        touching = last is not None and (
-            _less(piece.low, last.high)
-            or (same_number(piece.low, last.high) and (piece.low_closed or last.high_closed))
-        )
-        if last is None or not touching:
-            done.append(piece)
-            continue
-        if same_number(last.low, piece.low):
-            last = last._replace(low_closed=last.low_closed or piece.low_closed)
-        if _less(last.high, piece.high):
-            last = last._replace(high=piece.high, high_closed=piece.high_closed)
-        elif same_number(last.high, piece.high):
-            last = last._replace(high_closed=last.high_closed or piece.high_closed)
-        done[-1] = last
-    return tuple(done)
+def _combined(left: RealSet, right: RealSet, belongs: Callable[[bool, bool], bool]) -> RealSet:
+    """Return the set of the numbers of which `belongs` says so, given whether the two sets have them."""
+    cuts: list[Number] = []
+    for cut in sorted((*left.cuts, *right.cuts), key=as_decimal):
+        if not cuts or not same_number(cuts[-1], cut):
+            cuts.append(cut)
+    inside = [*map(belongs, _at(left, cuts), _at(right, cuts))]
+    real = [at for at in range(len(cuts)) if len(set(inside[2 * at : 2 * at + 3])) > 1]
+    around = (flag for at in real for flag in inside[2 * at : 2 * at + 2])
+    return RealSet(tuple(cuts[at] for at in real), (*around, inside[-1]))
 
 
-def _complement(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    low: Number = -_INFINITY
-    closed, rest = False, []
-    for piece in pieces:
-        if _less(low, piece.low) or (same_number(low, piece.low) and closed and not piece.low_closed):
-            rest.append(Piece(low, closed, piece.low, not piece.low_closed and not _infinite(piece.low)))
-        low, closed = piece.high, not piece.high_closed and not _infinite(piece.high)
-    if not _infinite(low) or low < 0:
-        rest.append(Piece(low, closed, _INFINITY, False))
-    return tuple(rest)
-
-
-def _meet(left: tuple[Piece, ...], right: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    return _complement(_normal([*_complement(left), *_complement(right)]))
-
-
-def _mirrored(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    return tuple(
-        Piece(negated(piece.high), piece.high_closed, negated(piece.low), piece.low_closed)
-        for piece in reversed(pieces)
-    )
+def _at(part: RealSet, cuts: list[Number]) -> list[bool]:
+    """Return what of a set is inside at cuts that hold its own and others."""
+    inside, own = [], 0
+    for cut in cuts:
+        is_own = own < len(part.cuts) and same_number(part.cuts[own], cut)
+        inside += [part.inside[2 * own], part.inside[2 * own + is_own]]
+        own += is_own
+    return [*inside, part.inside[2 * own]]
