@@ -36,23 +36,14 @@ _ADMITS = {"power": {"power", "product", "quotient"}, "factorial": {"factorial",
 _OPERATORS = re.compile(r"(?<=[\w})!])\s*[-+*/^]|\\(?:cdot|times|frac|sqrt|div|pm)(?![a-z])")
 _IMAGINARY_UNIT, _UNIT_NAME = re.compile(r"(?<![\\a-zA-Z])i(?![a-zA-Z])"), "Z"
 _LETTER = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])")
-_WRITTEN_WORDS = (
-    (
-        re.compile(r"\\(?:times|cdot|ast)(?![a-z])|[×·⋅∙]|(?<=\d)\s*x\s*(?=\d)|\b(?:times|multiplied by)\b"),
-        "*",
-    ),
-    (re.compile(r"\\div(?![a-z])|÷|\b(?:divided by|over)\b"), "/"),
-    (re.compile(r"\bplus\b"), "+"),
-    (re.compile(r"\bminus\b|[−–]"), "-"),
-    (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
-    (re.compile(r"\\?%|\bpercent\b"), "%"),
-    (
-        re.compile(
-            r"\\(?:text|mathrm|left|right|displaystyle)(?![a-z])|\\[,;:! ()\[\]]|[\s${}()]|(?<=\d),(?=\d{3})|(?<=[a-z])s\b"
-        ),
-        "",
-    ),
-)
+_WRITTEN_WORDS = [
+    (re.compile(pattern), sign) for pattern, sign in (
+        (r"\\(?:times|cdot|ast)(?![a-z])|[×·⋅∙]|(?<=\d)\s*x\s*(?=\d)|\b(?:times|multiplied by)\b", "*"),
+        (r"\\div(?![a-z])|÷|\b(?:divided by|over)\b", "/"), (r"\bplus\b", "+"), (r"\bminus\b|[−–]", "-"),
+        (r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}", r"\1/\2"), (r"\\?%|\bpercent\b", "%"),
+        (r"\\(?:text|mathrm|left|right|displaystyle)(?![a-z])|\\[,;:! ()\[\]]|[\s${}()]|(?<=\d),(?=\d{3})|(?<=[a-z])s\b", ""),
+    )
+]  # fmt: skip
 _LONGEST_PROBLEM = 20_000
 _PLAIN_NUMBER = re.compile(r"[+-]?\d[\d.,]*")
 
@@ -204,22 +195,13 @@ def _use_of_formula(text: str) -> Use:
         functions = {name for name, pattern in _CALLS.items() if pattern.search(text)}
         operators = len(_OPERATORS.findall(text))
         letters = any(letter not in "eid" for letter in _LETTER.findall(text))
-        return Use(
-            len(functions) + operators, _open_beside_calls(text, functions), functions, letters, plain=False
-        )
+        of_numbers = not _LETTER.search(text) and r"\pi" not in text  # open whatever their value
+        calls = Counter(functions - {"modulus", "base"} if of_numbers else ())
+        return Use(len(functions) + operators, calls, functions, letters, plain=False)
     use = Use(letters=_has_letters(tree))
     _count(tree, use)
     use.plain = use.operations == 0 and rational_value(tree) is not None
     return use
-
-
-def _open_beside_calls(text: str, functions: set[str]) -> Counter[str]:
-    """Return functions of numbers alone in a text without letters: they are open whatever their value."""
-    return (
-        Counter(functions - {"modulus", "base"})
-        if not _LETTER.search(text) and r"\pi" not in text
-        else Counter()
-    )
 
 
 def _has_letters(tree: Tree) -> bool:

@@ -23,12 +23,12 @@ class Gold:
     def __init__(self, raw: str, config: VerifierConfig) -> None:
         self.raw = raw.strip()
         self.text = canonical_text(_gold_answer(raw))
-        self.refused = "empty" if not self.text else over_limit(self.text, config.max_answer_chars)
+        self.refused = not self.text or over_limit(self.text, config.max_answer_chars)
         self.node: Node | None = None
         try:
             self.node = None if self.refused else parse_node(self.text)
         except RecursionError:
-            self.refused = "nested too deeply"
+            self.refused = True
         exact = self.node.exact if self.node is not None else None
         plain = (
             exact is not None and not exact.percent and exact.unit is None and exact.value.denominator == 1

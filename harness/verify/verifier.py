@@ -216,7 +216,7 @@ class MathVerifier:
                 self._cache.move_to_end(key)
                 return self._cache[key]
         try:
-            if over_limit(answer, self.config.max_answer_chars) is not None:
+            if over_limit(answer, self.config.max_answer_chars):
                 raise RecursionError
             left, right = parse_node(gold), parse_node(answer)
             equal = self._comparison.equal(left, right)

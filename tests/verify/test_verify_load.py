@@ -16,8 +16,7 @@ from concurrent.futures import Future
 import pytest
 
 from harness.verify import MathVerifier, VerifierConfig
-from harness.verify.service.case_clock import CaseClock, processor_seconds
-from harness.verify.service.pool import Answer, Case, VerifierPool
+from harness.verify.service.pool import Answer, Case, CaseClock, VerifierPool, processor_seconds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads another process's clock")
 STUCK = r"\int \sqrt{\tan x + e^{x^2} + @} dx"
@@ -149,7 +148,7 @@ def test_bad_luck_at_the_first_try_is_graded_once_more_alone_after_the_others(
 
 def test_the_clock_counts_processor_time_and_time_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     used = 7.0
-    monkeypatch.setattr("harness.verify.service.case_clock.processor_seconds", lambda pid: used)
+    monkeypatch.setattr("harness.verify.service.pool.processor_seconds", lambda pid: used)
     clock = CaseClock(1, cpu_seconds=2.0, backstop_wall_seconds=60.0, now=100.0)
     assert (clock.used(150.0), clock.elapsed(150.0)) == (0.0, 50.0)
     assert not clock.ran_out(clock.used(159.0), 159.0)

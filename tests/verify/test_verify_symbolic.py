@@ -7,8 +7,8 @@ import sympy
 from latex2sympy2_extended.latex2sympy2 import latex2sympy
 
 from harness.verify import MathVerifier
-from harness.verify.compare.counterexamples import equations_differ
 from harness.verify.compare.latex_reader import Unparsable, parse_formula
+from harness.verify.compare.symbolic import equations_differ
 
 x, y = sympy.symbols("x y", real=True)
 TEXTS = [

@@ -8,34 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 
-from harness.verify.compare.congruences import same_congruence
-from harness.verify.compare.quantities import exact_equal, scale_between, written_with_commas
-from harness.verify.compare.ratios import ratio_is_number, same_ratio, same_time
+from harness.verify.compare import quantities
+from harness.verify.read import relations, wording
 from harness.verify.read.nodes import Node
-from harness.verify.read.points import as_rows, as_tuples, without_constant
 from harness.verify.read.real_sets import same_real_set
-from harness.verify.read.relations import (
-    as_interval,
-    as_union,
-    ascending,
-    assigned_name,
-    bare_values,
-    by_component,
-    may_be_renamed,
-    one_condition,
-    range_name,
-    value_side,
-)
 from harness.verify.read.units import split_unit
-from harness.verify.read.wording import (
-    VERDICTS,
-    opening_verdict,
-    reads_the_same,
-    squeeze,
-    without_subject,
-    words_of,
-)
 
 Leaf = Callable[[str, str], bool | None]
 _MAX_UNORDERED = 64
@@ -57,23 +36,25 @@ class Comparison:
 
     def equal(self, gold: Node, answer: Node) -> bool | None:
         """Return whether an answer equals the gold one; None when `leaf` could not tell."""
-        if gold.text == answer.text or squeeze(gold.text) == squeeze(answer.text):
+        if gold.text == answer.text or wording.squeeze(gold.text) == wording.squeeze(answer.text):
             return True
         if gold.exact is not None and answer.exact is not None:
-            return exact_equal(gold.exact, answer.exact, self.percent, self.decimal_digits)
-        if reads_the_same(gold.text, answer.text):
+            return quantities.exact_equal(gold.exact, answer.exact, self.percent, self.decimal_digits)
+        if wording.reads_the_same(gold.text, answer.text):
             return True
+        for said_otherwise in (relations.one_condition, relations.as_tuples, relations.without_constant):
+            if (stated := said_otherwise(gold, answer)) is not None:
+                return self.equal(*stated)
         if (
-            stated := one_condition(gold, answer) or as_tuples(gold, answer) or without_constant(gold, answer)
-        ) is not None:
-            return self.equal(*stated)
-        if r"\mod" in gold.text + answer.text and (congruent := same_congruence(gold, answer)) is not None:
+            r"\mod" in gold.text + answer.text
+            and (congruent := quantities.same_congruence(gold, answer)) is not None
+        ):
             return congruent
         if "quantity" in (gold.kind, answer.kind):
             return self._quantities(gold, answer)
         if (same_set := same_real_set(gold, answer)) is not None and not self._rounded(gold, answer):
             return same_set
-        gold, answer = _by_components(as_union(gold), as_union(answer))
+        gold, answer = _by_components(relations.as_union(gold), relations.as_union(answer))
         decided = self._relations(gold, answer)
         if decided is not NotImplemented:
             return decided
@@ -83,22 +64,20 @@ class Comparison:
         if any(node.kind == "choice" and node.items for node in (gold, answer)):
             return self._choices(gold, answer)
         if gold.kind == answer.kind == "choice":
-            return _same_letter(gold.mark, answer.mark)
+            in_capitals = gold.mark.upper()
+            return gold.mark == answer.mark or (in_capitals == answer.mark.upper() and in_capitals in "ABCDE")
         if gold.kind in ("words", "choice") or answer.kind in ("words", "choice"):
             return self._words(gold, answer)
         if gold.kind == "base" or answer.kind == "base":
             return _bases(gold, answer)
         if "clock" in (gold.kind, answer.kind):
-            return same_time(gold, answer)
+            return quantities.same_time(gold, answer)
         return self._structures(gold, answer)
 
     def _rounded(self, gold: Node, answer: Node) -> bool:
         """Return whether a bound may be a rounded decimal, which is judged bound by bound."""
-        return any(
-            len(digits) >= self.decimal_digits
-            for node in (gold, answer)
-            for digits in re.findall(r"\.(\d+)", node.text)
-        )
+        decimals = re.findall(r"\.(\d+)", f"{gold.text} {answer.text}")
+        return any(len(digits) >= self.decimal_digits for digits in decimals)
 
     def _quantities(self, gold: Node, answer: Node) -> bool | None:
         """Formulas of which at least one has a unit; a unit on one side only is ignored."""
@@ -108,9 +87,10 @@ class Comparison:
         ]
         left, right = (node.items[0] if node.kind == "quantity" else node for node in (gold, answer))
         if units[0] and units[1] and units[0] != units[1]:
-            scale = scale_between(units[0], units[1])
+            scale = quantities.scale_between(units[0], units[1])
             if scale is not None and scale != 1:
-                return self.leaf(f"({_bare(left)}) \\cdot {scale}", _bare(right)) if scale else False
+                bare = [split_unit(node.text)[0] for node in (left, right)]
+                return self.leaf(f"({bare[0]}) \\cdot {scale}", bare[1]) if scale else False
         return self.equal(left, right)
 
     def _choices(self, gold: Node, answer: Node) -> bool | None:
@@ -126,58 +106,61 @@ class Comparison:
             letters = _is_product(gold.text) and _is_product(answer.text)
             if letters and sorted(gold.text) == sorted(answer.text):
                 return self.leaf(gold.text, answer.text)
-            if gold.mark in VERDICTS and (said := opening_verdict(answer.text)) is not None:
+            if gold.mark in wording.VERDICTS and (said := wording.opening_verdict(answer.text)) is not None:
                 return said == gold.mark
-            return bool(gold.mark) and without_subject(gold.mark) == without_subject(answer.mark)
+            return bool(gold.mark) and wording.without_subject(gold.mark) == wording.without_subject(
+                answer.mark
+            )
         other = answer if gold.kind in ("words", "choice") else gold
-        if (said := opening_verdict(answer.text)) is not None and gold.mark in VERDICTS:
+        if (said := wording.opening_verdict(answer.text)) is not None and gold.mark in wording.VERDICTS:
             return said == gold.mark
         if "e" in (gold.text, answer.text) and other.kind == "exact":
             return self.leaf(gold.text, answer.text)
         if other.kind in ("exact", "base", "interval", "list", "matrix", "union", "ratio"):
             return False
         if gold.kind == "words" and answer.kind == "formula" and not _is_product(gold.text):
-            return words_of(answer.text) == gold.mark
+            return wording.words_of(answer.text) == gold.mark
         return self.leaf(gold.text, answer.text)
-
-    # ------------------------------------------------------------------ relations and assignments
 
     def _relations(self, gold: Node, answer: Node) -> bool | None:
         if gold.kind != "relation" and answer.kind != "relation":
             return NotImplemented
-        if gold.kind == "relation" and answer.kind == "relation":
+        if gold.kind == answer.kind:
             return self._two_relations(gold, answer)
-        if answer.kind == "relation":
-            value = value_side(answer, strict=False)
-            return self.equal(gold, value) if value is not None else self._range(answer, gold, swap=True)
-        value = value_side(gold, strict=True)
-        return self.equal(value, answer) if value is not None else self._range(gold, answer, swap=False)
+        value = relations.value_side(
+            answer if answer.kind == "relation" else gold, strict=gold.kind == "relation"
+        )
+        if value is None:
+            return self._range(gold, answer)
+        return self.equal(gold, value) if answer.kind == "relation" else self.equal(value, answer)
 
-    def _range(self, relation: Node, other: Node, swap: bool) -> bool | None:
-        """An inequality against an interval."""
-        interval = as_interval(relation)
+    def _range(self, gold: Node, answer: Node) -> bool | None:
+        """Compare an inequality with an interval."""
+        relation, other = (gold, answer) if gold.kind == "relation" else (answer, gold)
+        interval = relations.as_interval(relation)
         if interval is not None and other.kind in ("interval", "union"):
-            return self.equal(other, interval) if swap else self.equal(interval, other)
+            return self.equal(other, interval) if relation is answer else self.equal(interval, other)
         if other.kind in ("exact", "base", "words", "choice", "ratio"):
             return False
-        gold, answer = (other, relation) if swap else (relation, other)
         return self.leaf(gold.text, answer.text)
 
     def _two_relations(self, gold: Node, answer: Node) -> bool | None:
-        gold, answer = ascending(gold), ascending(answer)
-        gold_value, answer_value = value_side(gold, strict=True), value_side(answer, strict=True)
+        gold, answer = relations.ascending(gold), relations.ascending(answer)
+        gold_value, answer_value = (
+            relations.value_side(gold, strict=True),
+            relations.value_side(answer, strict=True),
+        )
         if gold_value is not None and answer_value is not None:
-            gold_name, answer_name = assigned_name(gold), assigned_name(answer)
-            if gold_name == answer_name or not gold_name or not answer_name:
-                return self.equal(gold_value, answer_value)
-            return self.equal(gold_value, answer_value) if may_be_renamed(gold_name, answer_name) else False
-        left = gold_value if gold.mark == r"\in" else as_interval(gold)
-        right = answer_value if answer.mark == r"\in" else as_interval(answer)
+            gold_name, answer_name = relations.assigned_name(gold), relations.assigned_name(answer)
+            named = gold_name and answer_name and gold_name != answer_name
+            if named and not relations.may_be_renamed(gold_name, answer_name):
+                return False
+            return self.equal(gold_value, answer_value)
+        left = gold_value if gold.mark == r"\in" else relations.as_interval(gold)
+        right = answer_value if answer.mark == r"\in" else relations.as_interval(answer)
         if left is not None and right is not None and self.equal(left, right):
-            return range_name(gold) == range_name(answer)
+            return relations.range_name(gold) == relations.range_name(answer)
         return self.leaf(gold.text, answer.text)
-
-    # ------------------------------------------------------------------ structures
 
     def _structures(self, gold: Node, answer: Node) -> bool | None:
         kinds = gold.kind, answer.kind
@@ -193,10 +176,10 @@ class Comparison:
             return self._lists(gold.items, answer.items)
         if set(kinds) == {"list", "interval"}:
             bracketed = gold if gold.kind == "interval" else answer
-            ordered = self._ordered(bare_values(gold.items), bare_values(answer.items))
+            ordered = self._ordered(relations.bare_values(gold.items), relations.bare_values(answer.items))
             return ordered if bracketed.mark == "()" else False
         if kinds == ("ratio", "ratio"):
-            same = same_ratio(gold, answer)
+            same = quantities.same_ratio(gold, answer)
             return self._ordered(gold.items, answer.items) if same is None else same
         return self._mixed(gold, answer)
 
@@ -214,14 +197,16 @@ class Comparison:
         if kinds == {"list", "exact"}:
             number, several = (gold, answer) if gold.kind == "exact" else (answer, gold)
             assert number.exact is not None
-            return written_with_commas(several.text, number.exact, self.percent, self.decimal_digits)
+            return quantities.written_with_commas(
+                several.text, number.exact, self.percent, self.decimal_digits
+            )
         if (turned := _radians(gold, answer)) is not None:
             return self.leaf(*turned)
         if kinds & {"list", "interval", "union", "cases"} and kinds & {"exact", "ratio"}:
             return False
         if kinds == {"ratio", "exact"}:
             ratio, number = (gold, answer) if gold.kind == "ratio" else (answer, gold)
-            return ratio_is_number(ratio, number)
+            return quantities.ratio_is_number(ratio, number)
         return self.leaf(_formula_text(gold), _formula_text(answer))
 
     def _matrices(self, gold: Node, answer: Node) -> bool | None:
@@ -233,7 +218,7 @@ class Comparison:
         matrix, other = (gold, answer) if gold.kind == "matrix" else (answer, gold)
         if other.kind in ("exact", "set", "union", "list", "ratio") and not matrix.mark:
             return False
-        if (rows := as_rows(other)) is not None:
+        if (rows := relations.as_rows(other)) is not None:
             return self._matrices(matrix, rows) if matrix is gold else self._matrices(rows, matrix)
         if other.kind != "interval" or matrix.mark:
             return self.leaf(gold.text, answer.text)
@@ -244,8 +229,8 @@ class Comparison:
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
-        gold_names = [assigned_name(node) for node in gold]
-        answer_names = [assigned_name(node) for node in answer]
+        gold_names = [relations.assigned_name(node) for node in gold]
+        answer_names = [relations.assigned_name(node) for node in answer]
         if all(gold_names) and all(answer_names):
             if sorted(gold_names) != sorted(answer_names):
                 return self._unordered(gold, answer)
@@ -256,8 +241,10 @@ class Comparison:
         if _of_two_things(gold_names, answer_names):
             return False
         if len(set(filter(None, gold_names))) > 1 or len(set(filter(None, answer_names))) > 1:
-            return self._ordered(bare_values(gold), bare_values(answer))
-        return self._unordered(_distinct(bare_values(gold)), _distinct(bare_values(answer)))
+            return self._ordered(relations.bare_values(gold), relations.bare_values(answer))
+        return self._unordered(
+            _distinct(relations.bare_values(gold)), _distinct(relations.bare_values(answer))
+        )
 
     def _ordered(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         if len(gold) != len(answer):
@@ -268,8 +255,7 @@ class Comparison:
         if len(gold) != len(answer):
             return False
         if len(gold) > _MAX_UNORDERED:
-            gold, answer = _sorted(gold), _sorted(answer)
-            return self._ordered(gold, answer)
+            return self._ordered(tuple(sorted(gold, key=_rank)), tuple(sorted(answer, key=_rank)))
         left, unknown = list(answer), False
         for item in gold:
             verdicts = [(self.equal(item, candidate), candidate) for candidate in left]
@@ -283,9 +269,6 @@ class Comparison:
         return None if unknown else True
 
 
-# ---------------------------------------------------------------------- helpers
-
-
 def _radians(gold: Node, answer: Node) -> tuple[str, str] | None:
     r"""An angle in degrees against a formula with `\pi`: both in radians."""
     for degrees, other, gold_first in ((gold, answer, True), (answer, gold, False)):
@@ -296,14 +279,9 @@ def _radians(gold: Node, answer: Node) -> tuple[str, str] | None:
     return None
 
 
-def _bare(node: Node) -> str:
-    """The text of a quantity without its unit."""
-    return split_unit(node.text)[0]
-
-
 def _by_components(gold: Node, answer: Node) -> tuple[Node, Node]:
     """The two answers, with `(p, q) = (7, 2)` by components where the other one is a list or is named by components as well."""
-    left, right = by_component(gold), by_component(answer)
+    left, right = relations.by_component(gold), relations.by_component(answer)
     return (
         left if left is not None and (right is not None or answer.kind == "list") else gold,
         right if right is not None and (left is not None or gold.kind == "list") else answer,
@@ -315,7 +293,7 @@ def _of_two_things(gold: list[str], answer: list[str]) -> bool:
     names = set(filter(None, gold)), set(filter(None, answer))
     if len(names[0]) != 1 or len(names[1]) != 1 or names[0] == names[1]:
         return False
-    return not may_be_renamed(*names[0], *names[1])
+    return not relations.may_be_renamed(*names[0], *names[1])
 
 
 def _formula_text(node: Node) -> str:
@@ -328,10 +306,6 @@ def _formula_text(node: Node) -> str:
 
 def _is_product(text: str) -> bool:
     return len(text) <= 4 and text.isascii() and text.isalpha() and text.islower()
-
-
-def _same_letter(gold: str, answer: str) -> bool:
-    return gold == answer or (gold.upper() == answer.upper() and gold.upper() in "ABCDE")
 
 
 def _bases(gold: Node, answer: Node) -> bool:
@@ -354,12 +328,10 @@ def _all(verdicts: Iterable[bool | None]) -> bool | None:
 def _distinct(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     seen: dict[object, Node] = {}
     for node in nodes:
-        key = (node.exact.value, node.exact.percent) if node.exact is not None else squeeze(node.text)
+        key = (node.exact.value, node.exact.percent) if node.exact is not None else wording.squeeze(node.text)
         seen.setdefault(key, node)
     return tuple(seen.values())
 
 
-def _sorted(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    return tuple(
-        sorted(nodes, key=lambda node: (node.exact is None, node.exact.value if node.exact else 0, node.text))
-    )
+def _rank(node: Node) -> tuple[bool, Fraction | int, str]:
+    return node.exact is None, node.exact.value if node.exact else 0, node.text

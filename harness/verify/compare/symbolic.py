@@ -9,18 +9,23 @@ from __future__ import annotations
 import logging
 import random
 import re
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import sympy
 from math_verify.grader import verify
+from mpmath.libmp import NoConvergence  # type: ignore[import-untyped]
 from sympy import Basic
+from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-from harness.verify.compare.counterexamples import equations_differ
+from harness.verify.compare.answers import Comparison
 from harness.verify.compare.latex_reader import Unparsable, is_expression, parse_formula
 from harness.verify.compare.quantities import rounds_to
+from harness.verify.read.nodes import parse_node
 from harness.verify.read.numbers import parse_exact
 from harness.verify.read.wording import squeeze, words_of
 
@@ -30,7 +35,35 @@ _DIGITS = 40
 _POINTS = 3
 _EXACT_BELOW = 10**12
 _MOST_DIGITS = 1_200
+_ZERO = sympy.Float("1e-25")
+_CLEARLY = sympy.Float("1e-6")
+_MOST_NAMES = 4
+_MOST_DEGREE = 4
+_VALUES = ((3, 7), (-5, 3), (1, 2), (11, 13), (-2, 9))
+_OTHER_MEANS = (
+    sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.factorial, sympy.binomial, sympy.floor,
+    sympy.ceiling,
+)  # fmt: skip
+_NO_VALUE = (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError)
+_Sides = tuple[Any, Any]
+_Point = dict[Any, Any]
 logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+
+def grade(gold: str, answer: str, percent: str, decimal_digits: int) -> tuple[str, str, bool]:
+    """Return (verdict, method, whether the process should be replaced) of two canonical texts: structure first, then formulas."""
+    leaf = partial(formulas_equal, decimal_digits=decimal_digits)
+    try:
+        equal = Comparison(percent, decimal_digits, leaf).equal(parse_node(gold), parse_node(answer))
+    except Unparsable:
+        return "gold_unparsable", "math_verify", False
+    except MemoryError:
+        return "killed", "memory", True
+    except RecursionError:
+        return "over_limit", "math_verify", True
+    except Exception as error:
+        return "error", f"math_verify:{type(error).__name__}", False
+    return "right" if equal else "wrong", "math_verify", False
 
 
 def _with_natural_logarithm(gold: str, answer: str) -> str:
@@ -72,29 +105,19 @@ def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
     return bool(verify(left, right, timeout_seconds=None)) and not _only_numeric_noise(left, right)
 
 
-_FLIPPED = {sympy.StrictLessThan: sympy.StrictGreaterThan, sympy.LessThan: sympy.GreaterThan}
-_FLIPPED |= {value: key for key, value in _FLIPPED.items()}
-
-
 def _relations_equal(left: Any, right: Any) -> bool | None:
     """Return whether one relation is a multiple of the other: by a negative factor only where the sign turns round."""
     if not all(is_expression(side) for side in (left.lhs, left.rhs, right.lhs, right.rhs)):
         return None
+    equations = isinstance(left, sympy.Eq) and isinstance(right, sympy.Eq)
     ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
-    if (
-        not ratio
-        and isinstance(left, sympy.Eq)
-        and isinstance(right, sympy.Eq)
-        and equations_differ(left, right)
-    ):
+    if not ratio and equations and equations_differ(left, right):
         return False
     if ratio is None:
         return None
     if ratio == 0:
-        return False if type(left) is not type(right) or not isinstance(left, sympy.Eq) else None
-    if isinstance(left, (sympy.Eq, sympy.Ne)):
-        return type(left) is type(right)
-    return type(right) is (type(left) if ratio > 0 else _FLIPPED.get(type(left)))
+        return None if equations else False
+    return type(right) is type(left if ratio > 0 else left.reversed)
 
 
 def _constant_ratio(left: Any, right: Any) -> int | None:
@@ -136,8 +159,7 @@ def _numbers_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits
             value = _value(other, {})
             if value is None or abs(mpmath.im(value)) > mpmath.mpf(10) ** -30:
                 return None
-            nearest = sympy.Rational(str(mpmath.nstr(mpmath.re(value), 35)))
-            return rounds_to(_fraction(nearest), exact.value, exact.decimals, decimal_digits)
+            return rounds_to(Fraction(mpmath.nstr(mpmath.re(value), 35)), exact, decimal_digits)
     rationals = _rational(left), _rational(right)
     if rationals[0] is not None and rationals[1] is not None:
         return bool(rationals[0] == rationals[1])
@@ -150,10 +172,6 @@ def _rational(expression: Any) -> Any | None:
         return None
     value = expression.doit()
     return value if value.is_Rational else None
-
-
-def _fraction(number: Any) -> Fraction:
-    return Fraction(int(number.p), int(number.q))
 
 
 def _same_value(left: Any, right: Any, point: dict[Any, Any], first: Any, second: Any) -> bool | None:
@@ -248,3 +266,73 @@ def _only_numeric_noise(left: Any, right: Any) -> bool:
         return False
     values = _value(left, {}), _value(right, {})
     return values[0] is not None and values[1] is not None and not _close(values[0], values[1])
+
+
+def equations_differ(left: sympy.Eq, right: sympy.Eq) -> bool:
+    """Return whether a real point was found that satisfies one of two equations and not the other.
+
+    At the point the sides of the one are equal to 25 digits and those of the other differ by more than a millionth of their
+    size. Of factorials, sums and integrals nothing is said.
+    """
+    first, second = _named(left), _named(right)
+    if first is None or second is None:
+        return False
+    symbols = sorted({symbol for side in (*first, *second) for symbol in side.free_symbols}, key=str)
+    if len(symbols) > _MOST_NAMES:
+        return False
+    for held, other in ((first, second), (second, first)):
+        for point in _curve_points(held, symbols):
+            here, there = _gap(held, point), _gap(other, point)
+            if here is not None and here < _ZERO and there is not None and there > _CLEARLY:
+                return True
+    return False
+
+
+def _named(equation: sympy.Eq) -> _Sides | None:
+    """Both sides in symbols that are a name and nothing else; a value `f(x)` of an unknown function is one of them."""
+    sides = []
+    for side in (equation.lhs, equation.rhs):
+        if not isinstance(side, sympy.Expr) or side.has(*_OTHER_MEANS):
+            return None
+        plain = side.xreplace({call: sympy.Symbol(str(call)) for call in side.atoms(AppliedUndef)})
+        sides.append(plain.xreplace({symbol: sympy.Symbol(str(symbol)) for symbol in plain.free_symbols}))
+    return sides[0], sides[1]
+
+
+def _curve_points(equation: _Sides, symbols: list[Any]) -> Iterator[_Point]:
+    """Real points of a curve: every symbol but one has a fixed value, the last one is the root of a polynomial."""
+    difference = equation[0] - equation[1]
+    for unknown in sorted(difference.free_symbols, key=str):
+        for shift in (0, 2):
+            values = (sympy.Rational(*_VALUES[(n + shift) % len(_VALUES)]) for n in range(len(symbols)))
+            point = {
+                symbol: value for symbol, value in zip(symbols, values, strict=True) if symbol != unknown
+            }
+            for root in _real_roots(difference.xreplace(point), unknown):
+                yield point | {unknown: root}
+
+
+def _real_roots(expression: Any, unknown: Any) -> list[Any]:
+    """Real roots of a quotient of polynomials of low degree with rational coefficients; none of other expressions."""
+    try:
+        numerator = sympy.Poly(sympy.numer(sympy.together(expression)), unknown)
+        coefficients = numerator.all_coeffs()
+        if not 1 <= numerator.degree() <= _MOST_DEGREE or not all(c.is_Rational for c in coefficients):
+            return []
+        with mpmath.workdps(_DIGITS):
+            numbers = [mpmath.mpf(int(c.p)) / int(c.q) for c in coefficients]
+            roots = mpmath.polyroots(numbers, maxsteps=200, extraprec=4 * _DIGITS)
+            return [sympy.Float(mpmath.re(root), _DIGITS) for root in roots if mpmath.im(root) == 0]
+    except (sympy.PolynomialError, NoConvergence, *_NO_VALUE):
+        return []
+
+
+def _gap(equation: _Sides, point: _Point) -> Any | None:
+    """Distance of the sides of an equation at a point, relative to one plus their size; None where they are not real."""
+    try:
+        left, right = (side.xreplace(point).evalf(_DIGITS) for side in equation)
+    except _NO_VALUE:
+        return None
+    if not all(value.is_Number and value.is_finite and value.is_real for value in (left, right)):
+        return None
+    return abs(left - right) / (1 + abs(left) + abs(right))

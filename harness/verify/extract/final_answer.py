@@ -12,17 +12,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from harness.verify.extract import sentences
 from harness.verify.extract.claims import claimed
-from harness.verify.extract.delimited import PERCENT_AFTER, formulas, joined_formulas
-from harness.verify.extract.sentences import (
-    NUMBER,
-    cut_sentence,
-    is_bare,
-    last_statement,
-    leading_choice,
-    said_once,
-    value_of,
-)
 from harness.verify.limits import looks_like_code
 
 _BOX = re.compile(r"(?:\\+(?:begin)?boxed|\\+fbox|\x08oxed)\s*\{")
@@ -195,7 +186,7 @@ def _last_box_by_stack(body: str) -> Extracted | None:
 def _with_neighbours(body: str, start: int, content: int, end: int) -> Extracted:
     """The box, with its percent sign after it, and joined to the boxes that stand beside it as in a list."""
     text, after = body[content:end], end + 1
-    percent = PERCENT_AFTER.match(body, after, after + 40)
+    percent = sentences.PERCENT_AFTER.match(body, after, after + 40)
     if percent is not None:
         text, after = text + r"\%", percent.end()
     parts, stop = [text], start
@@ -255,7 +246,7 @@ def _on_the_line(body: str, start: int) -> Extracted | None:
         line_end = body.find("\n", start)
         line = body[start : line_end if line_end >= 0 else len(body)]
     if line.strip().startswith((r"\[", "$$")):
-        display = formulas(body[start : start + _TAIL_CHARS])
+        display = sentences.formulas(body[start : start + _TAIL_CHARS])
         if display:
             return Extracted(display[0].inside, start + display[0].end, "line")
     return _from_sentence(line[:_TAIL_CHARS], start)
@@ -267,15 +258,15 @@ def _from_sentence(line: str, start: int) -> Extracted | None:
     text = line[: token.start()] if token else line
     if looks_like_code(text):
         return Extracted(text.strip(), start + len(text), "line")
-    said = sentence = said_once(cut_sentence(text.strip(" *_:\t\r")))
-    delimited = formulas(sentence)
+    said = sentence = sentences.said_once(sentences.cut_sentence(text.strip(" *_:\t\r")))
+    delimited = sentences.formulas(sentence)
     copula = max(sentence.rfind(" is "), sentence.rfind(" are "))
-    if leading_choice(sentence) is None:
+    if sentences.leading_choice(sentence) is None:
         if delimited and copula < delimited[-1].start:
-            sentence = joined_formulas(sentence, delimited)
+            sentence = sentences.joined_formulas(sentence, delimited)
         elif copula >= 0 and claimed(sentence) is None:
             sentence = sentence[copula:].split(" ", 2)[-1]
-    sentence = value_of(sentence.strip(" *_`\t"), after_marker=True)
+    sentence = sentences.value_of(sentence.strip(" *_`\t"), after_marker=True)
     if not sentence:
         return None
     return Extracted(sentence, _end_of(sentence, line, start, len(text.rstrip())), "line", said=said)
@@ -290,21 +281,21 @@ def _last_expression(body: str) -> Extracted | None:
         whole = fenced[1].strip()
     if looks_like_code(whole[-1000:]):
         return Extracted(whole[-1000:], len(body), "bare")
-    if is_bare(whole) and len(body) <= 2 * _TAIL_CHARS:
+    if sentences.is_bare(whole) and len(body) <= 2 * _TAIL_CHARS:
         return Extracted(whole, len(body.rstrip()), "bare", said=whole)
     tail_start = max(0, len(body) - _TAIL_CHARS)
     tail = body[tail_start:]
     line = whole.rpartition("\n")[2].strip()
-    if line != whole and _HOLDS_VALUE.search(line) and is_bare(line):
+    if line != whole and _HOLDS_VALUE.search(line) and sentences.is_bare(line):
         return Extracted(line, len(body.rstrip()), "bare", said=line)
-    delimited = formulas(tail)
-    number = _last(NUMBER.finditer(tail))
+    delimited = sentences.formulas(tail)
+    number = _last(sentences.NUMBER.finditer(tail))
     if delimited and (number is None or delimited[-1].end >= number.end()):
-        value = value_of(joined_formulas(tail, delimited))
+        value = sentences.value_of(sentences.joined_formulas(tail, delimited))
         return Extracted(value, tail_start + delimited[-1].end, "formula", said=line[-_SAID_CHARS:])
     if number is not None or "\\" in line:
-        line = said_once(last_statement(line[-_TAIL_CHARS:]))
-        value = value_of(line) if _HOLDS_VALUE.search(line) else ""
+        line = sentences.said_once(sentences.last_statement(line[-_TAIL_CHARS:]))
+        value = sentences.value_of(line) if _HOLDS_VALUE.search(line) else ""
         value = value if value and value != line else number[0] if number else line
         end = _end_of(value, tail, tail_start, len(tail.rstrip()))
         return Extracted(value, end, "number", said=line[-_SAID_CHARS:])

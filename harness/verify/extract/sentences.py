@@ -1,4 +1,4 @@
-"""The answer inside a sentence about it: its value without the words, or the letter it chooses.
+"""The answer inside a sentence about it: its formulas, its value without the words, or the letter it chooses.
 
 Words are told from formulas by what they are: names of functions, units, months and joints belong to answers, other words
 do not.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 from harness.verify.extract.claims import claimed, is_denied, is_operation
-from harness.verify.extract.delimited import JOINT, formulas
+from harness.verify.read.canonical import matching_brace
 from harness.verify.read.numbers import parse_exact
 from harness.verify.read.units import is_unit, unit_scale
 
@@ -47,9 +48,7 @@ _AFTER_LEADING = frozenset((
 _WITH_UNIT = re.compile(r"(.*\d)\s?[a-zA-Z]{1,3}[²³]")
 _POINTS_AT = re.compile(r"->|=>|→|⇒|:\s")
 _WORKED_OUT = re.compile(rf"({NUMBER.pattern})\s+\((?=[^()]*[-+*/=×])[^()]*\)\.?")
-_SAID_AGAIN = re.compile(
-    rf"({NUMBER.pattern}\s[a-z]+),?\s+or\s+({NUMBER.pattern}\s[a-z]+)"
-)
+_SAID_AGAIN = re.compile(rf"({NUMBER.pattern}\s[a-z]+),?\s+or\s+({NUMBER.pattern}\s[a-z]+)")
 _HEADED = re.compile(r"(?:After|At|By|For|In|On|With)\s[^:]*:\s")
 _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"]|I hope)|\s*$)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)")
@@ -64,6 +63,52 @@ _FIRST_CHOICE = re.compile(r"[\s*_]*\(?([A-J])\)?[*_]*(?=[.,:;)。，：]|\s*$|[
 _CHOICE = re.compile(
     r"\b(?i:option|choice)\s+\(?([A-J])\b\)?|(?<![A-Za-z0-9\\'’_^])(\(?)([A-J])(\)?)(?![A-Za-z0-9'’_^])(?!\s+[a-z])|\(([A-J])\)"
 )
+
+PERCENT_AFTER = re.compile(r"\s*\$?\s*(\\?%|percent\b|pct\b|percentage\b)", re.IGNORECASE)
+JOINT = re.compile(r"[\s,;]*(?:\band\b|\bor\b|&)?[\s,;]*")
+_DELIMITER = re.compile(r"\$\$|(?<!\\)\$|\\[\[\]()]")
+_CLOSER = {"$$": "$$", "$": "$", r"\[": r"\]", r"\(": r"\)"}
+
+
+class Formula(NamedTuple):
+    """A formula: where it stands, with its delimiters, and what is between them."""
+
+    start: int
+    end: int
+    inside: str
+
+
+def formulas(text: str) -> list[Formula]:
+    """The delimited formulas of a text, in one pass; inline ones do not span lines."""
+    found: list[Formula] = []
+    opened: re.Match[str] | None = None
+    for token in _DELIMITER.finditer(text):
+        mark = token[0]
+        if opened is not None and mark == _CLOSER[opened[0]]:
+            inside = text[opened.end() : token.start()]
+            if inside.strip() and ("\n" not in inside or opened[0] in ("$$", r"\[")):
+                found.append(Formula(opened.start(), token.end(), _out_of_box(inside.strip())))
+                opened = None
+                continue
+        if mark in _CLOSER:
+            opened = token
+    return found
+
+
+def _out_of_box(inside: str) -> str:
+    r"""`\boxed{7` without its box: the formula ends after it, so nothing was cut off."""
+    if not inside.startswith(r"\boxed{") or matching_brace(inside, 6) >= 0:
+        return inside
+    return inside[7:].removesuffix(r"\}")
+
+
+def joined_formulas(text: str, found: list[Formula]) -> str:
+    """The last formula, with those before it that are joined to it by a comma, `and` or `or`."""
+    last = len(found) - 1
+    while last > 0 and JOINT.fullmatch(text, found[last - 1].end, found[last].start):
+        last -= 1
+    percent = PERCENT_AFTER.match(text, found[-1].end)
+    return ", ".join(formula.inside for formula in found[last:]) + (r"\%" if percent is not None else "")
 
 
 def is_bare(text: str) -> bool:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ"
-_SUPERSCRIPTS_TO = "0123456789+-()ni"
-_SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉₊₋ₙ"
-_SUBSCRIPTS_TO = "0123456789+-n"
-_FROM_SUPER = str.maketrans(_SUPERSCRIPTS, _SUPERSCRIPTS_TO)
-_FROM_SUB = str.maketrans(_SUBSCRIPTS, _SUBSCRIPTS_TO)
-_SUPER_RUN = re.compile(f"[{re.escape(_SUPERSCRIPTS)}]+")
-_SUB_RUN = re.compile(f"[{re.escape(_SUBSCRIPTS)}]+")
+_FROM_SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
+_FROM_SUB = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋ₙ", "0123456789+-n")
+_SUPER_RUN = re.compile(f"[{''.join(map(chr, _FROM_SUPER))}]+")
+_SUB_RUN = re.compile(f"[{''.join(map(chr, _FROM_SUB))}]+")
 _VULGAR = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
     "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
@@ -76,7 +73,8 @@ _BARE_FRACTION = re.compile(r"(?<![a-zA-Z\\])[dt]?frac\s*(?=\{)")
 _FUNCTION_ROOT = re.compile(r"(?<![a-zA-Z\\])sqrt\s*(?=[({])")
 _BRACE_OR_ESCAPE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BRACED_COMMA = re.compile(r"\s*\{\s*([,.])\s*\}")
-_SYNONYMS = [
+_BRACKETS = {"lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")"}
+_SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\\leqq?(?:slant)?(?![a-z])|<=|=<|\\leqslant|&le;"), r"\\le "),
     (re.compile(r"\\geqq?(?:slant)?(?![a-z])|>=|\\geqslant|&ge;"), r"\\ge "),
     (re.compile(r"\\neq(?![a-z])|!=|\\not\s*="), r"\\ne "),
@@ -86,17 +84,11 @@ _SYNONYMS = [
     (re.compile(r"\\(?:dots[cbmio]?|cdots|ldots)(?![a-z])|\.\.\.+"), r"\\ldots "),
     (re.compile(r"\\mathbf\s*\{([RZNQC])\}|\\(?:Bbb|bb)\s*\{?([RZNQC])\}?|\\mathbb\s*([RZNQC])(?![a-zA-Z])"), r"\\mathbb{\1\2\3}"),
     (re.compile(r"\\(?:mathcal|mathscr|mathfrak)\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z])(?![a-zA-Z]))"), r" \1\2 "),
-    (re.compile(r"\\(?:lbrace)(?![a-z])"), r"\\{"),
-    (re.compile(r"\\(?:rbrace)(?![a-z])"), r"\\}"),
-    (re.compile(r"\\(?:lbrack)(?![a-z])"), "["),
-    (re.compile(r"\\(?:rbrack)(?![a-z])"), "]"),
-    (re.compile(r"\\(?:lvert|rvert|vert|mid)(?![a-z])"), "|"),
+    (re.compile(r"\\([lr]vert|vert|mid|[lr]brace|[lr]brack|[lr]angle)(?![a-z])"), lambda match: _BRACKETS.get(match[1], "|")),
     (re.compile(r"\^\s*\{\s*\\(?:circ|degree)\s*\}|\^\s*\\circ|\^?\s*\\degrees?(?![a-z])"), r"^\\circ "),
     (re.compile(r"\^\s*\{?\s*o\s*\}?(?![a-z0-9])"), r"^\\circ "),
     (re.compile(r"\\(?:cdot|times)\s*(?=10\s*\^)|(?<=\d)\s*[xX]\s*(?=10\s*\^)|(?<=\d)\s*\*\s*(?=10\s*(?:\^|\*\*))"), r"\\times "),
     (re.compile(r"\\text\s*\{\s*\\\$\s*\}"), r"\\$"),
-    (re.compile(r"\\langle(?![a-z])"), "("),
-    (re.compile(r"\\rangle(?![a-z])"), ")"),
     (re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e(?![a-z]))"), r"\\ln "),
     (re.compile(r"\{?\s*(\w{1,9})\s*\\choose\s*(\w{1,9})\s*\}?"), r"\\binom{\1}{\2}"),
     (re.compile(r"\*\*"), "^"),
@@ -117,14 +109,10 @@ _SYNONYMS = [
     (re.compile(r"\\bmod(?![a-zA-Z])"), r"\\mod "),
     (re.compile(r"\\pmod\s*(?:\{\s*(\w+)\s*\}|(\w+))"), r" \\mod {\1\2}"),
     (re.compile(r"\(\s*(?:\\text\s*\{\s*mod(?:ulo)?\s*\}|\\mod|\bmod(?:ulo)?\b)\s*(\w+)\s*\)"), r" \\mod {\1}"),
-    (re.compile(r"\\(sinh|cosh|tanh)\s*\^\s*\{?\s*-1\s*\}?"), r"\\arc\1 "),
-    (re.compile(r"\\ar(sinh|cosh|tanh)(?![a-zA-Z])"), r"\\arc\1 "),
+    (re.compile(r"\\(sinh?|cosh?|tanh?)\s*\^\s*\{?\s*-1\s*\}?|\\ar(sinh|cosh|tanh)(?![a-zA-Z])"), r"\\arc\1\2 "),
     (re.compile(r"(?<![\w)}])(?:\{\s*\})?\s*[_^]\s*\{?\s*(\w{1,4})\s*\}?\s*C\s*_\s*\{?\s*(\w{1,4})\s*\}?"), r"\\binom{\1}{\2}"),
     (re.compile(r"(?<![\w\\])(?:C|nCr)\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)"), r"\\binom{\1}{\2}"),
     (re.compile(r"(?<![a-zA-Z\\])pi(?![a-zA-Z])"), r"\\pi "),
-    (re.compile(r"\\tan\s*\^\s*\{?\s*-1\s*\}?"), r"\\arctan "),
-    (re.compile(r"\\sin\s*\^\s*\{?\s*-1\s*\}?"), r"\\arcsin "),
-    (re.compile(r"\\cos\s*\^\s*\{?\s*-1\s*\}?"), r"\\arccos "),
     (re.compile(r"\\overline\s*\{\s*([A-Z]{1,3})\s*\}|\\overrightarrow\s*\{\s*([A-Z]{2})\s*\}"), r"\1\2"),
 ]  # fmt: skip
 _OUTER = [
@@ -228,7 +216,11 @@ def _unwrap(text: str) -> str:
             if text.startswith(left) and text.endswith(right) and len(text) > len(left) + len(right):
                 inside = text[len(left) : -len(right)]
                 if left not in inside and right not in inside:
-                    text = _invisible_braces(inside.strip(_EDGE)) if "$" in left else inside.strip(_EDGE)
+                    text = inside.strip(_EDGE)
+                    if "$" in left and _braced(
+                        text
+                    ):  # there plain braces only group: `${1,3}$` is the list 1, 3
+                        text = text[1:-1].strip()
         text = _unwrap_command(text)
         text = text.rstrip(" \t\n,;:")
         if text.endswith("\\") and not text.endswith("\\\\"):
@@ -244,21 +236,17 @@ def _unwrap(text: str) -> str:
 
 
 def _unwrap_command(text: str) -> str:
-    if wrapper := _WRAPPER.match(text):
-        rest = text[wrapper.end() :]
-        if rest.endswith("}") and matching_brace(rest, 0) == len(rest) - 1:
-            return rest[1:-1]
-    if text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1:
+    if (wrapper := _WRAPPER.match(text)) and _braced(text[wrapper.end() :]):
+        return text[wrapper.end() + 1 : -1]
+    if _braced(text):
         inside = text[1:-1]
         return inside if "," not in inside and ";" not in inside else rf"\{{{inside}\}}"
     return text
 
 
-def _invisible_braces(text: str) -> str:
-    """Inside a formula plain braces only group: `${1,3}$` is the list 1, 3."""
-    if text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1:
-        return text[1:-1].strip()
-    return text
+def _braced(text: str) -> bool:
+    """Return whether one pair of braces encloses a text."""
+    return text.startswith("{") and text.endswith("}") and matching_brace(text, 0) == len(text) - 1
 
 
 def matching_brace(text: str, start: int) -> int:

@@ -23,7 +23,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from harness.verify.config import VerifierConfig
-from harness.verify.service.case_clock import CaseClock
 from harness.verify.service.worker import ENVIRONMENT
 
 Case = tuple[str, str, str, int]
@@ -32,6 +31,62 @@ _TICK_SECONDS = 0.02
 _IDLE_SECONDS = 5.0
 _START_WALL_SECONDS = 600.0
 _FIRST_TRY_SHARE = 0.5
+_PROGRESS_SHARE = 0.1
+
+
+class CaseClock:
+    """The clock of one case in one process, read by the parent.
+
+    A case has run out when its process has used `cpu_seconds`, or when it has gone `backstop_wall_seconds` without using a
+    tenth of that: it is blocked or stopped. On a loaded machine a process still comes to its tenth, so the backstop does not
+    end a case that only waits for a processor; ten times the backstop bounds the elapsed time of any case.
+
+    Args:
+        pid: the process.
+        cpu_seconds: processor time that the case may use.
+        backstop_wall_seconds: elapsed time without progress after which the case ends.
+        now: elapsed seconds of a monotonic clock.
+    """
+
+    def __init__(self, pid: int, cpu_seconds: float, backstop_wall_seconds: float, now: float) -> None:
+        self._pid = pid
+        self._limit = cpu_seconds
+        self._backstop = backstop_wall_seconds
+        self._taken = now
+        self._before = processor_seconds(pid) or 0.0
+        self._marked = 0.0
+        self._marked_at = now
+
+    def elapsed(self, now: float) -> float:
+        """Elapsed seconds since the process took the case."""
+        return now - self._taken
+
+    def used(self, now: float) -> float:
+        """Processor seconds since the process took the case."""
+        total = processor_seconds(self._pid)
+        if total is not None:
+            return total - self._before
+        return self._marked if sys.platform == "linux" else self.elapsed(now)
+
+    def ran_out(self, used: float, now: float) -> bool:
+        """Return whether the case must end, given what it has used by now."""
+        if used - self._marked >= _PROGRESS_SHARE * self._limit:
+            self._marked, self._marked_at = used, now
+        return used >= self._limit or now - self._marked_at >= self._backstop
+
+
+def processor_seconds(pid: int) -> float | None:
+    """Processor time that a process has used, None when it is gone or when the platform cannot tell.
+
+    The identifier is what clock_getcpuclockid(3) computes on Linux, for a clock of the whole process. The kernel counts it,
+    so code that blocks signals or never returns to Python is counted as well.
+    """
+    if sys.platform != "linux":
+        return None  # elapsed time stands in; a case is still graded a second time, alone
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return None
 
 
 @dataclass(eq=False)
@@ -56,22 +111,11 @@ class _Process:
 
 @dataclass
 class PoolCounts:
-    """Counts of what the pool went through, for health reports.
-
-    Attributes:
-        started: processes.
-        graded: tries that ended.
-        timeouts: tries that ran out of time.
-        deaths: processes that died.
-        recycled: processes replaced after their work.
-        alone: cases graded alone.
-    """
+    """Counts of what the pool went through: processes started, tries that ended, those that ran out of time, cases graded alone."""
 
     started: int = 0
     graded: int = 0
     timeouts: int = 0
-    deaths: int = 0
-    recycled: int = 0
     alone: int = 0
 
 
@@ -218,8 +262,9 @@ class VerifierPool:
             data = process.connection.recv(65_536)
         except OSError:
             data = b""
-        if not data:
-            self._died(process)
+        if not data:  # it went away by itself or from outside
+            self._finish(process, "killed", "pool")
+            self._forget(process)
             return
         *lines, process.buffer = (process.buffer + data).split(b"\n")
         for line in lines:
@@ -233,7 +278,6 @@ class VerifierPool:
             self._finish(process, *(("timeout", "pool") if late else (message["verdict"], message["method"])))
             # A demoted process stays as a spare: its parser has learned, a fresh one has not.
             if message["fatal"] or process.alone or process.done >= self._config.recycle_after:
-                self.counts.recycled += 1
                 self._kill(process)
 
     def _finish(self, process: _Process, verdict: str, method: str) -> None:
@@ -242,12 +286,6 @@ class VerifierPool:
             self.counts.graded += 1
             self.counts.timeouts += verdict == "timeout"
             job.future.set_result((verdict, method, process.clock.elapsed(time.monotonic())))
-
-    def _died(self, process: _Process) -> None:
-        """A process went away by itself or from outside."""
-        self.counts.deaths += 1
-        self._finish(process, "killed", "pool")
-        self._forget(process)
 
     # ------------------------------------------------------------------ the template and its forks
 

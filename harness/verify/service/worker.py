@@ -70,10 +70,10 @@ def run_template(control_fd: int) -> None:
 
 
 def _import_and_warm_up() -> None:
-    from harness.verify.compare import slow_case as grading
+    from harness.verify.compare.symbolic import grade
 
     for gold, answer in _WARM_UP:
-        grading.grade(gold, answer, "either", 6)
+        grade(gold, answer, "either", 6)
 
 
 def _reap(children: set[int]) -> None:
@@ -110,7 +110,7 @@ def _die_with(template: int) -> None:
 
 def _serve(connection: socket.socket, limits: dict[str, Any]) -> None:
     """Grades one request after another until the connection closes."""
-    from harness.verify.compare import slow_case as grading
+    from harness.verify.compare.symbolic import grade
 
     sys.setrecursionlimit(_RECURSION_LIMIT)
     memory = limits["memory_mib"] << 20
@@ -122,7 +122,7 @@ def _serve(connection: socket.socket, limits: dict[str, Any]) -> None:
         request = json.loads(line)
         _limit_processor_time(request["cpu_seconds"])
         began = time.process_time()
-        verdict, method, fatal = grading.grade(*request["case"])
+        verdict, method, fatal = grade(*request["case"])
         answer = {
             "verdict": verdict,
             "method": method,
