@@ -7,6 +7,7 @@ from dataclasses import dataclass
 EXTRACTIONS = ("boxed", "answer_line", "any")
 PERCENT_POLICIES = ("either", "value", "number")
 FORMS = ("evaluated", "value")
+_ABOVE_ZERO = ("workers", "timeout_cpu_seconds", "backstop_wall_seconds", "recycle_after", "max_answer_chars")
 
 
 @dataclass
@@ -55,17 +56,13 @@ class VerifierConfig:
     cache_size: int = 100_000
 
     def __post_init__(self) -> None:
-        _one_of("extraction", self.extraction, EXTRACTIONS)
-        _one_of("form", self.form, FORMS)
-        _one_of("percent", self.percent, PERCENT_POLICIES)
-        above_zero = (
-            "workers",
-            "timeout_cpu_seconds",
-            "backstop_wall_seconds",
-            "recycle_after",
-            "max_answer_chars",
-        )
-        for name in above_zero:
+        choices = {"extraction": EXTRACTIONS, "form": FORMS, "percent": PERCENT_POLICIES}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"verifier.{name} is {getattr(self, name)!r}: choose one of {', '.join(allowed)}"
+                )
+        for name in _ABOVE_ZERO:
             if getattr(self, name) <= 0:
                 raise ValueError(f"verifier.{name} is {getattr(self, name)}: give a number above 0")
         for name in ("overflow_workers", "cache_size", "patience_cpu_seconds", "decimal_digits"):
@@ -79,8 +76,3 @@ class VerifierConfig:
     def policy(self) -> tuple[str, int, int]:
         """The part that decides whether two given answers are equal: equal policies may share cached verdicts."""
         return self.percent, self.decimal_digits, self.max_answer_chars
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"verifier.{name} is {value!r}: choose one of {', '.join(allowed)}")

@@ -26,6 +26,7 @@ _MATRIX = re.compile(
 )
 _ENVIRONMENT = re.compile(r"\\begin\s*\{(\w+)\}.*?\\end\s*\{\1\}", re.DOTALL)
 _CASES = re.compile(r"\\begin\s*\{[dr]?cases\}(.*)\\end\s*\{[dr]?cases\}", re.DOTALL)
+_ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?|\\cr\b")
 _IF = re.compile(r"\\text\s*\{\s*,?\s*(?:if|for|when|where)?\s*\}|\b(?:if|for|when)\b")
 _CLOCK = re.compile(
     r"(\d{1,2})\s*:\s*(\d{2})\s*(?:\\text\s*\{\s*)?([ap])\s*\.?\s*m\s*\.?\s*\}?", re.IGNORECASE
@@ -171,16 +172,9 @@ def _quantity(text: str) -> Node | None:
     if "\\text" not in text and not _UNIT_WORD.search(text):
         return None
     bare, percent, unit = split_unit(text)
-    if (
-        percent
-        or unit is None
-        or bare == text
-        or not bare
-        or canonical_unit(unit.split("^")[0], None) is None
-        or split_unit(bare)[0] != bare
-    ):
+    if percent or unit is None or bare in ("", text) or canonical_unit(unit.split("^")[0], None) is None:
         return None
-    return Node("quantity", text, (parse_node(bare),), mark=unit)
+    return Node("quantity", text, (parse_node(bare),), mark=unit) if split_unit(bare)[0] == bare else None
 
 
 def _labelled_choice(text: str) -> Node | None:
@@ -219,7 +213,7 @@ def _cases(text: str) -> Node | None:
     if match is None or r"\begin" in match[1]:
         return None
     rows = []
-    for row in re.split(r"\\\\(?:\[[^\]]*\])?", match[1]):
+    for row in _ROW_END.split(match[1]):
         value, _, condition = row.partition("&")
         condition = _IF.sub(" ", condition).strip(" ,.")
         if row.strip():
@@ -235,13 +229,10 @@ def _matrix(text: str) -> Node | None:
     match = _MATRIX.fullmatch(inner)
     if match is None or r"\begin" in match[2]:
         return None
-    rows = [
-        row for row in re.split(r"\\\\(?:\[[^\]]*\])?|\\cr\b", match[2].replace(r"\hline", "")) if row.strip()
-    ]
-    cells = tuple(
-        Node("row", row, tuple(parse_node(cell.strip()) for cell in row.split("&"))) for row in rows
-    )
-    return Node("matrix", text, cells, mark=match[1] if match[1][0] in "vV" else "")
+    rows = _ROW_END.split(match[2].replace(r"\hline", ""))
+    cells = [(row, tuple(parse_node(cell.strip()) for cell in row.split("&"))) for row in rows if row.strip()]
+    items = tuple(Node("row", row, entries) for row, entries in cells)
+    return Node("matrix", text, items, mark=match[1] if match[1][0] in "vV" else "")
 
 
 def _union(text: str) -> Node | None:
@@ -266,15 +257,15 @@ def _list(text: str) -> Node | None:
     parted = _AND.sub(",", text)
     groups = [group for group in split_top(parted, ";") if group.strip()]
     if len(groups) > 1 and any(len(split_top(group, ",")) > 1 for group in groups):
-        items = [Node("interval", group, tuple(_items(split_top(group, ","))), mark="()") for group in groups]
-        return Node("list", text, tuple(items))
+        tuples = (
+            Node("interval", group, tuple(_items(split_top(group, ","))), mark="()") for group in groups
+        )
+        return Node("list", text, tuple(tuples))
     parts = [part.strip() for group in groups for part in split_top(group, ",") if part.strip()]
     if len(parts) < 2 and not _is_choice_of_signs(parted):
         return None
     items = _items(parts)
-    if len(items) < 2:
-        return None
-    return Node("list", text, tuple(items))
+    return Node("list", text, tuple(items)) if len(items) > 1 else None
 
 
 def _items(parts: list[str]) -> list[Node]:
@@ -305,21 +296,20 @@ def _tidy(text: str) -> str:
 
 def _relation(text: str) -> Node | None:
     if (member := _MEMBER.match(text)) and _MEMBER.match(member[2]) is None:
-        return Node(
-            "relation", text, (parse_node(member[1].strip()), parse_node(member[2].strip())), mark=r"\in"
-        )
-    sides, operators = split_at(text, _RELATION)
+        sides = tuple(parse_node(side.strip()) for side in member.groups())
+        return Node("relation", text, sides, mark=r"\in")
+    texts, operators = split_at(text, _RELATION)
     if not operators:
         return None
-    if sides[0] == "" and operators == [r"\approx"]:
-        return parse_node(sides[1])
-    if "" in sides[1:] or (sides[0] == "" and len(sides) == 2 and operators[0] != "="):
+    if texts[0] == "" and operators == [r"\approx"]:
+        return parse_node(texts[1])
+    if "" in texts[1:] or (texts[0] == "" and len(texts) == 2 and operators[0] != "="):
         return Node("formula", text)
-    if sides[0] == "":
-        sides, operators = sides[1:], operators[1:]
+    if texts[0] == "":
+        texts, operators = texts[1:], operators[1:]
         if not operators:
-            return parse_node(sides[0])
-    return Node("relation", text, tuple(parse_node(side) for side in sides), mark=" ".join(operators))
+            return parse_node(texts[0])
+    return Node("relation", text, tuple(parse_node(side) for side in texts), mark=" ".join(operators))
 
 
 def _bracketed(text: str) -> Node | None:
@@ -333,11 +323,8 @@ def _bracketed(text: str) -> Node | None:
             return condition if condition.kind in ("relation", "list") else None
         if "|" in inside or "mid" in inside or (":" in inside and r"\in" in inside):
             return None
-        return Node(
-            "set",
-            text,
-            tuple(_items([part for part in split_top(_AND.sub(",", inside), ",;") if part.strip()])),
-        )
+        parts = [part for part in split_top(_AND.sub(",", inside), ",;") if part.strip()]
+        return Node("set", text, tuple(_items(parts)))
     if opened not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:
         return None
     parts = split_top(text[1:-1], ",;")

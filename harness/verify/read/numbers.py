@@ -19,7 +19,7 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|[+-]?[1-9]\d{0,2}
 _OTHER_GROUPS = re.compile(
     r"[+-]?[1-9]\d{0,2}(?:(?:\.\d{3}){2,}(?:,\d+)?|\.\d{3},\d{1,2}|(?:'\d{3})+(?:\.\d+)?)"
 )
-_DECIMAL = re.compile(r"([+-]?)(\d*)\.(\d*)")
+_DECIMAL = re.compile(r"([+-]?)(?!\.$)(\d*)\.(\d*)")
 _REPEATING = re.compile(r"([+-]?)(\d*)\.(\d*)(?:\\(?:overline|bar|dot)\s*\{(\d+)\}|\((\d+)\)|\\bar\s*(\d))")
 _DOTTED = re.compile(r"([+-]?\d*\.\d*?)(\d{1,6}?)\2{2,}\s*\\ldots")
 _COMMA_CENTS = re.compile(r"[+-]?\d+,\d\d")
@@ -91,17 +91,17 @@ def _plain(text: str) -> tuple[Fraction, int] | None:
     if _INTEGER.fullmatch(text):
         return Fraction(int(text)), -1
     if _GROUPED.fullmatch(text):
-        text = text.replace(",", "").replace(" ", "")
-        return Fraction(text), len(text.partition(".")[2]) if "." in text else -1
+        return _written(re.sub("[ ,]", "", text))
     if match := _DECIMAL.fullmatch(text):
-        if not (match[2] or match[3]):
-            return None
         return Fraction(f"{match[1]}{match[2] or 0}.{match[3] or 0}"), len(match[3])
     if _OTHER_GROUPS.fullmatch(text):
         swiss = "'" in text
-        text = text.replace("'", "") if swiss else text.replace(".", "").replace(",", ".")
-        return Fraction(text), len(text.partition(".")[2]) if "." in text else -1
+        return _written(text.replace("'", "") if swiss else text.replace(".", "").replace(",", "."))
     return _compound(text)
+
+
+def _written(text: str) -> tuple[Fraction, int]:
+    return Fraction(text), len(text.partition(".")[2]) if "." in text else -1
 
 
 def _compound(text: str) -> tuple[Fraction, int] | None:
@@ -124,11 +124,8 @@ def _compound(text: str) -> tuple[Fraction, int] | None:
         return _compound(rf"{match[1]}\overline{{{match[2]}}}")
     if match := _REPEATING.fullmatch(text):
         sign, whole, fixed, *cycles = match.groups()
-        cycle = next(c for c in cycles if c)
-        value = Fraction(
-            int((whole or "0") + fixed + cycle) - int((whole or "0") + fixed),
-            (10 ** len(cycle) - 1) * 10 ** len(fixed),
-        )
+        cycle, before = next(filter(None, cycles)), int((whole or "0") + fixed)
+        value = (before + Fraction(int(cycle), 10 ** len(cycle) - 1)) / 10 ** len(fixed)
         return (-value if sign == "-" else value), -1
     if match := _POWER.fullmatch(text):
         base, exponent = int(match[2]), int(match[3] or match[4])

@@ -36,9 +36,7 @@ _MONEY = {
 _SPEED = {"m/s": "1", "km/h": "5/18", "kmh": "5/18", "kmph": "5/18", "mph": "1397/3125", "ft/s": "381/1250"}
 _CLOCK = {"am": "P", "pm": "Q"}
 _ANGLE = {"degree": "A", "deg": "A", "radian": "B", "rad": "B"}
-_NO_COUNTED_THING = frozenset(
-    ("and", "for", "mod", "base", "choose", "where", "with", "the", "pi", "infinity")
-)
+_NO_COUNTED_THING = ("and", "for", "mod", "base", "choose", "where", "with", "the", "pi", "infinity")
 _DIMENSIONS = {
     "length": _LENGTH, "mass": _MASS, "time": _TIME, "volume": _VOLUME, "money": _MONEY, "angle": _ANGLE, "length/time": _SPEED,
     "clock": _CLOCK,
@@ -141,7 +139,7 @@ def compound(text: str) -> tuple[Fraction, str] | None:
     scales = [size[1] for _, _, size in parts]
     if any(before <= after for before, after in pairwise(scales)):
         return None
-    total = sum((number * scale[1] for number, _, scale in parts), Fraction(0))
+    total = sum((number * scale for (number, _, _), scale in zip(parts, scales, strict=True)), Fraction(0))
     return total / scales[-1], parts[-1][1]
 
 
