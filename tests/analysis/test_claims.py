@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from pathlib import Path
+from runpy import run_path
 
 import pytest
 from synthetic_store import build_store
 
-from analysis.claims import again
 from analysis.claims.judged import all_judged
 from analysis.claims.pages import page
 from analysis.claims.table import effect_text
@@ -165,21 +166,22 @@ def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys):
 
 
 def test_claims_judged_again_stand_side_by_side(tmp_path, capsys):
+    again = run_path(str(Path(__file__).parents[2] / "experiments" / "claims" / "judged_again.py"))["main"]
     first, same, other = (tmp_path / name for name in ("first", "same", "other"))
     claimed(first)
     claimed(same)
     claimed(other, accuracy=0.1)
-    assert again.main([str(first), str(same), "--out", str(tmp_path / "out")]) == 0
+    assert again([str(first), str(same), "--out", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out
     assert "1 of 1 with the same word" in printed
     assert (tmp_path / "out" / "again.md").read_text() == printed
-    assert again.main([str(first), str(other)]) == 0
+    assert again([str(first), str(other)]) == 0
     printed = capsys.readouterr().out
     assert "0 of 1 with the same word" in printed
     assert "| holds here |" in printed
     assert "| no | no |" in printed  # neither the word nor covered
     (tmp_path / "empty").mkdir()
-    assert again.main([str(first), str(tmp_path / "empty")]) == 2
+    assert again([str(first), str(tmp_path / "empty")]) == 2
     assert "no claim in common" in capsys.readouterr().err
 
 

@@ -1,4 +1,6 @@
-"""``python -m analysis.claims.again ROOT OTHER``: claims judged in two results roots, side by side: do other seeds give the same words?
+"""Claims judged in two results roots, side by side: do other seeds give the same words?
+
+``python experiments/claims/judged_again.py ROOT OTHER``.
 
 OTHER holds runs on other base policies or seeds, for example of
 ``harness audit claim=NAME model.bases.first=16 model.bases.count=16 runtime.results=OTHER``.
@@ -60,7 +62,7 @@ def again_table(first: Sequence[Judged], second: Sequence[Judged]) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown and write it where `--out` says; 2 where the two share no claim."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.claims.again", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=Path, help="results root of the claims' page")
     parser.add_argument("other", type=Path, help="results root of the other seeds")
     parser.add_argument("--out", type=Path, help="folder for again.md, again.csv and again.tex")
