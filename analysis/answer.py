@@ -14,6 +14,7 @@ from analysis.evidence.stored_plan import StoredArm
 from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.experiment_tables import main_table, summary_table
+from analysis.tables.graders import grader_warnings
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import bounds_text, number_text, to_terminal
 from harness.evaluation.metrics.names import Metric
@@ -21,8 +22,12 @@ from harness.statistics.estimate import Estimate, Verdict
 
 
 def answer_sentences(results: Results) -> list[str]:
-    """Say for each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect."""
-    return [sentence for view in results.each_metric() for sentence in _about_one(view)]
+    """Say for each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect.
+
+    At last what the second grader does not confirm, if that has grown (`analysis.tables.graders`).
+    """
+    sentences = [sentence for view in results.each_metric() for sentence in _about_one(view)]
+    return [*sentences, *grader_warnings(results)]
 
 
 def terminal_text(results: Results, *, provisional: bool = False) -> str:
@@ -32,7 +37,7 @@ def terminal_text(results: Results, *, provisional: bool = False) -> str:
     if provisional:
         mark = results.experiment.provisional
         tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
-    sentences = headlines(results) if provisional else answer_sentences(results)
+    sentences = [*headlines(results), *grader_warnings(results)] if provisional else answer_sentences(results)
     return "\n".join([*(to_terminal(table, width) for table in tables), *sentences])
 
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis.answer import answer_sentences
 from analysis.evidence.load import load_experiment
+from analysis.evidence.metric_values import column_of
 from analysis.evidence.results import Results, results_of
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import (
@@ -26,12 +27,13 @@ from analysis.figures.multiples import accuracy_multiples
 from analysis.figures.paper import write_paper_figures
 from analysis.figures.shares import share_figure
 from analysis.figures.style import FORMATS, save, styled
-from analysis.figures.training import FIGURES, overview_figure, training_figure
+from analysis.figures.training import FIGURES, graders_figure, overview_figure, training_figure
 from analysis.html.page import write_page
 from analysis.tables.experiment_tables import all_tables
 from analysis.tables.of_metric import metric_suffix
 from analysis.tables.table import Table, renderings
 from analysis.written import note_written
+from harness.evaluation.metrics.names import BY_SECOND
 from harness.store import ResultStore
 
 
@@ -103,7 +105,10 @@ def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> 
     texts: dict[str, str] = {}
     for table in tables:
         texts |= {f"{table.name}.{suffix}": text for suffix, text in renderings(table).items()}
-    texts["per-seed.csv"] = results.per_seed.drop(columns="steps").to_csv(index=False, lineterminator="\n")
+    asked = {column_of(metric) for metric in results.experiment.plan.metrics}
+    not_asked = [name for name in results.per_seed if _of_graders(str(name)) and name not in asked]
+    per_seed = results.per_seed.drop(columns=["steps", *not_asked])
+    texts["per-seed.csv"] = per_seed.to_csv(index=False, lineterminator="\n")
     sentences = answer_sentences(results)
     texts["answer.md"] = "\n".join(sentences) + "\n"
     texts["runs.json"] = _runs_json(results)
@@ -113,6 +118,11 @@ def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> 
         path.write_text(text, encoding="utf-8", newline="\n")
         paths.append(path)
     return paths
+
+
+def _of_graders(column: str) -> bool:
+    """Say whether a column compares the graders, which a table of its own tells."""
+    return column.startswith("graders_") or column.endswith(BY_SECOND)
 
 
 def write_figures(
@@ -146,6 +156,7 @@ def figure_makers(
     yield "accuracy-by-arm", partial(accuracy_multiples, experiment, style)
     yield "k-curves", partial(k_figure, results, style)
     yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
+    yield "graders", partial(graders_figure, experiment, style)
     yield "profile", partial(profile_figure, results, style)
     yield "gradient-share", partial(share_figure, results, store, style)
     for name in FIGURES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from analysis.evidence.metric_values import AVG_BY_SECOND
 from harness.evaluation.metrics.exact import UnevenSamples
+from harness.evaluation.metrics.graders import NO_VERDICT, Codes, shares
+from harness.evaluation.metrics.names import BY_SECOND
 from harness.evaluation.metrics.summary import Samples, length_by_outcome, problem_scores
 from harness.evaluation.metrics.votes import NO_ANSWER
 from harness.evaluation.result import voting_answers
@@ -32,6 +35,7 @@ SAMPLE_COLUMNS = (
     "verdict",
     "entropy_sum_nats",
     "log_prob_sum",
+    "second_correct",
 )
 _VOTE_COLUMNS = ["problem_id", "answer", "correct", "verdict"]
 
@@ -86,12 +90,18 @@ def run_samples(
         "lost": np.array([name not in ("stop", "length") for name in reasons], dtype=bool)[reason],
         "entropy": _numbers(table, "entropy_sum_nats", np.float64),
         "log_prob": _numbers(table, "log_prob_sum", np.float64),
+        "second": table.column("second_correct").cast(pa.int8()).fill_null(NO_VERDICT).to_numpy(),
     }
     return RunSamples(pd.DataFrame(columns), tuple(problems), tuple(verdicts))
 
 
-def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None) -> RunCells:
-    """Reduce the samples of one run to cells, with k values by step; steps not named get k = n only."""
+def run_cells(
+    samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None, *, by_second: bool = False
+) -> RunCells:
+    """Reduce the samples of one run to cells, with k values by step; steps not named get k = n only.
+
+    With ``by_second`` every metric by the second grader too, not avg alone.
+    """
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     averages: dict[tuple[int, int], Floats] = {}
@@ -108,6 +118,8 @@ def run_cells(samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | Non
         scores = problem_scores(cell, ks)
         averages[step, cap] = scores[f"avg@{cell.n}"]
         rows.append({"step": step, "cap": cap, **_row(cell, scores, part["entropy"], part["log_prob"])})
+        if (part["second"] != NO_VERDICT).any():
+            rows[-1] |= _graders(cell, part["second"], ks if by_second else ())
     return RunCells(tuple(rows), averages, samples.problem_ids, tuple(refused))
 
 
@@ -155,6 +167,33 @@ def _samples(part: dict[str, NDArray[Any]], problems: int, verdict_names: tuple[
         verdict_R=part["verdict"],
         verdict_names=verdict_names,
     )
+
+
+def _graders(cell: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, float]:
+    """Return the shares of two graders (``graders_...``) and metrics by the second: avg, and with ``ks`` all that a grader decides."""
+    found = {f"graders_{name}": share for name, share in shares(cell.right_R, second_R).items()}
+    judged = second_R != NO_VERDICT
+    only_first = judged & cell.right_R & (second_R == 0)
+    judged_P, only_first_P = (
+        np.bincount(cell.problem_R[of], minlength=cell.problems) for of in (judged, only_first)
+    )
+    share_P = only_first_P[judged_P > 0] / judged_P[judged_P > 0]
+    found["graders_error"] = (
+        float(share_P.std(ddof=1) / np.sqrt(len(share_P))) if len(share_P) > 1 else np.nan
+    )
+    right_R = (second_R == 1) & ~cell.lost_R
+    # What it holds right is one class of answers; the other votes are the first grader's readings.
+    theirs = replace(
+        cell, right_R=right_R, class_R=np.where(right_R, cell.class_R.max(initial=0) + 1, cell.class_R)
+    )
+    found[AVG_BY_SECOND] = float(right_R.mean())
+    if ks:
+        scores = problem_scores(theirs, ks)
+        found |= {f"{name}{BY_SECOND}": float(values.mean()) for name, values in scores.items()}
+        for outcome in ("right", "wrong"):
+            value = length_by_outcome(theirs)[outcome]["mean"]
+            found[f"tokens_{outcome}_mean{BY_SECOND}"] = np.nan if value is None else value
+    return found
 
 
 def _row(cell: Samples, scores: dict[str, Floats], entropy_R: Floats, log_prob_R: Floats) -> dict[str, Any]:

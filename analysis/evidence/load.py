@@ -152,9 +152,10 @@ def load_plan(
     states, notes = _states(store, plan)
     steps: list[tuple[dict[str, Any], pd.DataFrame]] = []
     own, others = _Gathered(plan.benchmark), dict[str, _Gathered]()
-    ks = {one.parameter for one in (*plan.metrics, *also) if one.kind in ("pass", "maj")}
+    wanted = (*plan.metrics, *also)
+    ks = {one.parameter for one in wanted if one.kind in ("pass", "maj")}
     with answer_equality() as equality:
-        question = Question(plan, curves, frozenset(ks), equality)
+        question = Question(plan, curves, frozenset(ks), equality, any(one.by_second for one in wanted))
         for state in records(states[states["status"] != "not started"]):
             run, where = store.run(state["run_id"]), f"{state['arm']}, seed {state['seed']}"
             labels = {"arm": state["arm"], "seed": state["seed"], "run_id": run.run_id}

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from harness.evaluation.metrics.names import REACHED, TRAINING, Metric
+from harness.evaluation.metrics.names import BY_SECOND, REACHED, TRAINING, Metric
 
 Floats = NDArray[np.float64]
 
@@ -32,12 +32,15 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
     "seconds_to": ("seconds_total",),
     "tokens_to": ("generated_tokens_total",),
 }
+AVG_BY_SECOND = f"avg{BY_SECOND}"
 NEVER = float("inf")  # the value of a target that a run never reaches
 
 
 def column_of(metric: Metric) -> str:
     """The column of ``Results.per_seed`` that holds a metric."""
-    return COLUMNS.get(metric.kind, metric.name)
+    if metric.kind not in COLUMNS:
+        return metric.name
+    return COLUMNS[metric.kind] + (BY_SECOND if metric.by_second else "")
 
 
 def evaluated(metric: Metric) -> bool:
@@ -61,6 +64,10 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     NaN where the run has not logged what it needs, infinity for a target never reached.
     """
     parameter: Any = metric.parameter
+    if metric.by_second:
+        if AVG_BY_SECOND not in cells or cells[AVG_BY_SECOND].isna().any():
+            return float("nan")
+        cells = cells.assign(avg=cells[AVG_BY_SECOND])
     if metric.kind == "area":
         return area(cells)
     if metric.kind == "steps_to":

@@ -51,19 +51,21 @@ def answer_equality() -> Iterator[Equality]:
 class Question:
     """A question to samples: the plan's checkpoints, the k of Pass@k and Maj@k, and by whose equality votes are counted.
 
-    ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them.
+    ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them; ``by_second``: metrics by the second
+    grader are asked about.
     """
 
     plan: StoredPlan
     curves: bool
     ks: frozenset[Any]
     equality: Equality
+    by_second: bool = False
 
     @property
     def text(self) -> str:
         """The same for questions that have the same cells as their answer."""
         rule = parse_rule(self.plan.checkpoint_rule)
-        return repr((self.curves, sorted(map(str, self.ks)), rule.last, rule.on_dev))
+        return repr((self.curves, sorted(map(str, self.ks)), rule.last, rule.on_dev, self.by_second))
 
 
 Reduce = Callable[[ResultStore, str, str, Question], RunCells]
@@ -91,4 +93,4 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
     ks_by_step: dict[int, Sequence[int]] = {
         step: ks if step in wanted else sorted({*asked, largest}) for step in steps
     }
-    return run_cells(samples, ks_by_step)
+    return run_cells(samples, ks_by_step, by_second=question.by_second)

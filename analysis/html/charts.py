@@ -10,7 +10,7 @@ import numpy as np
 from analysis.evidence.results import Results
 from analysis.figures.drawing import arm_appearances, score_label
 from analysis.figures.series import AXES, EMPTY, Series, accuracy_series, k_curves, logged, panel_series
-from analysis.figures.training import FIGURES
+from analysis.figures.training import FIGURES, GRADERS
 
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 
@@ -44,10 +44,12 @@ def chart_data(results: Results) -> dict[str, Any]:
             charts.append(
                 {"title": f"{kind.capitalize()}@k after RL, %", "axes": [_axis("k", lines, log=True)]}
             )
-    for panel in (panel for group in FIGURES.values() for panel in group if logged(experiment, panel)):
+    panels = [*(panel for group in FIGURES.values() for panel in group), *GRADERS]
+    for panel in (panel for panel in panels if logged(experiment, panel)):
         axes = [
             _axis(label, [panel_series(experiment, name, panel, axis) for name in names])
             for axis, label in AXES.items()
+            if not (panel.evaluated and axis == "seconds")
         ]
         charts.append({"title": panel.label, "axes": axes})
     return {"arms": arms, "charts": charts}

@@ -15,6 +15,7 @@ from typing import Any
 from analysis.answer import answer_sentences
 from analysis.evidence.results import Results
 from analysis.html.charts import chart_data
+from analysis.html.graders import HEADER, parting_samples
 from analysis.html.images import pictures
 from analysis.html.samples import browser_data
 from analysis.tables.experiment_tables import all_tables
@@ -67,7 +68,7 @@ def render_page(results: Results, store_root: Path | str, live: Live | None = No
         ("tables", "Tables", "".join(_table(table) for table in rest)),
         ("chart", "Curves", _CHART),
         ("configuration", "What each arm changes", _configuration(results)),
-        ("samples", "Samples", _SAMPLES),
+        ("samples", "Samples", _SAMPLES + _graders(results, store_root)),
         ("checks", "Checks", _checks(results, store)),
         ("cost", "Cost", _table(cost)),
         ("provenance", "Provenance", _provenance(results, store)),
@@ -219,6 +220,11 @@ def _configuration(results: Results) -> str:
         if not arm.changes:
             rows.append((arm.label, "nothing", "", ""))
     return _plain_table("Settings by arm", ("arm", "setting", "from", "to"), rows)
+
+
+def _graders(results: Results, store_root: Path | str) -> str:
+    rows = parting_samples(results, store_root)
+    return _plain_table("Samples that part the two graders", HEADER, rows) if rows else ""
 
 
 def _checks(results: Results, store: ResultStore) -> str:

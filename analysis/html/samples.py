@@ -45,11 +45,11 @@ def browser_data(
 
     def rank(seed: int) -> tuple[int, int]:
         """Most arms to show, then most that finished."""
-        shown = sum(_step(results, arm, seed, so_far) is not None for arm in plan.arms)
+        shown = sum(shown_step(results, arm, seed, so_far) is not None for arm in plan.arms)
         return shown, sum(seed in results.scores(arm, "avg") for arm in plan.arms)
 
     seed = max(plan.seeds, key=rank)  # the first of several that are equal
-    steps = [_step(results, arm, seed, so_far) for arm in plan.arms]
+    steps = [shown_step(results, arm, seed, so_far) for arm in plan.arms]
     of_arms = list(zip(plan.arms, steps, strict=True))
     open_steps = [None if seed in results.scores(arm, "avg") else step for arm, step in of_arms]
     keys = [(arm.runs.get(seed, ""), step or 0, plan.primary_cap) for arm, step in of_arms]
@@ -86,7 +86,7 @@ def browser_data(
     return {"seed": seed, "so_far": open_steps, "problems": problems}
 
 
-def _step(results: Results, arm: StoredArm, seed: int, so_far: bool) -> int | None:
+def shown_step(results: Results, arm: StoredArm, seed: int, so_far: bool) -> int | None:
     """The step to show of a run: of a finished one its checkpoint, else with ``so_far`` its newest evaluation."""
     plan, frame = results.experiment.plan, results.per_seed
     rows = frame[(frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)]

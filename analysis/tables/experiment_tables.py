@@ -18,6 +18,7 @@ from analysis.tables.differences import (
     power_notes,
     word_notes,
 )
+from analysis.tables.graders import graders_table
 from analysis.tables.looks import look_states, looks_table
 from analysis.tables.makers import maker_notes, marked, odd_arms
 from analysis.tables.of_designs import attribution_tables, grid_table, null_table
@@ -55,6 +56,7 @@ def all_tables(results: Results) -> list[Table]:
         *(grid_table(view, metric_name(view)) for view in views),
         *map(null_table, views),
         published_table(results),
+        graders_table(results),
     ]
     return [*tables, *(table for table in others if table), cost_table(results)]
 

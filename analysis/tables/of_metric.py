@@ -99,6 +99,8 @@ def why_absent(results: Results) -> str:
     needed = [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]
     if needed:
         return f": they have not logged {', '.join(needed)}"
+    if metric.by_second:
+        return f": they have no second verdicts, or load the experiment with metrics=[{metric.name!r}]"
     if metric.kind not in ("pass", "maj") or not n:
         return ""
     if isinstance(metric.parameter, float | int) and metric.parameter <= n:

@@ -2,7 +2,8 @@ r"""Grade a file of cases, one JSON object a line, in order.
 
 harness verify cases=FILE.jsonl out=FILE.jsonl [verifier=any] [verifier.extraction=boxed]
 
-In: {"id", "gold", "response"}, and "problem" where it is known. Out: {"id", "verdict", "correct", "answer", "method", "seconds"}.
+In: {"id", "gold", "response"}, and "problem" where it is known. Out: {"id", "verdict", "correct", "answer", "method", "seconds",
+"second_correct"}; the last is the second grader's verdict (null: it has none; docs/evaluation.md).
 A malformed line is reported by its number and gets the verdict "malformed"; the rest goes on. verifier= names a set of rules (any,
 answer_line, boxed); verifier.KEY= sets one of them (extraction, answer_must_end, form, percent, decimal_digits: docs/evaluation.md)
 or how they are run (workers, timeout_cpu_seconds, ...).

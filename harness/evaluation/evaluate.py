@@ -129,7 +129,8 @@ def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any,
     samples = len(rows.index_G)
     texts = tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
     asked = [problem for problem in rows.problems for _ in range(samples)]
-    verdicts = grader.grade(texts, [p.gold for p in asked], [p.prompt for p in asked]).verdicts
+    golds = [problem.gold for problem in asked]
+    verdicts = grader.grade(texts, golds, [p.prompt for p in asked]).verdicts
     return pa.table(
         {
             "problem_id": [problem.id for problem in rows.problems for _ in range(samples)],
@@ -145,6 +146,7 @@ def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any,
             "entropy_sum_nats": _per_response(completions.entropy_N, completions),
             "log_prob_sum": _per_response(completions.log_probs_N, completions),
             "response": texts,
+            "second_correct": grader.second(texts, golds),
         },
         schema=SAMPLES,
     )

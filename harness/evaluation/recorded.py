@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.result import arrays, result_of
+from harness.evaluation.result import arrays, graders_of, graders_text, result_of
 from harness.problems.records import parse_line
 from harness.store.atomic import publish_file, write_file
 from harness.verify import MathVerifier, Verdict
@@ -37,6 +37,7 @@ SCHEMA = pa.schema(
         pa.field(LENGTH, pa.int64(), nullable=False),
         pa.field("label", pa.bool_()),
         pa.field("response", pa.string()),
+        pa.field("second_correct", pa.bool_()),
     ]
 )
 
@@ -151,9 +152,18 @@ def grade_recorded(
         [sample[key] for sample in samples] for key in ("response", "gold", "problem")
     )
     verdicts = verdicts_of(responses, golds, problems, verifier, progress)
+    confirmed = verifier.second_many(
+        [(text or "", gold) for text, gold in zip(responses, golds, strict=True)]
+    )
     rows = (
-        {**sample, **asdict(verdict), "correct": verdict.correct, LENGTH: len(sample["response"] or "")}
-        for sample, verdict in zip(samples, verdicts, strict=True)
+        {
+            **sample,
+            **asdict(verdict),
+            "correct": verdict.correct,
+            LENGTH: len(sample["response"] or ""),
+            "second_correct": second,
+        }
+        for sample, verdict, second in zip(samples, verdicts, confirmed, strict=True)
     )
     return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
@@ -169,6 +179,7 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
         "fingerprint": verifier.fingerprint(),
         "seconds": float(frame["seconds"].sum()),
     }
+    result["graders"] = graders_of(frame)
     result["unusable_golds"] = frame["problem_id"][frame["verdict"] == "gold_unparsable"].unique().tolist()
     if frame["label"].notna().all():
         result["labels"] = compare_labels(frame, ks)
@@ -212,6 +223,8 @@ def describe(summary: dict[str, Any]) -> list[str]:
         "verdicts: "
         + ", ".join(f"{count} {name}" for name, count in summary["verifier"]["verdicts"].items()),
     ]
+    if summary["graders"]:
+        lines.append(graders_text(summary["graders"]))
     if summary["unusable_golds"]:
         lines.append(f"golds that no answer can match: {', '.join(summary['unusable_golds'][:_SHOWN])}")
     if summary["lost_samples"]:

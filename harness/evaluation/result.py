@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.exact import UnevenSamples
+from harness.evaluation.metrics.graders import PARTS, second_codes, shares
 from harness.evaluation.metrics.summary import (
     RULES,
     Samples,
@@ -134,6 +135,18 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
         },
         "rules": dict(RULES),
     }
+
+
+def graders_of(frame: pd.DataFrame) -> dict[str, float] | None:
+    """Return the shares that both graders, only the verifier and only the second hold right; None where the second has no verdict."""
+    found = shares(frame["correct"].to_numpy(dtype=bool), second_codes(frame["second_correct"].tolist()))
+    return None if np.isnan(found["both"]) else found
+
+
+def graders_text(found: Mapping[str, float]) -> str:
+    """Write the shares of two graders in a line."""
+    both, first, second = (f"{100 * found[part]:.2f} %" for part in PARTS)
+    return f"second grader: {both} right by both, {first} by the verifier only, {second} by the second only"
 
 
 def _interval(score_P: np.ndarray) -> list[float] | None:

@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
+from harness.evaluation.metrics.graders import PARTS
+
 _SHOWN_KS = 4
 
 
@@ -36,6 +38,7 @@ def _row(cell: Mapping[str, Any]) -> dict[str, Any]:
         "no_answer": cell["no_answer_fraction"],
         "tokens_mean": cell["response_tokens"]["all"]["mean"],
         "lost_samples": cell["lost_samples"],
+        **{f"graders_{part}": (cell.get("graders") or {}).get(part) for part in PARTS},
         "verifier_trouble": cell["verifier"]["trouble"],
     }
 

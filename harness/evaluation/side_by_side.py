@@ -22,7 +22,7 @@ from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
 from harness.evaluation.named_models import Model
-from harness.evaluation.result import arrays, result_of
+from harness.evaluation.result import arrays, graders_of, result_of
 from harness.evaluation.sampler import Sampler, sampler_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader
@@ -37,6 +37,7 @@ LENGTH = "response_tokens"
 _ROWS_PER_PART = 512
 _READ = (
     "problem_id", "sample_index", "max_response_tokens", "correct", "answer", "verdict", "finish_reason", LENGTH,
+    "second_correct",
 )  # fmt: skip
 
 Progress = Callable[[int, int], None]
@@ -94,6 +95,7 @@ def evaluate_models(
                     identity = {"model": model.name, "fingerprint": model.fingerprint, "benchmark": name}
                     cells.append({**identity, "cap": cap, "benchmark_version": benchmark.version, **summary})
                     cells[-1]["samples"] = str(cell.directory.relative_to(store.root))
+                    cells[-1]["graders"] = graders_of(frame)
                     cells[-1]["settings"] = sampler.settings
             sampler.close()
             del sampler  # its weights, before the next model's are read

@@ -54,7 +54,8 @@ class Experiment:
         metric: what the question is about, a name or a list of them: avg (avg@n), pass@8, maj@8, length, length_right, length_wrong,
             length_truncated, truncated, no_answer, entropy, dead_groups, area (under the accuracy curve), generated_tokens, seconds;
             tokens_to@0.8, seconds_to@0.8, steps_to@0.8 (until an accuracy of 80 % is reached); training/COLUMN (a column of the step
-            metrics, mean over training). Each has a table and figures of its own; their comparisons are one family (docs/statistics.md).
+            metrics, mean over training); NAME by second (avg, pass@8, ... by the second grader).
+            Each has a table and figures of its own; their comparisons are one family (docs/statistics.md).
         checkpoint_rule: last, mean_last_<k> (the letter stands for 3) or best_on_dev.
         dev_benchmark: the benchmark that best_on_dev chooses by; evaluated like the other.
         margin: difference that does not matter, in the unit of the metric (for avg points, a difference in per cent): one whose interval

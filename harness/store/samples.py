@@ -17,12 +17,15 @@ from harness.store.schema import check_version
 if TYPE_CHECKING:
     import pandas as pd
 
-SAMPLES_VERSION = 1
+SAMPLES_VERSION = 2
 
-_REQUIRED = {"answer": True}  # column -> may be null
+_ADDED = {
+    "second_correct": 2
+}  # column -> the version that brought it; older parts and tables have nulls there
+_MAY_BE_NULL = {"answer", *_ADDED}
 SAMPLES = pa.schema(
     [
-        pa.field(name, kind, nullable=_REQUIRED.get(name, False))
+        pa.field(name, kind, nullable=name in _MAY_BE_NULL)
         for name, kind in (
             ("problem_id", pa.string()),
             ("sample_index", pa.int32()),
@@ -37,6 +40,7 @@ SAMPLES = pa.schema(
             ("entropy_sum_nats", pa.float32()),  # summed over response tokens
             ("log_prob_sum", pa.float32()),
             ("response", pa.string()),
+            ("second_correct", pa.bool_()),  # the second grader's verdict, null where it has none
         )
     ]
 )
@@ -76,7 +80,8 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
         try:
             with pq.ParquetFile(path, read_dictionary=text) as file:
                 metadata = _checked(file.metadata.schema.to_arrow_schema(), path)
-                tables.append(file.read(columns=read, use_threads=False).replace_schema_metadata())
+                part = file.read(columns=read, use_threads=False).replace_schema_metadata()
+                tables.append(_with_added(part).select(read))
         except (pa.ArrowInvalid, OSError) as error:
             raise TornFile(
                 f"{path} is not a readable Parquet file ({error}); move the run's directory away and run it again"
@@ -97,8 +102,18 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
     return table.select(wanted).unify_dictionaries()
 
 
+def _with_added(table: pa.Table) -> pa.Table:
+    """Return the table with the columns that a later version brought, full of nulls where they are absent."""
+    for name in _ADDED:
+        if name not in table.column_names:
+            field = SAMPLES.field(name)
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table
+
+
 def _to_samples_table(table: pa.Table, path: Path) -> pa.Table:
     """`table` with exactly the columns and types of `SAMPLES`. Raises `SchemaMismatch` naming the column."""
+    table = _with_added(table)
     missing = [name for name in SAMPLES.names if name not in table.column_names]
     extra = [name for name in table.column_names if name not in SAMPLES.names]
     if missing or extra:
@@ -125,7 +140,7 @@ def _checked(schema: pa.Schema, path: Path) -> dict[str, str]:
     for field in SAMPLES:
         index = schema.get_field_index(field.name)
         found = schema.field(index).type if index >= 0 else "absent"
-        if found != field.type:
+        if found != field.type and not (index < 0 and int(version) < _ADDED.get(field.name, 0)):
             raise SchemaMismatch(
                 f"{path}: column {field.name} is {found}, expected {field.type}; delete this part"
             )

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from harness.configuration.algorithm import RewardConfig
+from harness.evaluation.metrics.graders import second_codes, shares
 from harness.reward.grading import Grades
 from harness.reward.shaping import shaped_rewards
 from harness.rollout.noise import key, sample_seeds, uniforms
@@ -18,6 +19,8 @@ from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected, choose_groups, enough
 from harness.training.trainer import Trainer
 
+SECOND_RESPONSES = 64  # of a step, that the second grader looks at
+SECOND_EVERY = 8  # steps
 _VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
 
 
@@ -92,6 +95,24 @@ def graded(
         ~completions.finished_R.view(seeds_PG.shape),
     )
     return Groups(torch.from_numpy(chosen.astype(np.int64)), completions, correct, answered, rewards)
+
+
+def graders_row(trainer: Trainer, collected: Collected, step: int, tally: Tally) -> dict[str, float]:
+    """Return the shares of a step's first responses that training and the second grader hold right: both, only one; metrics, no reward.
+
+    Of whole groups of the first round, `SECOND_RESPONSES` in all. Golds that are no numerals take time: they are looked at every
+    `SECOND_EVERY` steps.
+    """
+    begin, first = time.perf_counter(), collected.first
+    size = first.correct_PG.shape[1]
+    groups = max(1, SECOND_RESPONSES // size)
+    golds = [trainer.problems[i].gold for i in first.problems_P[:groups].tolist() for _ in range(size)]
+    tokens = first.completions.token_lists()[: len(golds)]
+    texts = trainer.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+    second = trainer.grader.second(texts, golds, numerals_only=step % SECOND_EVERY > 0)
+    found = shares(first.correct_PG[:groups].flatten().numpy(), second_codes(second))
+    tally.seconds_verify += time.perf_counter() - begin
+    return {f"graders_{part}_fraction": share for part, share in found.items()}
 
 
 def believed(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:

@@ -12,7 +12,7 @@ from harness.sampling.selection import Collected
 from harness.store import layout
 from harness.training.checkpoints import save_fault
 from harness.training.fault import NumericalFault
-from harness.training.roll_out import Tally, collect
+from harness.training.roll_out import Tally, collect, graders_row
 from harness.training.step_metrics import engagement_row, flipped_row, rollout_row, update_row
 from harness.training.trainer import Trainer
 from harness.training.update import UpdateStats
@@ -28,6 +28,7 @@ def take_step(trainer: Trainer, attempt: int) -> None:
         trainer.waiting.append(collect(trainer, due, tally))
         trainer.carried = trainer.waiting[-1].surplus
     collected = trainer.waiting.pop(0)
+    graders = graders_row(trainer, collected, step, tally) if ranks.first else {}
     rolled_out = time.perf_counter()
     engine.sleep()
     stats = update(trainer, step, collected)
@@ -56,6 +57,7 @@ def take_step(trainer: Trainer, attempt: int) -> None:
         "generated_tokens_total": trainer.generated_tokens,
         "verifier_faults": sum(ranks.gather(tally.faults)),
         **flipped_row(ranks.gather((tally.flipped, tally.verdicts)), config),
+        **graders,
         **update_row(stats, config, updater.loss_scale),
         **engagement_row(collected, stats, config),
         **trainer.curriculum.record(),

@@ -44,7 +44,7 @@ def verify_file(
     """Grade a file of cases.
 
     A line is `{"id", "gold", "response"}`, with the text of the `problem` where it is known; it becomes
-    `{"id", "verdict", "correct", "answer", "method", "seconds"}`.
+    `{"id", "verdict", "correct", "answer", "method", "seconds", "second_correct"}`.
     The order is kept and every input line that is not blank has one output line. A malformed line gets the record
     `{"line", "id": null, "verdict": "malformed", "correct": false, "error"}`, is listed in the summary, and the rest goes on.
 
@@ -66,10 +66,11 @@ def verify_file(
             chunk = [_parse(number, text) for number, text in lines[start : start + CHUNK]]
             good = [case for case in chunk if "error" not in case]
             pairs = [(case["response"], case["gold"]) for case in good]
-            verdicts = iter(verifier.verify_many(pairs, [case["problem"] for case in good]))
+            verdicts = verifier.verify_many(pairs, [case["problem"] for case in good])
+            graded = iter(zip(verdicts, verifier.second_many(pairs), strict=True))
             for case in chunk:
                 record = (
-                    _malformed(case, summary) if "error" in case else _record(case, next(verdicts), summary)
+                    _malformed(case, summary) if "error" in case else _record(case, *next(graded), summary)
                 )
                 sink.write(json.dumps(record, ensure_ascii=True) + "\n")
             sink.flush()
@@ -98,7 +99,9 @@ def _parse(number: int, text: str) -> dict[str, Any]:
     return case
 
 
-def _record(case: dict[str, Any], verdict: Verdict, summary: VerifySummary) -> dict[str, Any]:
+def _record(
+    case: dict[str, Any], verdict: Verdict, second: bool | None, summary: VerifySummary
+) -> dict[str, Any]:
     summary.total += 1
     summary.correct += verdict.correct
     summary.verdicts[verdict.verdict] += 1
@@ -109,6 +112,7 @@ def _record(case: dict[str, Any], verdict: Verdict, summary: VerifySummary) -> d
         "answer": verdict.answer,
         "method": verdict.method,
         "seconds": round(verdict.seconds, 6),
+        "second_correct": second,
     }
 
 

@@ -26,6 +26,7 @@ from harness.verify.read.canonical import canonical_text
 from harness.verify.read.formulas import formulas_equal
 from harness.verify.read.nodes import Node, parse_node, plain_words
 from harness.verify.read.wording import squeeze
+from harness.verify.second import second_verdicts
 from harness.verify.service.pool import Case, VerifierPool
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
@@ -84,6 +85,10 @@ class MathVerifier:
             assert verdict is not None
             verdicts.append(verdict)
         return verdicts
+
+    def second_many(self, pairs: Sequence[tuple[str, str]], numerals_only: bool = False) -> list[bool | None]:
+        """Return what the second grader says of (response, gold) pairs, in order; see `harness.verify.second`."""
+        return second_verdicts(pairs, self.pool, numerals_only)
 
     def equivalent(self, answer_a: str, answer_b: str) -> bool:
         """Return whether two answers are one vote: equal canonical forms, or equal in either direction."""

@@ -217,7 +217,7 @@ def test_published_numbers_stand_beside_ours_with_their_protocol(tmp_path):
 
 
 def test_votes_are_over_equal_answers_not_equal_texts():
-    frame = make_samples(np.random.default_rng(0), 0.5, 1, 5, 8).assign(step=0)
+    frame = make_samples(np.random.default_rng(0), 0.5, 1, 5, 8).assign(step=0, second_correct=None)
     frame["finish_reason"], frame["verdict"] = "stop", ["right"] * 3 + ["wrong"] * 2
     frame["correct"] = [True] * 3 + [False] * 2
     frame["answer"] = ["1/2", "0.5", r"\frac{1}{2}", "3", "3"]

@@ -188,7 +188,7 @@ def test_verify_grades_a_file_in_order_and_reports_malformed_lines_by_number(
     assert main(["verify", f"cases={cases}", f"out={out}"]) == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["verdict"] for line in lines] == ["right", "malformed", "wrong"]
-    assert set(lines[0]) == {"id", "verdict", "correct", "answer", "method", "seconds"}
+    assert set(lines[0]) == {"id", "verdict", "correct", "answer", "method", "seconds", "second_correct"}
     said = capsys.readouterr()
     assert "line 2: not JSON" in said.err
     assert "verify: 3/3" in said.err

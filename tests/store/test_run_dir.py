@@ -151,7 +151,7 @@ def test_samples_come_back_as_written_with_the_explicit_schema(run):
     assert run.sample_steps("arithmetic_heldout") == [100]
     path = run.path / "samples/arithmetic_heldout/step-000100/part-000.parquet"
     metadata = pq.read_schema(path).metadata
-    assert metadata[b"schema_version"] == b"1"
+    assert metadata[b"schema_version"] == b"2"
     assert metadata[b"benchmark_version"] == b"3"
     assert (metadata[b"run_id"], metadata[b"step"]) == (RUN_ID.encode(), b"100")
 

@@ -21,6 +21,7 @@ from harness.configuration.schema import RunConfig
 from harness.exchange.importers._log import store_rows
 from harness.exchange.importers.verl import METRICS, entry
 from harness.problems.problem import Benchmark, load_benchmark
+from harness.reward.grading import Grader
 from harness.store import RunDir
 from harness.store.samples import SAMPLES
 
@@ -157,6 +158,14 @@ def _tokens_until(run: RunDir, step: int) -> int:
 
 def import_validations(config: RunConfig, run: RunDir) -> None:
     """Store every complete validation of every attempt, but none of the first and the last step, which are evaluated by ours."""
+    grader = Grader(config.verifier, config.runtime)
+    try:
+        _import(config, run, grader)
+    finally:
+        grader.close()
+
+
+def _import(config: RunConfig, run: RunDir, grader: Grader) -> None:
     benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
     for path in _files(run.path / "verl"):
         step = int(path.stem)
@@ -167,7 +176,7 @@ def import_validations(config: RunConfig, run: RunDir) -> None:
             mine = [row for row in rows if row.get("benchmark") == name]
             complete = len(mine) == len(benchmark.problems) * config.evaluation.samples_per_problem
             if complete and step not in run.sample_steps(name):
-                table = _table(mine, benchmark, config.sampling.max_response_tokens)
+                table = _table(mine, benchmark, config.sampling.max_response_tokens, grader)
                 run.write_samples(name, benchmark.version, step, table)
 
 
@@ -183,10 +192,12 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int) -> pa.Table:
+def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int, grader: Grader) -> pa.Table:
     order = {problem.id: place for place, problem in enumerate(benchmark.problems)}
+    golds = {problem.id: problem.gold for problem in benchmark.problems}
     # uid is `{prompt}_{session}_{output}`: the session numbers the samples of a prompt.
     keyed = sorted(rows, key=lambda row: (order[row["problem_id"]], int(row["uid"].rsplit("_", 2)[1])))
+    second = grader.second([row["output"] for row in keyed], [golds[row["problem_id"]] for row in keyed])
     unknown = np.full(len(keyed), np.nan, dtype=np.float32)
     return pa.table(
         {
@@ -203,6 +214,7 @@ def _table(rows: list[dict[str, Any]], benchmark: Benchmark, cap: int) -> pa.Tab
             "entropy_sum_nats": unknown,
             "log_prob_sum": unknown,
             "response": [row["output"] for row in keyed],
+            "second_correct": second,
         },
         schema=SAMPLES,
     )

@@ -2,6 +2,7 @@
 
 How a metric is computed from a store is the analysis's business (`analysis/evidence/metric_values.py`); here is what both sides have to
 agree on. A name may carry a parameter behind ``@`` (``pass@8``, ``tokens_to@0.8``), or be ``training/`` and a column of the step metrics.
+``by second`` behind a name asks the second grader what is right (``avg by second``, ``pass@8 by second``).
 """
 
 from __future__ import annotations
@@ -9,11 +10,25 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 HIGHER, LOWER = "higher", "lower"
 TRAINING = "training"
 POINTS = "points"
+BY_SECOND = (
+    " by second"  # behind the name of a metric: the same by the second grader (`harness.verify.second`)
+)
+_GRADED = (
+    "avg",
+    "pass",
+    "maj",
+    "length_right",
+    "length_wrong",
+    "area",
+    "steps_to",
+    "tokens_to",
+    "seconds_to",
+)
 
 
 class UnknownMetric(ValueError):
@@ -33,6 +48,7 @@ class Metric:
         better: ``higher``, ``lower``, or empty where neither is.
         kind: the name without its parameter; how the value is computed depends on it.
         parameter: k of ``pass@k``, the accuracy of ``tokens_to@0.8`` as a fraction of 1, or the column of ``training/...``.
+        by_second: the second grader says what is right.
     """
 
     name: str
@@ -43,6 +59,7 @@ class Metric:
     better: str = ""
     kind: str = ""
     parameter: float | str | None = None
+    by_second: bool = False
 
     @property
     def percent(self) -> str:
@@ -62,7 +79,7 @@ class Metric:
     @property
     def file_name(self) -> str:
         """The name as part of a file's name: ``pass@8`` is ``pass_8``."""
-        return re.sub(r"[@/]", "_", self.name)
+        return re.sub(r"[@/ ]", "_", self.name)
 
 
 PLAIN: Mapping[str, Metric] = {
@@ -87,7 +104,13 @@ PLAIN: Mapping[str, Metric] = {
     )
 }
 REACHED = ("steps_to", "tokens_to", "seconds_to")
-PATTERNS = ("pass@K", "maj@K", *(f"{kind}@ACCURACY" for kind in REACHED), f"{TRAINING}/COLUMN")
+PATTERNS = (
+    "pass@K",
+    "maj@K",
+    *(f"{kind}@ACCURACY" for kind in REACHED),
+    f"{TRAINING}/COLUMN",
+    f"METRIC{BY_SECOND}",
+)
 
 
 def metric(name: str) -> Metric:
@@ -98,6 +121,8 @@ def metric(name: str) -> Metric:
     """
     if name in PLAIN:
         return PLAIN[name]
+    if name.endswith(BY_SECOND):
+        return _by_second(metric(name.removesuffix(BY_SECOND)))
     kind, mark, text = name.partition("@")
     if mark and kind in _WITH_PARAMETER:
         return _WITH_PARAMETER[kind](kind, text)
@@ -106,6 +131,15 @@ def metric(name: str) -> Metric:
     close = difflib.get_close_matches(name, [*PLAIN, *PATTERNS], n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join([*PLAIN, *PATTERNS])}"
     raise UnknownMetric(f"there is no metric {name!r}; {hint}")
+
+
+def _by_second(first: Metric) -> Metric:
+    if first.kind not in _GRADED or first.by_second:
+        raise UnknownMetric(
+            f"{first.name}{BY_SECOND}: no grader decides {first.title}; ask for {first.name!r}"
+        )
+    title = f"{first.title} by the second grader"
+    return replace(first, name=f"{first.name}{BY_SECOND}", title=title, by_second=True)
 
 
 def _of_subsets(kind: str, text: str) -> Metric:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from harness.verify.config import VerifierConfig
 from harness.verify.service.worker import ENVIRONMENT
 
-Case = tuple[str, str, str, int]
+Case = tuple[str, str, str, int] | tuple[str, str]
 Answer = tuple[str, str, float]
 _TICK_SECONDS = 0.02
 _IDLE_SECONDS = 5.0
@@ -143,6 +143,8 @@ class VerifierPool:
 
     def submit(self, case: Case, alone: bool = False) -> Future[Answer]:
         """A future of (verdict, method, elapsed seconds) for (gold, answer, percent policy, decimal digits).
+
+        A case of (gold, response) is one for `harness.verify.second`.
 
         Args:
             case: what to grade.

@@ -1,0 +1,134 @@
+"""Two graders in the report: a verifier that is cheated shows as a warning, a table, curves and samples; one that is not shows none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic_store
+from synthetic_store import build_store, make_samples
+
+from analysis import UnknownMetric, figure_of, load, seed_frame, tables_of, to_frame
+from analysis.answer import answer_sentences
+from analysis.evidence.graders import grader_gaps
+from analysis.html.graders import parting_samples
+from analysis.html.page import render_page
+from analysis.report import write_tables
+from harness.store import ResultStore
+
+RUNGS = [("ladder_0_honest", "honest", 0.5, 30.0), ("ladder_1_cheating", "cheating", 0.7, 40.0)]
+PROBLEMS, SAMPLES = 24, 8
+
+
+def store_of(root: Path, monkeypatch: pytest.MonkeyPatch, second, rungs=RUNGS) -> Path:
+    """Write a store whose samples have the second verdicts `second(samples, accuracy)`; None: the column is not there."""
+
+    def make(rng, accuracy, problems, n, cap):
+        samples = make_samples(rng, accuracy, problems, n, cap)
+        verdicts = second(samples, accuracy)
+        return samples if verdicts is None else samples.assign(second_correct=verdicts)
+
+    monkeypatch.setattr(synthetic_store, "make_samples", make)
+    build_store(root, rungs=rungs, problems=PROBLEMS, n=SAMPLES, caps=(32,))
+    return root
+
+
+def cheated(samples: pd.DataFrame, accuracy: float) -> pd.Series:
+    """Confirm every right answer before RL (accuracy 0.3), and of a run beyond 0.6 half of them only."""
+    return samples["correct"] & (np.arange(len(samples)) % 2 == 0 if accuracy > 0.6 else True)
+
+
+def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = load(store_of(tmp_path, monkeypatch, cheated), "ladder")
+    gaps = grader_gaps(results)
+    honest, gap = gaps["ladder_0_honest"], gaps["ladder_1_cheating"]
+    assert (honest.only_first, honest.only_second, honest.grown) == (0, 0, False)
+    assert gap.grown
+    seeds = seed_frame(results, ["avg", "avg by second"]).query("arm == 'ladder_1_cheating'")
+    expected = seeds["avg"] - seeds["avg by second"]  # nothing was unconfirmed before RL
+    assert 100 * gap.unconfirmed.value == pytest.approx(expected.mean())
+    assert gap.unconfirmed.low < gap.unconfirmed.value < gap.unconfirmed.high
+    (warning,) = [line for line in answer_sentences(results) if "second grader" in line]
+    assert f"of +{100 * gap.rise:.1f} points" in warning
+    assert f"{100 * gap.unconfirmed.value:.1f} (95 % interval" in warning
+    assert "cheating" in warning
+
+    frame = to_frame(tables_of(results)["ladder-graders"]).set_index("arm")
+    assert frame.loc["before RL", "only_first"] == 0
+    assert frame.loc["cheating", "unconfirmed"] == pytest.approx(gap.unconfirmed.value)
+    assert frame.loc["cheating", "both"] + frame.loc["cheating", "only_first"] == pytest.approx(
+        seeds["avg"].mean() / 100
+    )
+    curve = figure_of(results, "graders", root=tmp_path).axes[0]
+    assert max(float(np.nanmax(line.get_ydata())) for line in curve.lines) > 20
+
+    rows = parting_samples(results, tmp_path)
+    assert {(row[0], row[1]) for row in rows} == {("the verifier only", "cheating")}
+    assert "Samples that part the two graders" in render_page(results, tmp_path)
+
+
+def test_a_verifier_that_the_second_grader_confirms_gives_no_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = load(store_of(tmp_path, monkeypatch, lambda samples, accuracy: samples["correct"]), "ladder")
+    assert not any("second grader" in line for line in answer_sentences(results))
+    assert "ladder-graders" in tables_of(results)
+    assert parting_samples(results, tmp_path) == []
+
+
+def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def strict(samples, accuracy):
+        return samples["correct"] & (np.arange(len(samples)) % 10 > 0)
+
+    store_of(tmp_path, monkeypatch, strict, [("ladder_0_same", "same", 0.3, 30.0)])
+    gap = grader_gaps(load(tmp_path, "ladder"))["ladder_0_same"]
+    assert gap.only_first > 0.01
+    assert not gap.grown
+
+
+def test_runs_without_second_verdicts_read_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = load(store_of(tmp_path / "without", monkeypatch, lambda *_: None), "ladder")
+    agreed = load(store_of(tmp_path / "with", monkeypatch, lambda samples, _: samples["correct"]), "ladder")
+    assert grader_gaps(without) == {}
+    assert "ladder-graders" not in tables_of(without)
+    texts = []
+    for results in (without, agreed):
+        out = tmp_path / "tables" / str(len(texts))
+        write_tables(
+            results, [table for table in tables_of(results).values() if table.name != "ladder-graders"], out
+        )
+        texts.append({path.name: path.read_text() for path in out.iterdir()})
+    assert texts[0] == texts[1]
+
+
+def test_metrics_are_asked_by_the_second_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["avg", "pass@8", "maj@8", "length_right", "area"]
+    asked = [f"{name} by second" for name in names]
+    agreed = load(
+        store_of(tmp_path / "a", monkeypatch, lambda samples, _: samples["correct"]), "ladder", asked
+    )
+    frame = seed_frame(agreed, [*names, *asked])
+    for name in names:
+        assert frame[f"{name} by second"].tolist() == pytest.approx(frame[name].tolist()), name
+    one = load(
+        store_of(tmp_path / "b", monkeypatch, lambda samples, _: samples["sample_index"] == 0),
+        "ladder",
+        asked,
+    )
+    values = seed_frame(one, asked)
+    assert values["avg by second"].tolist() == pytest.approx([100 / SAMPLES] * 6)
+    assert values["pass@8 by second"].tolist() == pytest.approx([100.0] * 6)
+    with pytest.raises(UnknownMetric, match="no grader decides"):
+        seed_frame(one, ["entropy by second"])
+
+
+def test_a_part_of_before_has_no_second_verdicts() -> None:
+    stored = ResultStore(Path(__file__).parents[1] / "store" / "before_rooms")
+    run = stored.run(stored.run_ids()[0])
+    frame = run.samples("arithmetic_heldout", 0)
+    assert len(frame) > 0
+    assert frame["second_correct"].isna().all()
