@@ -211,6 +211,6 @@ def test_a_file_is_graded_in_order_and_bad_lines_are_reported(tmp_path: Path) ->
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [record["id"] for record in records] == ["a", None, "b", None, 7]
     assert [record["verdict"] for record in records] == ["right", "malformed", "right", "malformed", "wrong"]
-    assert set(records[0]) == {"id", "verdict", "correct", "answer", "method", "seconds"}
+    assert set(records[0]) == {"id", "verdict", "correct", "answer", "method", "seconds", "second_correct"}
     assert [number for number, _ in summary.malformed] == [2, 5]
     assert (summary.total, summary.correct, seen) == (3, 2, [(5, 5)])
