@@ -25,7 +25,7 @@ _OF_DIFFERENCES = (*_OF_ESTIMATES, "p_value", "adjusted_p", "level", "margin", "
 
 @dataclass(frozen=True)
 class Column:
-    """How one column is shown.
+    """The look of one column.
 
     ``scale`` 100 shows fractions as points; ``signed`` adds a plus; ``words`` appends the verdict
     (*higher*, *not resolved*) to estimates and marks the column as differences.

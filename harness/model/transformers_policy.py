@@ -68,7 +68,7 @@ class TransformersPolicy:
 
     @property
     def device(self) -> torch.device:
-        """Where the forward runs; tokens come in and scores go out on the CPU."""
+        """The device of the forward; tokens come in and scores go out on the CPU."""
         return next(iter(self.scoring.parameters())).device
 
     @property

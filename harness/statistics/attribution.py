@@ -1,4 +1,4 @@
-"""Who deserves the gain: factorial effects and Shapley values of patches, per seed first, then t intervals.
+"""Shares of a gain: factorial effects and Shapley values of patches, per seed first, then t intervals.
 
 Both work on ``score[subset][seed]``, the score of the arm that applies exactly that set of patches.
 """
