@@ -121,7 +121,7 @@ class Decoder(nn.Module):
     def __init__(self, shape: Shape, linear: Linear) -> None:
         super().__init__()
         self.shape = shape
-        self.linear = linear
+        self.linear, self.head_linear = linear, linear.for_head()
         self.embed = nn.Parameter(torch.empty(shape.vocab, shape.hidden))
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.Parameter(torch.empty(shape.hidden))
@@ -228,7 +228,7 @@ class Decoder(nn.Module):
 
     def logits(self, hidden_NE: torch.Tensor) -> torch.Tensor:
         """Logits [N, V] of hidden states."""
-        return self.linear(hidden_NE, self.head)
+        return self.head_linear(hidden_NE, self.head)
 
     # ---- transformers names -------------------------------------------------------------------------------------------
 

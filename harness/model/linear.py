@@ -1,13 +1,16 @@
-"""Matrix products for float32 on CPU: torch's default (MKL) or oneDNN, chosen by the processor's maker and the build of torch.
+"""Matrix products of float32 tensors on CPU: torch's default (MKL), oneDNN, or oneDNN with inputs rounded to bfloat16.
 
-On AMD's processors MKL takes a slow path: there oneDNN's float32 product is about twice as fast at the testbed's shapes (256 to 4096
-rows: 1.1 to 2.5 times forward, at 16 rows it is slower). It is reached through a private operator, so it is asked for, kept behind a
-switch and recorded with every run: the two kernels differ by rounding (about 1e-6), which training amplifies without bound. Nothing
-is timed, so a busy machine chooses as an idle one does.
+The first two are chosen by the processor's maker and the build of torch. On AMD's processors MKL takes a slow path: there oneDNN's
+float32 product is about twice as fast at the testbed's shapes (256 to 4096 rows: 1.1 to 2.5 times forward, at 16 rows it is slower).
+It is reached through a private operator, so it is asked for, kept behind a switch and recorded with every run: the two kernels differ
+by rounding (about 1e-6), which training amplifies without bound. Nothing is timed, so a busy machine chooses as an idle one does. The
+third is a precision, `model.precision=mixed`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,7 +18,8 @@ import torch.nn.functional as functional
 
 from harness.model.processor import AMD, processor
 
-KERNELS = ("torch", "onednn")
+BFLOAT16 = "bfloat16"
+KERNELS = ("torch", "onednn", BFLOAT16)
 
 
 def onednn_available() -> bool:
@@ -57,10 +61,43 @@ class _OnednnLinear(torch.autograd.Function):
         return grad_x, grad_weight, grad_NO.sum(0) if ctx.has_bias else None
 
 
+@contextmanager
+def _rounded() -> Iterator[None]:
+    """Round the inputs of float32 products on CPU to bfloat16, where the processor multiplies it; sums stay float32."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class _RoundedLinear(torch.autograd.Function):
+    """y = x Wᵀ + b with both gradients, all three by products of rounded inputs."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None
+    ) -> torch.Tensor:
+        ctx.save_for_backward(x_NI, weight_OI)
+        ctx.has_bias = bias_O is not None
+        with _rounded():
+            return functional.linear(x_NI, weight_OI, bias_O)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (grad_NO,) = grads
+        x_NI, weight_OI = ctx.saved_tensors
+        with _rounded():
+            grad_weight = grad_NO.t() @ x_NI
+            grad_x = grad_NO @ weight_OI if ctx.needs_input_grad[0] else None
+        return grad_x, grad_weight, grad_NO.sum(0) if ctx.has_bias else None
+
+
 class Linear:
     """A linear map `(x [N, in], weight [out, in], bias [out] | None) -> [N, out]` by a named kernel.
 
-    The oneDNN kernel serves float32 tensors on CPU; everything else goes to torch.
+    The other kernels serve float32 tensors on CPU; everything else goes to torch.
     """
 
     def __init__(self, kernel: str = "torch") -> None:
@@ -70,11 +107,20 @@ class Linear:
             raise ValueError("runtime.linear_kernel=onednn, but this torch has no oneDNN; use torch or auto")
         self.kernel = kernel
 
+    def for_head(self) -> Linear:
+        """The kernel of the product with the vocabulary, which is never rounded (as in MiniMax-M1, arXiv:2506.13585)."""
+        return Linear("torch") if self.kernel == BFLOAT16 else self
+
     def __call__(
         self, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None
     ) -> torch.Tensor:
         if self.kernel == "torch" or x_NI.device.type != "cpu" or x_NI.dtype != torch.float32:
             return functional.linear(x_NI, weight_OI, bias_O)
+        if self.kernel == BFLOAT16:
+            if torch.is_grad_enabled():
+                return _RoundedLinear.apply(x_NI, weight_OI, bias_O)  # type: ignore[no-untyped-call]
+            with _rounded():
+                return functional.linear(x_NI, weight_OI, bias_O)
         if torch.is_grad_enabled():
             return _OnednnLinear.apply(x_NI, weight_OI, bias_O)  # type: ignore[no-untyped-call]
         return _onednn(x_NI, weight_OI, bias_O)

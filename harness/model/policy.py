@@ -13,6 +13,7 @@ import torch.nn.functional as functional
 from harness.model.checkpoint import load_decoder, save_decoder
 from harness.model.decoder import Decoder
 from harness.model.layout import Layout
+from harness.model.linear import BFLOAT16
 from harness.model.token_scores import token_scores
 
 # Below this vocabulary the logits are small and the plain operators faster.
@@ -86,7 +87,8 @@ class NativePolicy:
     @property
     def compute_dtype(self) -> torch.dtype:
         """See `Policy`."""
-        return self.decoder.embed.dtype
+        rounds = self.decoder.linear.kernel == BFLOAT16
+        return torch.bfloat16 if rounds else self.decoder.embed.dtype
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """The trainable tensors."""
@@ -121,7 +123,7 @@ class NativePolicy:
         targets_N = tokens_N.to(self.device)
         if self.decoder.shape.vocab > FUSED_SCORES_ABOVE:
             scores, entropy_N = token_scores(
-                hidden, self.decoder.head, targets_N, temperature, with_entropy, self.decoder.linear
+                hidden, self.decoder.head, targets_N, temperature, with_entropy, self.decoder.head_linear
             )
             return scores.cpu(), None if entropy_N is None else entropy_N.cpu()
         logits = self.decoder.logits(hidden).float()

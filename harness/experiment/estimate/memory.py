@@ -82,7 +82,7 @@ def rows_at_once(config: RunConfig) -> int:
 
 def element_bytes(config: RunConfig) -> int:
     """Bytes of an element of the products, the engine's weights and its cache."""
-    return 4 if config.model.precision == "float32" else 2
+    return 4 if config.model.precision in ("float32", "mixed") else 2
 
 
 def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, float]:

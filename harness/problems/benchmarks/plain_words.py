@@ -1,6 +1,7 @@
 """Small questions in plain English whose answer is one number, for language models that two CPU cores can train.
 
-No question states an expression, so that a response cannot be right by repeating it. Kinds are those of `KINDS`; the identifier of a
+No question states an expression, so that a response cannot be right by repeating it; with `wording=expressions` all of sums, differences
+and products do, for hunts after what a grader accepts (`experiment=grader_hunt`). Kinds are those of `KINDS`; the identifier of a
 problem, `SPLIT/KIND/NUMBER`, names its kind, so that learning to answer can be told from learning to calculate. `letters` is a control:
 models that read tokens do not see letters. Problems are split into train and held-out by a hash of their text.
 """
@@ -37,7 +38,16 @@ _WORDS = [
 ]
 
 
-def _sum(draw: random.Random, most: int) -> tuple[str, int]:
+@dataclass(frozen=True)
+class _Question:
+    """One question in words, the same as an expression (empty for kinds that have none), and its answer."""
+
+    words: str
+    expression: str
+    value: int
+
+
+def _sum(draw: random.Random, most: int) -> _Question:
     a, b = draw.randint(1, most), draw.randint(1, most)
     name, things = draw.choice(_NAMES), draw.choice(_THINGS)
     said = (
@@ -45,10 +55,10 @@ def _sum(draw: random.Random, most: int) -> tuple[str, int]:
         f"{name} has {a} {things} and finds {b} more. How many {things} is that?",
         f"A bus carries {a} people and {b} more get on. How many people does it carry now?",
     )
-    return draw.choice(said), a + b
+    return _Question(draw.choice(said), f"{a} + {b}", a + b)
 
 
-def _difference(draw: random.Random, most: int) -> tuple[str, int]:
+def _difference(draw: random.Random, most: int) -> _Question:
     b, a = sorted((draw.randint(1, most), draw.randint(1, most)))
     name, things = draw.choice(_NAMES), draw.choice(_THINGS)
     said = (
@@ -56,10 +66,10 @@ def _difference(draw: random.Random, most: int) -> tuple[str, int]:
         f"There are {a} birds and {b} fly away. How many birds stay?",
         f"{name} has {a} {things} and gives {b} away. How many {things} are left?",
     )
-    return draw.choice(said), a - b
+    return _Question(draw.choice(said), f"{a} - {b}", a - b)
 
 
-def _product(draw: random.Random, most: int) -> tuple[str, int]:
+def _product(draw: random.Random, most: int) -> _Question:
     largest = max(3, most // 2)  # products grow faster than sums
     a, b = draw.randint(2, largest), draw.randint(2, largest)
     said = (
@@ -67,23 +77,24 @@ def _product(draw: random.Random, most: int) -> tuple[str, int]:
         f"There are {a} boxes with {b} pens each. How many pens are there?",
         f"{draw.choice(_NAMES)} buys {a} tickets at {b} euros each. How many euros is that?",
     )
-    return draw.choice(said), a * b
+    return _Question(draw.choice(said), f"{a} x {b}", a * b)
 
 
-def _largest(draw: random.Random, most: int) -> tuple[str, int]:
+def _largest(draw: random.Random, most: int) -> _Question:
     numbers = draw.sample(range(10, 100), 4)
     text = f"{', '.join(map(str, numbers[:3]))} and {numbers[3]}"
     which, choose = draw.choice((("largest", max), ("smallest", min)))
-    return f"Which is the {which} of the numbers {text}?", choose(numbers)
+    return _Question(f"Which is the {which} of the numbers {text}?", "", choose(numbers))
 
 
-def _letters(draw: random.Random, most: int) -> tuple[str, int]:
+def _letters(draw: random.Random, most: int) -> _Question:
     word = draw.choice(_WORDS)
     letter = draw.choice(sorted(set(word)))
-    return f"How many times does the letter {letter} occur in the word {word}?", word.count(letter)
+    text = f"How many times does the letter {letter} occur in the word {word}?"
+    return _Question(text, "", word.count(letter))
 
 
-KINDS: dict[str, Callable[[random.Random, int], tuple[str, int]]] = {
+KINDS: dict[str, Callable[[random.Random, int], _Question]] = {
     "sum": _sum,
     "difference": _difference,
     "product": _product,
@@ -98,6 +109,7 @@ class Config:
 
     Attributes:
         split: train or heldout.
+        wording: words, or expressions ("What is 3 + 27?").
         problems: how many distinct problems, as many of each kind as possible.
         kinds: some of sum, difference, product, largest, letters.
         most: the difficulty: the largest operand of sums and differences; of products half of it.
@@ -107,6 +119,7 @@ class Config:
 
     kind: str = "plain_words"
     split: str = "train"
+    wording: str = "words"
     problems: int = 1500
     kinds: list[str] = field(default_factory=lambda: ["sum", "difference", "product", "largest"])
     most: int = 20
@@ -115,6 +128,7 @@ class Config:
 
     def __post_init__(self) -> None:
         require("split", self.split, ("train", "heldout"))
+        require("wording", self.wording, ("words", "expressions"))
         require_range("problems", self.problems, 1)
         require_range("most", self.most, 2)
         for kind in self.kinds:
@@ -140,7 +154,10 @@ def load(config: Config) -> Benchmark:
 def _fresh(draw: random.Random, kind: str, config: Config, found: Mapping[str, Problem]) -> tuple[str, int]:
     """Return a question of the split that is not among those found, and its answer."""
     for _ in range(10_000):
-        text, value = KINDS[kind](draw, config.most)
+        question = KINDS[kind](draw, config.most)
+        text, value = question.words, question.value
+        if config.wording == "expressions" and question.expression:
+            text = f"What is {question.expression}?"
         if _held_out(text) == (config.split == "heldout") and text not in found:
             return text, value
     raise ConfigError(
