@@ -7,15 +7,16 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+from small_runs import Bench, small_config
 
-from harness.configuration.schema import RunConfig
 from harness.problems.benchmarks import arithmetic
+from harness.store import ResultStore
 from harness.testbed import recipe as testbed
 from harness.testbed.warm_up import cached_folder, prepare_testbed
 
@@ -48,39 +49,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """What is loaded by now stays: no pass of the collector goes over it again."""
     gc.freeze()
-
-
-def small_config(**changes: object) -> RunConfig:
-    """A run of a few seconds: a barely warmed-up policy, small groups, few problems."""
-    config = RunConfig()
-    config.model.bases = testbed.Bases(set=None)
-    config.model.warmup.steps = 60
-    config.task.problems = 64
-    config.evaluation.benchmarks = {"arithmetic_heldout": arithmetic.Config(split="heldout", problems=6)}
-    config.evaluation.samples_per_problem = 4
-    config.evaluation.caps = [12, 24]
-    config.sampling.max_response_tokens = 12
-    config.algorithm.prompts_per_step = 8
-    config.algorithm.responses_per_prompt = 4
-    config.algorithm.updates_per_step = 4
-    config.training.steps = 4
-    config.training.evaluate_every = 2
-    config.verifier.answer_must_end = True
-    config.runtime.checkpoint_every = 2
-    config.runtime.linear_kernel = "torch"
-    config.runtime.device = "cpu"
-    for path, value in changes.items():
-        target, *parts = config, *path.split("__")
-        for part in parts[:-1]:
-            target = getattr(target, part)
-        setattr(target, parts[-1], value)
-    return config
-
-
-@pytest.fixture(scope="session")
-def make_config() -> Callable[..., RunConfig]:
-    """`small_config`: keyword `algorithm__dead_groups__policy="refill"` sets that field."""
-    return small_config
 
 
 @pytest.fixture(scope="session")
@@ -117,6 +85,14 @@ def base_policy(warmed: Path) -> Path:
     """The checkpoint folder of a barely warmed-up testbed policy, the same for all workers of pytest-xdist."""
     config = small_config()
     return prepare_testbed(copy.deepcopy(config.model), config.task, warmed / "torch", "torch")
+
+
+@pytest.fixture
+def bench(base_policy: Path, tmp_path: Path) -> Iterator[Bench]:
+    """Trainers of this test over that policy."""
+    bench = Bench(base_policy, ResultStore(tmp_path))
+    yield bench
+    bench.close()
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
+
+from small_runs import small_config
 
 from harness.backends import verl
 from harness.base_policy import pretrained
@@ -30,11 +31,9 @@ def interpreter(folder: Path, version: str = "0.9.1") -> Path:
     return script
 
 
-def verl_run(
-    tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path
-) -> tuple[RunConfig, RunDir]:
+def verl_run(tmp_path: Path, base_policy: Path) -> tuple[RunConfig, RunDir]:
     """A configuration of a few seconds for backend=verl and an empty run directory."""
-    config = make_config()
+    config = small_config()
     config.model = pretrained.Config(path=str(base_policy))
     config.backend = verl.Config()
     config.runtime.verl.python = str(interpreter(tmp_path / "environment"))

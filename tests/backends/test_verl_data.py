@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from small_runs import small_config
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from harness.backends.verl.data import prompt_texts, write_data
 from harness.backends.verl.written import Ledger, ledger_columns
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.rollout.prompts import prompt_tokens
@@ -69,10 +68,8 @@ def test_a_tokenizer_that_no_text_can_tell_is_refused() -> None:
         prompt_texts(tokenizer("$A </s>"), benchmark(chat=False))
 
 
-def test_rows_hold_prompt_gold_and_origin(
-    tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    config, tok = make_config(), load_tokenizer(base_policy)
+def test_rows_hold_prompt_gold_and_origin(tmp_path: Path, base_policy: Path) -> None:
+    config, tok = small_config(), load_tokenizer(base_policy)
     longest = write_data(config, tok, tmp_path / "train.parquet", tmp_path / "validation.parquet")
     rows = pq.read_table(tmp_path / "train.parquet").to_pylist()
     task = load_benchmark(config.task)
@@ -95,10 +92,8 @@ def test_rows_hold_prompt_gold_and_origin(
     assert longest == max(map(len, prompt_tokens(tok, task)))
 
 
-def test_a_task_smaller_than_a_step_is_refused(
-    tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    config = make_config(task__problems=4)
+def test_a_task_smaller_than_a_step_is_refused(tmp_path: Path, base_policy: Path) -> None:
+    config = small_config(task__problems=4)
     with pytest.raises(ConfigError, match="prompts_per_step=8 is more than the 4 training problems"):
         write_data(config, load_tokenizer(base_policy), tmp_path / "a", tmp_path / "b")
 

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +125,8 @@ def test_a_wrong_key_type_or_plus_is_noticed(answers: dict[str, list[str]], said
     assert any(said in line for line in answers[said])
 
 
-def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(
-    tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    config, run = verl_run(tmp_path, make_config, base_policy)
+def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(tmp_path: Path, base_policy: Path) -> None:
+    config, run = verl_run(tmp_path, base_policy)
     config.algorithm.overlong.policy = "soft"  # the cap is 12 tokens, the buffer 3
     place = prepare(config, run, base_policy, tmp_path / "cache", 0)
     place.folder.mkdir()
@@ -168,10 +165,8 @@ def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(
     assert logged.values == {"critic/score/mean": 0.5, "actor/pg_clipfrac": 0.25}
 
 
-def test_its_merger_exports_a_policy_with_our_tokenizer(
-    tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    _, run = verl_run(tmp_path, make_config, base_policy)
+def test_its_merger_exports_a_policy_with_our_tokenizer(tmp_path: Path, base_policy: Path) -> None:
+    _, run = verl_run(tmp_path, base_policy)
     place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
     actor = place.checkpoints / "global_step_4" / "actor"
     (actor / "huggingface").mkdir(parents=True)
@@ -202,10 +197,8 @@ def test_its_version_is_the_one_the_overrides_are_written_for() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="with a GPU it would train")
-def test_its_trainer_accepts_our_command_line_and_asks_for_gpus(
-    tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    config, run = verl_run(tmp_path, make_config, base_policy)
+def test_its_trainer_accepts_our_command_line_and_asks_for_gpus(tmp_path: Path, base_policy: Path) -> None:
+    config, run = verl_run(tmp_path, base_policy)
     config.runtime.verl.python = str(interpreter("verl"))
     config.backend.overrides = [
         "ray_kwargs.ray_init.num_cpus=16",  # it waits for as many as it wants

@@ -33,8 +33,8 @@ GROUPS, SIZE = 8, 4  # of `small_config`; the stand-in generates one group more 
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path) -> Prepared:
-    return verl_run(tmp_path, make_config, base_policy)
+def prepared(tmp_path: Path, base_policy: Path) -> Prepared:
+    return verl_run(tmp_path, base_policy)
 
 
 def never() -> bool:
@@ -114,7 +114,7 @@ def test_a_failure_says_why_and_the_next_attempt_resumes(
 
 
 def test_a_stopped_run_resumes_to_the_rows_of_an_undisturbed_one(
-    prepared: Prepared, tmp_path: Path, make_config: Callable[..., RunConfig], base_policy: Path, monkeypatch: pytest.MonkeyPatch
+    prepared: Prepared, tmp_path: Path, base_policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     config, run = prepared
     config.runtime.checkpoint_every = 2
@@ -125,7 +125,7 @@ def test_a_stopped_run_resumes_to_the_rows_of_an_undisturbed_one(
     assert list(run.steps()["step"]) == [1, 2, 3]  # the newest checkpoint is of step 2
     monkeypatch.delenv("FAKE_VERL")
     assert verl.train(config, run, never, 1)
-    other_config, other = verl_run(tmp_path / "other", make_config, base_policy)
+    other_config, other = verl_run(tmp_path / "other", base_policy)
     assert verl.train(other_config, other, never, 0)
     pd.testing.assert_frame_equal(rows(run), rows(other))
 

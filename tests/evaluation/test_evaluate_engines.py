@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from engine_support import cases
 from fake_server import FakeServer
+from small_runs import small_config
 
 from harness.cli import main
 from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import dump
 from harness.model.policy import NativePolicy
 from harness.problems.benchmarks import arithmetic
 from harness.rollout.engine.native.sampler import NativeEngine
@@ -131,12 +132,10 @@ def test_a_server_that_is_not_there_is_one_line(
 
 
 @pytest.fixture(scope="module")
-def recorded(
-    make_config: Callable[..., RunConfig], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[RunDir, ResultStore]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, ResultStore]:
     """A run whose rollouts were recorded."""
     root = tmp_path_factory.mktemp("results")
-    config = make_config(runtime__results=str(root), runtime__record_rollouts=True, training__steps=2)
+    config = small_config(runtime__results=str(root), runtime__record_rollouts=True, training__steps=2)
     store = ResultStore(root)
     run = store.run(run_id(config))
     manifest = {"arm_id": arm_id(config), "seed": 0, "status": "finished", "labels": {}, "attempts": []}

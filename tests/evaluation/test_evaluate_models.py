@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
+from small_runs import small_config
 
 from harness.cli import main
 from harness.configuration.identity import arm_id, run_id
@@ -25,12 +25,10 @@ KEY = ["problem_id", "sample_index", "max_response_tokens"]
 
 
 @pytest.fixture(scope="module")
-def trained(
-    make_config: Callable[..., RunConfig], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[RunDir, ResultStore]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, ResultStore]:
     """A run of four steps, evaluated before, between and after."""
     root = tmp_path_factory.mktemp("results")
-    config = make_config(runtime__results=str(root))
+    config = small_config(runtime__results=str(root))
     store = ResultStore(root)
     run = store.run(run_id(config))
     manifest = {

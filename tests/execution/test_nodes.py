@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from small_runs import small_config
 
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.runtime import RuntimeConfig
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import dump
 from harness.execution.launch.slurm import Config as Slurm
 from harness.execution.launch.slurm import parameters
 from harness.store import ResultStore
@@ -31,9 +31,7 @@ exit $b
 """
 
 
-def test_two_nodes_train_one_run(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_nodes_train_one_run(base_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     srun = tmp_path / "bin" / "srun"
     srun.write_text(SRUN)
@@ -42,7 +40,7 @@ def test_two_nodes_train_one_run(
     monkeypatch.setenv("SRUN_LOG", str(tmp_path / "srun.log"))
     monkeypatch.setenv("SLURM_JOB_ID", str(os.getpid()))
     monkeypatch.setattr("socket.gethostname", lambda: "localhost")
-    config = make_config(
+    config = small_config(
         model=Pretrained(path=str(base_policy), precision="float32"),
         training__steps=2,
         runtime__nodes=2,

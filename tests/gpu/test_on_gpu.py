@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_runs import small_config
 from training_cases import sharp_checkpoint
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.runtime import RuntimeConfig
-from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy
@@ -119,10 +118,8 @@ def test_packed_scores_and_gradients_are_those_of_the_cpu(shape: str, tmp_path: 
         assert float(norm.cpu()) == pytest.approx(float(wanted), rel=0.05)
 
 
-def test_the_testbed_trains_on_a_gpu(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
-    config = make_config(runtime__device="cuda", algorithm__dead_groups__policy="refill")
+def test_the_testbed_trains_on_a_gpu(base_policy: Path, tmp_path: Path) -> None:
+    config = small_config(runtime__device="cuda", algorithm__dead_groups__policy="refill")
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), base_policy, "torch", grader)
     assert train(trainer, lambda: False, attempt=0)

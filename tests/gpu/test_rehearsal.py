@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 from pretend_cuda import DeviceMix, Pretend, pretend_cuda
+from small_runs import small_config
 from training_cases import CASES, case_config, case_name, tiny, trained
 from unsharded import unsharded
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.random_init import random_checkpoint
-from harness.configuration.schema import RunConfig, RuntimeConfig
+from harness.configuration.schema import RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.native.sampler import NativeEngine
@@ -98,8 +99,8 @@ def test_the_transformers_engine_samples_what_it_samples_on_a_cpu(base_policy: P
 # ---- training -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_testbed_trains(make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path) -> None:
-    config = make_config(
+def test_the_testbed_trains(base_policy: Path, tmp_path: Path) -> None:
+    config = small_config(
         runtime__device="cuda",
         runtime__rollout_rows=32,
         training__steps=2,
@@ -118,10 +119,8 @@ def test_the_testbed_trains(make_config: Callable[..., RunConfig], base_policy: 
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)
-def test_a_model_of_transformers_trains_stops_and_resumes(
-    make_config: Callable[..., RunConfig], tmp_path: Path, case: dict[str, Any]
-) -> None:
-    config, folder = case_config(make_config, tmp_path, case)
+def test_a_model_of_transformers_trains_stops_and_resumes(tmp_path: Path, case: dict[str, Any]) -> None:
+    config, folder = case_config(tmp_path, case)
     run = ResultStore(tmp_path).run("a" * 16)
     with unsharded(), deterministic(True):
         trained(config, folder, run, stop=lambda: True)

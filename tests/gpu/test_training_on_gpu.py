@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 from training_cases import CASES, case_config, case_name, trained
 
 from harness.cli import main
-from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.store import ResultStore
 from harness.training.determinism import deterministic
@@ -31,11 +29,9 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)
-def test_a_run_that_was_stopped_ends_as_one_that_was_not(
-    make_config: Callable[..., RunConfig], tmp_path: Path, case: dict[str, Any]
-) -> None:
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path, case: dict[str, Any]) -> None:
     """To the bit: a few steps move weights by less than any tolerance that rounding would need."""
-    config, folder = case_config(make_config, tmp_path, case)
+    config, folder = case_config(tmp_path, case)
     straight, parted = (ResultStore(tmp_path / name).run("a" * 16) for name in ("straight", "parted"))
     with deterministic(True):
         one = trained(config, folder, straight)
@@ -49,8 +45,8 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(
     assert straight.steps()["loss"].tolist() == parted.steps()["loss"].tolist()
 
 
-def test_deterministic_runs_repeat_their_bits(make_config: Callable[..., RunConfig], tmp_path: Path) -> None:
-    config, folder = case_config(make_config, tmp_path, {"shape": "qwen2.5-0.5b", "precision": "bfloat16"})
+def test_deterministic_runs_repeat_their_bits(tmp_path: Path) -> None:
+    config, folder = case_config(tmp_path, {"shape": "qwen2.5-0.5b", "precision": "bfloat16"})
     with deterministic(True):
         runs = [trained(config, folder, ResultStore(tmp_path / name).run("a" * 16)) for name in "ab"]
     for a, b in zip(*(run.policy.named_weights() for run in runs), strict=True):
@@ -58,10 +54,8 @@ def test_deterministic_runs_repeat_their_bits(make_config: Callable[..., RunConf
 
 
 @pytest.mark.parametrize("where", ["forward", "backward", "layer"])
-def test_memory_that_runs_out_once_costs_half_the_micro_batch(
-    make_config: Callable[..., RunConfig], tmp_path: Path, where: str
-) -> None:
-    config, folder = case_config(make_config, tmp_path, {"shape": "qwen2.5-0.5b", "checkpointing": True})
+def test_memory_that_runs_out_once_costs_half_the_micro_batch(tmp_path: Path, where: str) -> None:
+    config, folder = case_config(tmp_path, {"shape": "qwen2.5-0.5b", "checkpointing": True})
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), folder, "torch", grader)
     plain, left = trainer.policy.token_log_probs, [1]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file, save_file
+from small_runs import small_config
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.pretrained import Lora
@@ -56,14 +57,12 @@ def sharp_checkpoint(scratch: Path) -> Path:
     return folder
 
 
-def case_config(
-    make_config: Callable[..., RunConfig], scratch: Path, case: dict[str, Any]
-) -> tuple[RunConfig, Path]:
+def case_config(scratch: Path, case: dict[str, Any]) -> tuple[RunConfig, Path]:
     """Two steps of a case, and its checkpoint folder."""
     folder = random_checkpoint(tiny(case["shape"]), 0, scratch)
     model = Pretrained(path=str(folder), precision=case.get("precision", "float32"))
     model.lora = Lora(rank=4) if case.get("lora") else model.lora
-    config = make_config(
+    config = small_config(
         model=model,
         runtime__device="cuda",
         runtime__rollout_rows=32,

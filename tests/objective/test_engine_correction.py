@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.algorithm import CORRECTIONS
-from harness.configuration.schema import RunConfig
 from harness.objective.correction import Mismatch, engine_weights
 from harness.reward.grading import Grader
 from harness.rollout.types import Completions
@@ -78,14 +77,13 @@ def test_the_distance_by_hand() -> None:
 @pytest.mark.parametrize("kind", CORRECTIONS)
 @pytest.mark.parametrize("off", [0.0, 0.3])
 def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
-    make_config: Callable[..., RunConfig],
     base_policy: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     kind: str,
     off: float,
 ) -> None:
-    config = make_config(
+    config = small_config(
         training__steps=1,
         algorithm__engine_correction__kind=kind,
         algorithm__engine_correction__old_log_probs="recomputed",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from objective_support import SYSTEMS, algorithm
+from small_runs import small_config
 
 from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
@@ -17,8 +17,8 @@ from harness.training.loop import train
 from harness.training.trainer import Trainer
 
 
-def small(make_config: Callable[..., RunConfig], name: str) -> RunConfig:
-    config = make_config()
+def small(name: str) -> RunConfig:
+    config = small_config()
     config.algorithm = copy.deepcopy(algorithm(name))
     config.algorithm.prompts_per_step = 8
     config.algorithm.responses_per_prompt = min(4, config.algorithm.responses_per_prompt)
@@ -43,10 +43,8 @@ def new_run(path: Path, config: RunConfig) -> RunDir:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_every_system_trains(
-    name: str, make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
-    config = small(make_config, name)
+def test_every_system_trains(name: str, base_policy: Path, tmp_path: Path) -> None:
+    config = small(name)
     run = new_run(tmp_path, config)
     subject = trainer(config, run, base_policy)
     before = torch.cat([p.detach().reshape(-1).clone() for p in subject.policy.parameters()])
@@ -60,10 +58,8 @@ def test_every_system_trains(
 
 
 @pytest.mark.parametrize("name", ["vapo", "ppo", "olmo3_success_bands", "best_worst_dpo"])
-def test_a_resume_changes_nothing(
-    name: str, make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
-    config = small(make_config, name)
+def test_a_resume_changes_nothing(name: str, base_policy: Path, tmp_path: Path) -> None:
+    config = small(name)
     config.training.steps, config.runtime.checkpoint_every = 4, 2
     whole = trainer(config, new_run(tmp_path / "whole", config), base_policy)
     train(whole, lambda: False, attempt=0)
@@ -77,9 +73,9 @@ def test_a_resume_changes_nothing(
 
 
 def test_the_value_warm_up_leaves_the_policy_alone_and_teaches_the_critic(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+    base_policy: Path, tmp_path: Path
 ) -> None:
-    config = small(make_config, "vapo")
+    config = small("vapo")
     config.algorithm.advantage.critic.warmup_steps = 12
     config.training.steps = 12
     config.training.evaluate_every = 50

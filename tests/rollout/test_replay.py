@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 import torch
 import yaml
 from engine_support import seeds_for
+from small_runs import small_config
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import arm_id, run_id
@@ -185,7 +185,7 @@ def stopped(config: RunConfig, store: ResultStore, steps: int) -> RunDir:
     return run
 
 
-def test_a_run_replayed_trains_the_same_policy(make_config: Callable[..., RunConfig], tmp_path: Path) -> None:
+def test_a_run_replayed_trains_the_same_policy(tmp_path: Path) -> None:
     """With refill, whose rounds depend on what came before, and evaluations between the updates."""
     changes = {
         "algorithm__dead_groups__policy": "refill",
@@ -193,30 +193,30 @@ def test_a_run_replayed_trains_the_same_policy(make_config: Callable[..., RunCon
         "runtime__record_rollouts": True,
     }
     store = ResultStore(tmp_path)
-    first = trained(make_config(**changes), store)
+    first = trained(small_config(**changes), store)
     changes |= {
         "runtime__record_rollouts": False,
         "engine": replay.Config(path=str(first.path / "rollouts.jsonl")),
     }
-    second = trained(make_config(**changes), store)
+    second = trained(small_config(**changes), store)
     assert first.run_id != second.run_id
     timed = [name for name in first.steps() if name.startswith("seconds")]
     pd.testing.assert_frame_equal(first.steps().drop(columns=timed), second.steps().drop(columns=timed))
     policies = [read_state(run.checkpoints()[-1][1] / "policy") for run in (first, second)]
     assert all(torch.equal(policies[1][name], tensor) for name, tensor in policies[0].items())
     shutil.rmtree(second.path)  # a second replay finds no evaluation of the first one's base policy
-    second = trained(make_config(**changes), store)
+    second = trained(small_config(**changes), store)
     for step in (0, 2, 4):
         pd.testing.assert_frame_equal(
             first.samples("arithmetic_heldout", step), second.samples("arithmetic_heldout", step)
         )
 
 
-def test_checks_of_the_weights_are_no_rollouts(make_config: Callable[..., RunConfig], tmp_path: Path) -> None:
+def test_checks_of_the_weights_are_no_rollouts(tmp_path: Path) -> None:
     """An engine with weights of its own is asked for a few responses after every load; the record has those of the one without."""
     lines = []
     for name, engine in (("shared", native.Config()), ("own", transformers_engine.Config())):
-        config = make_config(
+        config = small_config(
             engine=engine, runtime__record_rollouts=True, runtime__results=str(tmp_path / name), training__steps=1,
             training__evaluate_every=1,
         )  # fmt: skip
@@ -227,12 +227,14 @@ def test_checks_of_the_weights_are_no_rollouts(make_config: Callable[..., RunCon
 
 
 def test_a_stopped_run_records_what_an_undisturbed_one_does_and_its_replay_begins_anew(
-    make_config: Callable[..., RunConfig], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     """Stopped after a checkpoint, with a step recorded beyond it that nothing will know of."""
     changes: dict[str, Any] = {"runtime__record_rollouts": True, "runtime__checkpoint_every": 1}
-    whole = trained(make_config(**changes, runtime__results=str(tmp_path / "a")), ResultStore(tmp_path / "a"))
-    config = make_config(**changes, runtime__results=str(tmp_path / "b"))
+    whole = trained(
+        small_config(**changes, runtime__results=str(tmp_path / "a")), ResultStore(tmp_path / "a")
+    )
+    config = small_config(**changes, runtime__results=str(tmp_path / "b"))
     parted = stopped(config, ResultStore(tmp_path / "b"), steps=2)
     lost = (parted.path / "rollouts.jsonl").read_text().splitlines(keepends=True)[-1]
     with (parted.path / "rollouts.jsonl").open("a") as file:
@@ -240,7 +242,7 @@ def test_a_stopped_run_records_what_an_undisturbed_one_does_and_its_replay_begin
     assert train_run(config, parted, lambda: False, attempt=2)
     recorded = [(run.path / "rollouts.jsonl").read_bytes() for run in (whole, parted)]
     assert recorded[0] == recorded[1]
-    served = make_config(
+    served = small_config(
         engine=replay.Config(path=str(whole.path / "rollouts.jsonl")), runtime__checkpoint_every=1
     )
     again = stopped(served, ResultStore(tmp_path / "c"), steps=2)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.registry import implementation, kinds, member
 from harness.configuration.schema import RunConfig
@@ -43,10 +43,8 @@ SEEDS = sample_seeds(np.uint64(5), np.array([3, 1, 7], dtype=np.uint64), 4)
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(FAMILY)))
-def test_the_same_seeds_give_the_same_responses(
-    kind: str, make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    source, context = build(make_config(), base_policy, kind)
+def test_the_same_seeds_give_the_same_responses(kind: str, base_policy: Path) -> None:
+    source, context = build(small_config(), base_policy, kind)
     first, second = (source.generate(CHOSEN, SEEDS, params(context)) for _ in range(2))
     assert len(first.lengths_R) == 12
     assert first.tokens_N.tolist() == second.tokens_N.tolist()
@@ -55,8 +53,8 @@ def test_the_same_seeds_give_the_same_responses(
     assert int(first.lengths_R.max()) <= 24
 
 
-def test_the_initial_policy_does_not_learn(make_config: Callable[..., RunConfig], base_policy: Path) -> None:
-    source, context = build(make_config(), base_policy, "initial_policy")
+def test_the_initial_policy_does_not_learn(base_policy: Path) -> None:
+    source, context = build(small_config(), base_policy, "initial_policy")
     before = source.generate(CHOSEN, SEEDS, params(context))
     with torch.no_grad():
         for parameter in context.policy.parameters():
@@ -67,10 +65,8 @@ def test_the_initial_policy_does_not_learn(make_config: Callable[..., RunConfig]
     assert before.entropy_N.tolist() != after.entropy_N.tolist()  # the current policy's
 
 
-def test_selected_demonstrations_end_in_the_gold_answer(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    source, context = build(make_config(), base_policy, "demonstrations", keep="right", attempts=200)
+def test_selected_demonstrations_end_in_the_gold_answer(base_policy: Path) -> None:
+    source, context = build(small_config(), base_policy, "demonstrations", keep="right", attempts=200)
     completions = source.generate(CHOSEN, SEEDS, params(context))
     texts = context.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
     golds = [context.problems[i].gold for i in CHOSEN for _ in range(4)]

@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
 
 from launch_support import Events, statuses, use_stubs, work
+from small_runs import small_config
 from sweep_support import Spec, sweep, wait_until
 
 from harness.base_policy.pretrained import Config as Pretrained
@@ -123,7 +124,7 @@ def test_a_stop_request_in_the_store_ends_a_job_without_requeueing(tmp_path, spe
 
 
 @pytest.mark.optional
-def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, make_config, base_policy):
+def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, base_policy):
     pytest.importorskip("submitit")
     nodes = "sinfo -h -p both -t idle -o %D"
     if not available() or subprocess.check_output(nodes.split(), text=True).split() != ["2"]:
@@ -131,7 +132,7 @@ def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, make_c
     model = Pretrained(path=str(base_policy), precision="float32")
     losses = []
     for nodes, ranks, launcher in ((2, 1, slurm.Config(partition="both", minutes=5)), (1, 2, local.Config())):
-        config = make_config(
+        config = small_config(
             model=model,
             training__steps=2,
             runtime__nodes=nodes,

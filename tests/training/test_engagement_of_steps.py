@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.compose import compose_run
@@ -130,13 +130,12 @@ def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None
     ],
 )
 def test_weight_changes_are_of_the_shares_of_the_update(
-    make_config: Callable[..., RunConfig],
     kind: str,
     against_response_mean: float,
     against_batch: float,
     against_group: float,
 ) -> None:
-    config = make_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
+    config = small_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
     objective, touched = Objective(config.algorithm), Touched()
     lengths, groups = torch.tensor([2, 6, 4, 4]), torch.tensor([0, 0, 1, 1])
     weights = objective.weights(lengths, groups, objective.count(lengths, groups))
@@ -147,10 +146,8 @@ def test_weight_changes_are_of_the_shares_of_the_update(
     assert found["weight_change_group_token_mean"] == pytest.approx(against_group, abs=1e-12)
 
 
-def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them(
-    make_config: Callable[..., RunConfig],
-) -> None:
-    config = make_config(algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config())
+def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them() -> None:
+    config = small_config(algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config())
     objective, touched = Objective(config.algorithm), Touched()
     for lengths, live in (([2, 6, 90], [1, 1, 0]), ([5, 5, 0, 5], [1, 1, 0, 1])):
         lengths_R, group_R = torch.tensor(lengths), torch.zeros(len(lengths), dtype=torch.long)
@@ -180,31 +177,27 @@ def test_sigma_moves_weight_between_groups_of_unequal_spread() -> None:
     assert math.isnan(sigma_weight_change(batch))
 
 
-def test_masked_responses_count_where_they_would_have_had_gradient(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
+def test_masked_responses_count_where_they_would_have_had_gradient(base_policy: Path) -> None:
     lengths = [[12, 3, 4, 5], [12, 12, 6, 7], [12, 12, 12, 12]]
     rewards = [[-1.0, 1, 1, -1], [-1.0, -1, 1, 1], [-1.0, -1, -1, -1]]  # the third group is dead
     groups = groups_of(lengths, rewards)
     found = {
-        policy: row(make_config(algorithm__overlong__policy=policy), base_policy, groups)["masked_fraction"]
+        policy: row(small_config(algorithm__overlong__policy=policy), base_policy, groups)["masked_fraction"]
         for policy in ("score", "mask")
     }
     assert found == {"score": 0.0, "mask": pytest.approx(3 / 12)}
-    excluding = make_config(algorithm__overlong__policy="mask", algorithm__overlong__statistics="exclude")
+    excluding = small_config(algorithm__overlong__policy="mask", algorithm__overlong__statistics="exclude")
     assert row(excluding, base_policy, groups)["masked_fraction"] == pytest.approx(7 / 12)
 
 
-def test_punished_responses_and_the_mean_penalty(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
+def test_punished_responses_and_the_mean_penalty(base_policy: Path) -> None:
     """Cap 12, the last quarter is the ramp: 9 tokens cost nothing, 10 a third, 12 all of the penalty of 1/2."""
     groups = groups_of([[9, 10, 12, 4]], [[1.0, 1 - 0.5 / 3, -1.5, -1.0]])
-    config = make_config(algorithm__overlong__policy="soft", algorithm__overlong__penalty=0.5)
+    config = small_config(algorithm__overlong__policy="soft", algorithm__overlong__penalty=0.5)
     found = row(config, base_policy, groups)
     assert found["punished_fraction"] == 0.5
     assert found["length_penalty_mean"] == pytest.approx((0.5 / 3 + 0.5) / 4)
-    config = make_config(
+    config = small_config(
         algorithm__overlong__policy="mask_and_soft",
         algorithm__overlong__penalty=0.5,
         algorithm__overlong__statistics="exclude",
@@ -212,13 +205,13 @@ def test_punished_responses_and_the_mean_penalty(
     assert row(config, base_policy, groups)["punished_fraction"] == 0.25  # the excluded one teaches nobody
 
 
-def test_engine_weights_that_moved(make_config: Callable[..., RunConfig], base_policy: Path) -> None:
+def test_engine_weights_that_moved(base_policy: Path) -> None:
     groups = groups_of([[4, 4, 3, 5]], [[1.0, -1, 1, -1]])
     exact = exact_log_probs(base_policy, groups)
     shift = torch.zeros(16)
     shift[:4], shift[4] = 0.1, 2e-4  # four tokens by e^0.1, one by less than a thousandth
     groups.completions.log_probs_N = exact - shift
-    config = make_config()
+    config = small_config()
     config.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
     found = row(config, base_policy, groups)
     assert found["correction_moved_fraction"] == pytest.approx(4 / 16)
@@ -227,9 +220,9 @@ def test_engine_weights_that_moved(make_config: Callable[..., RunConfig], base_p
     )
 
 
-def test_pulls_are_the_slopes_of_the_terms(make_config: Callable[..., RunConfig]) -> None:
+def test_pulls_are_the_slopes_of_the_terms() -> None:
     """Policy w ρ|A|, k2 w β|x|, entropy w η|-log π - H|, likelihood μ v; a clipped token does not pull."""
-    config = make_config(algorithm__kl=KlConfig(kind="k2", coefficient=0.5)).algorithm
+    config = small_config(algorithm__kl=KlConfig(kind="k2", coefficient=0.5)).algorithm
     config.entropy_coefficient, config.positive_nll_coefficient = 0.01, 0.1
     log_probs = torch.tensor([-1.0, -2.0, -0.5])
     batch = TokenBatch(
@@ -251,28 +244,24 @@ def test_pulls_are_the_slopes_of_the_terms(make_config: Callable[..., RunConfig]
     assert stats.total("clip_released") == 0
 
 
-def test_a_kl_in_the_reward_is_measured_by_what_it_does_to_the_advantages(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
+def test_a_kl_in_the_reward_is_measured_by_what_it_does_to_the_advantages(base_policy: Path) -> None:
     """At the start π is the reference, and old log-probs 0.2 above it on every token make k1 cost 0.2 β a token."""
     groups = groups_of([[2, 4]], [[1.0, -1.0]])
     exact = exact_log_probs(base_policy, groups)
     groups.completions.log_probs_N = exact + 0.2
-    config = make_config(algorithm__kl=KlConfig(kind="k1", coefficient=0.5, placement="reward"))
+    config = small_config(algorithm__kl=KlConfig(kind="k1", coefficient=0.5, placement="reward"))
     config.algorithm.advantage.scale = "none"
     # returns 1 - 0.2 and -1 - 0.4: advantages ±1.1 instead of ±1
     assert row(config, base_policy, groups)["kl_share"] == pytest.approx(0.1 / 1.1, rel=1e-4)
 
 
-def test_removed_and_replaced_groups_are_shares_of_the_first_round(
-    make_config: Callable[..., RunConfig],
-) -> None:
+def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
     live, dead = [1.0, -1.0], [1.0, 1.0]
     first = groups_of([[2, 2]] * 4, [live, dead, dead, dead])
     kept = groups_of([[2, 2]] * 3, [live] * 3)
     found = {
         policy: groups_row(
-            Collected(first, kept, None, 2, 3, 0, 0, 8), make_config(algorithm__dead_groups__policy=policy)
+            Collected(first, kept, None, 2, 3, 0, 0, 8), small_config(algorithm__dead_groups__policy=policy)
         )
         for policy in ("keep", "drop", "refill")
     }
@@ -284,7 +273,7 @@ def test_removed_and_replaced_groups_are_shares_of_the_first_round(
 # ---- invariances -----------------------------------------------------------------------------------------------------------------
 
 
-def test_micro_batches_change_no_measure(make_config: Callable[..., RunConfig], base_policy: Path) -> None:
+def test_micro_batches_change_no_measure(base_policy: Path) -> None:
     rng = np.random.default_rng(4)
     lengths = rng.integers(1, 13, (6, 4)).tolist()
     rewards = np.where(rng.random((6, 4)) < 0.5, 1.0, -1.0).tolist()
@@ -293,7 +282,7 @@ def test_micro_batches_change_no_measure(make_config: Callable[..., RunConfig], 
     groups.completions.log_probs_N = trainer_N - torch.from_numpy(rng.random(len(trainer_N)) / 2).float()
     found = []
     for tokens in (4096, 25):
-        config = make_config(
+        config = small_config(
             algorithm__overlong__policy="mask_and_soft",
             algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
             algorithm__kl=KlConfig(kind="k3", coefficient=0.1),
@@ -324,9 +313,9 @@ def run(config: RunConfig, folder: Path, root: Path) -> tuple[ResultStore, torch
 
 @pytest.mark.parametrize("rung", range(len(RUNGS)))
 def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(
-    rung: int, make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+    rung: int, base_policy: Path, tmp_path: Path
 ) -> None:
-    config = make_config(training__steps=3, training__evaluate_every=3, optimizer__learning_rate=2e-3)
+    config = small_config(training__steps=3, training__evaluate_every=3, optimizer__learning_rate=2e-3)
     sizes = {"prompts_per_step": 16, "responses_per_prompt": 8, "updates_per_step": 4}
     config.algorithm = copy.deepcopy(compose_run([f"rung={RUNGS[rung]}"]).algorithm)
     for name, size in sizes.items():
@@ -342,12 +331,12 @@ def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(
 
 
 def test_measuring_changes_no_bit_of_a_run(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same run with and without the measures: losses, samples and final weights."""
 
     def config() -> RunConfig:
-        made = make_config(
+        made = small_config(
             algorithm__overlong__policy="mask_and_soft",
             algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
             algorithm__kl=KlConfig(kind="k3", coefficient=0.1),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
-from harness.configuration.schema import RunConfig
 from harness.model.ranks import Ranks
 from harness.reward.grading import Grader
 from harness.rollout.sync import EngineMismatch, WeightSync
@@ -23,9 +22,9 @@ from harness.training.trainer import Trainer
 
 
 @pytest.fixture
-def trainer(make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path) -> Trainer:
+def trainer(base_policy: Path, tmp_path: Path) -> Trainer:
     """A run of two steps, not yet started."""
-    config = make_config(
+    config = small_config(
         training__steps=2, training__evaluate_every=2, algorithm__dead_groups__policy="refill"
     )
     config.algorithm.dead_groups.max_rounds = 10
@@ -59,7 +58,6 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Tr
 def test_memory_that_runs_out_halves_the_budget_once(
     trainer: Trainer,
     capsys: pytest.CaptureFixture[str],
-    make_config: Callable[..., RunConfig],
     tmp_path: Path,
 ) -> None:
     plain, failures = trainer.updater._forward, iter([True])
@@ -137,12 +135,10 @@ def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: Trainer,
     assert honest.load() < 1e-5
 
 
-def test_offline_data_is_refused_on_several_ranks(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
+def test_offline_data_is_refused_on_several_ranks(base_policy: Path, tmp_path: Path) -> None:
     from harness.configuration.registry import member
 
-    config = make_config(algorithm__source=member("harness.sampling.source", "initial_policy").Config())
+    config = small_config(algorithm__source=member("harness.sampling.source", "initial_policy").Config())
     with pytest.raises(ConfigError, match=r"one rank only; set runtime\.ranks=1"):
         Trainer(
             config,
@@ -154,12 +150,10 @@ def test_offline_data_is_refused_on_several_ranks(
         )
 
 
-def test_a_critic_that_diverges_stops_the_run(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
+def test_a_critic_that_diverges_stops_the_run(base_policy: Path, tmp_path: Path) -> None:
     advantage = member("harness.objective.advantage", "gae").Config()
     advantage.critic.learning_rate = 1e20
-    config = make_config(algorithm__advantage=advantage)
+    config = small_config(algorithm__advantage=advantage)
     grader = Grader(config.verifier, config.runtime)
     trainer = Trainer(config, ResultStore(tmp_path).run("c" * 16), base_policy, "torch", grader)
     with pytest.raises(NumericalFault, match=r"critic|advantages"):

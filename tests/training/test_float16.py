@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from small_runs import small_config
 from test_ranks import start, train, weights
 from test_update import random_groups
 
@@ -43,10 +43,10 @@ def test_other_precisions_are_not_scaled() -> None:
 
 
 @pytest.fixture
-def config(make_config: Callable[..., RunConfig], base_policy: Path) -> RunConfig:
+def config(base_policy: Path) -> RunConfig:
     """Four steps of two updates in float16."""
     model = Pretrained(path=str(base_policy), precision="float16")
-    return make_config(model=model, training__steps=4, training__evaluate_every=4)
+    return small_config(model=model, training__steps=4, training__evaluate_every=4)
 
 
 def updater(config: RunConfig, folder: Path, precision: str) -> Updater:

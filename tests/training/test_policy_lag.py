@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
@@ -54,14 +55,13 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     ("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())]
 )
 def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
-    make_config: Callable[..., RunConfig],
     base_policy: Path,
     tmp_path: Path,
     watched: Watched,
     lag: int,
     engine: Any,
 ) -> None:
-    config = make_config(training__steps=5, sampling__lag_steps=lag, engine=engine)
+    config = small_config(training__steps=5, sampling__lag_steps=lag, engine=engine)
     seen = watched(config, ResultStore(tmp_path).run("a" * 16), base_policy)
     assert {step: policy for step, (policy, _) in seen.items()} == {
         s: max(0, s - 1 - lag) for s in range(1, 6)
@@ -69,9 +69,9 @@ def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
 
 
 def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, watched: Watched
+    base_policy: Path, tmp_path: Path, watched: Watched
 ) -> None:
-    config, store = make_config(training__steps=5, sampling__lag_steps=2), ResultStore(tmp_path)
+    config, store = small_config(training__steps=5, sampling__lag_steps=2), ResultStore(tmp_path)
     straight = watched(config, store.run("a" * 16), base_policy)
     before = watched(config, store.run("b" * 16), base_policy, stop_after=2)
     after = watched(config, store.run("b" * 16), base_policy)
@@ -83,11 +83,11 @@ def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(
 
 
 def test_a_lag_moves_the_ratio_from_the_first_update_on(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, watched: Watched
+    base_policy: Path, tmp_path: Path, watched: Watched
 ) -> None:
     ratios = {}
     for lag in (0, 2):
-        config = make_config(training__steps=4, sampling__lag_steps=lag, algorithm__updates_per_step=1)
+        config = small_config(training__steps=4, sampling__lag_steps=lag, algorithm__updates_per_step=1)
         config.algorithm.advantage.baseline, config.algorithm.advantage.scale = (
             "none",
             "none",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small_runs import small_config
 
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
 from harness.reward.grading import Grader
 from harness.rollout.engine import native, transformers
@@ -17,11 +16,9 @@ from harness.training.trainer import Trainer
 
 
 @pytest.mark.parametrize("engine", [native.Config(), transformers.Config()])
-def test_the_longest_prompt_and_the_cap_must_fit(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, engine: object
-) -> None:
+def test_the_longest_prompt_and_the_cap_must_fit(base_policy: Path, tmp_path: Path, engine: object) -> None:
     positions = NativePolicy.load(base_policy, "torch").decoder.shape.max_positions
-    config = make_config(engine=engine, sampling__max_response_tokens=positions - 3)
+    config = small_config(engine=engine, sampling__max_response_tokens=positions - 3)
     grader = Grader(config.verifier, config.runtime)
     run = ResultStore(tmp_path).run("0123456789abcdef")
     try:

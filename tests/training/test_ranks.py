@@ -16,6 +16,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from small_runs import small_config
 
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
@@ -69,9 +70,9 @@ def train(config: RunConfig, run: RunDir, stop: Callable[[], bool] = lambda: Fal
 
 
 @pytest.fixture
-def config(make_config: Callable[..., RunConfig], base_policy: Path) -> RunConfig:
+def config(base_policy: Path) -> RunConfig:
     """Three steps of dynamic sampling with micro-batches of a few responses."""
-    return make_config(
+    return small_config(
         model=Pretrained(path=str(base_policy), precision="float32"),
         training__steps=3,
         training__evaluate_every=3,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.registry import member
-from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.store import ResultStore
 from harness.training.loop import train
@@ -18,14 +17,13 @@ from harness.training.trainer import Trainer
 
 @pytest.mark.parametrize(("every", "equal_after"), [(None, []), (1, [1, 2, 3]), (2, [2])])
 def test_the_reference_is_the_policy_right_after_a_reset(
-    make_config: Callable[..., RunConfig],
     base_policy: Path,
     tmp_path: Path,
     every: int | None,
     equal_after: list[int],
 ) -> None:
     kl = member("harness.objective.kl", "k3").Config(coefficient=0.1, reset_every_steps=every)
-    config = make_config(training__steps=3, algorithm__kl=kl)
+    config = small_config(training__steps=3, algorithm__kl=kl)
     config.algorithm.advantage.baseline, config.algorithm.advantage.scale = (
         "none",
         "none",

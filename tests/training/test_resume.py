@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.registry import kinds, member
@@ -84,10 +84,8 @@ def assert_equal(a: object, b: object, path: str = "state") -> None:
 
 
 @pytest.mark.parametrize("name", sorted(VARIANTS))
-def test_stop_and_resume_is_bit_identical(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, name: str
-) -> None:
-    config = make_config(training__steps=5, training__evaluate_every=5, **VARIANTS[name])
+def test_stop_and_resume_is_bit_identical(base_policy: Path, tmp_path: Path, name: str) -> None:
+    config = small_config(training__steps=5, training__evaluate_every=5, **VARIANTS[name])
     store = ResultStore(tmp_path)
     straight = trained(config, store.run("a" * 16), base_policy)
     trained(config, store.run("b" * 16), base_policy, stop_after=3)
@@ -100,10 +98,8 @@ def test_stop_and_resume_is_bit_identical(
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(CURRICULUM)))
-def test_every_curriculum_survives_a_resume(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, kind: str
-) -> None:
-    config = make_config(
+def test_every_curriculum_survives_a_resume(base_policy: Path, tmp_path: Path, kind: str) -> None:
+    config = small_config(
         training__steps=4, training__evaluate_every=4, algorithm__curriculum=member(CURRICULUM, kind).Config()
     )
     store = ResultStore(tmp_path)
@@ -112,10 +108,8 @@ def test_every_curriculum_survives_a_resume(
     assert_equal(state(straight), state(trained(config, store.run("b" * 16), base_policy)))
 
 
-def test_a_kill_between_checkpoints_repeats_the_lost_steps(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
-    config = make_config(training__steps=4, runtime__checkpoint_every=2)
+def test_a_kill_between_checkpoints_repeats_the_lost_steps(base_policy: Path, tmp_path: Path) -> None:
+    config = small_config(training__steps=4, runtime__checkpoint_every=2)
     store = ResultStore(tmp_path)
     straight = trained(config, store.run("a" * 16), base_policy)
     killed = store.run("b" * 16)
@@ -137,11 +131,9 @@ def test_a_kill_between_checkpoints_repeats_the_lost_steps(
     assert killed.steps()["step"].tolist() == [1, 2, 3, 4]
 
 
-def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
+def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(base_policy: Path, tmp_path: Path) -> None:
     # A time budget that a slower resume spends two steps earlier, as it may on another machine.
-    config = make_config(training__steps=9, training__evaluate_every=2, runtime__checkpoint_every=3)
+    config = small_config(training__steps=9, training__evaluate_every=2, runtime__checkpoint_every=3)
     run, grader = ResultStore(tmp_path).run("a" * 16), Grader(config.verifier, config.runtime)
     trainer = Trainer(config, run, base_policy, "torch", grader)
 
@@ -165,12 +157,10 @@ def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(
     grader.close()
 
 
-def test_the_final_checkpoint_is_an_ordinary_transformers_model(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
+def test_the_final_checkpoint_is_an_ordinary_transformers_model(base_policy: Path, tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    trainer = trained(make_config(training__steps=1), ResultStore(tmp_path).run("a" * 16), base_policy)
+    trainer = trained(small_config(training__steps=1), ResultStore(tmp_path).run("a" * 16), base_policy)
     folder = trainer.run.checkpoints()[-1][1] / "policy"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(r"7+8*3:________\boxed{5}<eos>")["input_ids"]
@@ -180,12 +170,10 @@ def test_the_final_checkpoint_is_an_ordinary_transformers_model(
         torch.testing.assert_close(model(torch.tensor([ids])).logits[0], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_evaluations_in_between_take_the_first_samples_of_the_many(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
-) -> None:
+def test_evaluations_in_between_take_the_first_samples_of_the_many(base_policy: Path, tmp_path: Path) -> None:
     store = ResultStore(tmp_path)
-    many = make_config(training__steps=4, training__evaluate_every=2)
-    few = make_config(training__steps=4, training__evaluate_every=2, evaluation__samples_between=2)
+    many = small_config(training__steps=4, training__evaluate_every=2)
+    few = small_config(training__steps=4, training__evaluate_every=2, evaluation__samples_between=2)
     trained(many, store.run("a" * 16), base_policy)
     trained(few, store.run("b" * 16), base_policy)
     for step, count in ((0, 4), (2, 2), (4, 4)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from small_runs import small_config
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from harness.configuration.registry import kinds, member
-from harness.configuration.schema import RunConfig
 from harness.reward.grading import Grader
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
@@ -48,9 +48,9 @@ def mark(tmp_path: Path) -> Path:
 
 
 def test_a_resume_refuses_a_hostile_checkpoint_and_runs_none_of_it(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path, mark: Path
+    base_policy: Path, tmp_path: Path, mark: Path
 ) -> None:
-    config = make_config()
+    config = small_config()
     run = ResultStore(tmp_path).run("a" * 16)
     run.publish_checkpoint(2, lambda folder: torch.save({"step": Hostile(mark)}, folder / STATE))
     trainer = Trainer(config, run, base_policy, "torch", grader := Grader(config.verifier, config.runtime))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from small_runs import small_config
 from test_update import gradient, random_groups
 
 from harness.configuration.registry import member
@@ -21,9 +21,9 @@ SETTINGS: dict[str, dict[str, float]] = {
 }
 
 
-def configured(make_config: Callable[..., RunConfig], kind: str, **changes: object) -> RunConfig:
+def configured(kind: str, **changes: object) -> RunConfig:
     surrogate = member("harness.objective.surrogate", kind).Config(**SETTINGS[kind])
-    return make_config(algorithm__surrogate=surrogate, **changes)
+    return small_config(algorithm__surrogate=surrogate, **changes)
 
 
 class Watching(Updater):
@@ -53,37 +53,31 @@ def choices(config: RunConfig, folder: Path, step: int = 1, masked: bool = False
 
 
 @pytest.mark.parametrize("kind", sorted(SETTINGS))
-def test_micro_batches_change_neither_choice_nor_gradient(
-    make_config: Callable[..., RunConfig], base_policy: Path, kind: str
-) -> None:
-    whole = choices(configured(make_config, kind), base_policy)
-    split = choices(configured(make_config, kind, runtime__micro_batch_tokens=25), base_policy)
+def test_micro_batches_change_neither_choice_nor_gradient(base_policy: Path, kind: str) -> None:
+    whole = choices(configured(kind), base_policy)
+    split = choices(configured(kind, runtime__micro_batch_tokens=25), base_policy)
     tokens = len(whole[0])
     for mine, other in zip(whole, split, strict=True):
         assert torch.equal(mine, other)
         assert 0 < int(mine.sum()) <= tokens // 10
     groups, prompts = random_groups(6, 4)
-    one, loss = gradient(configured(make_config, kind), base_policy, groups, prompts)
-    many, split_loss = gradient(configured(make_config, kind), base_policy, groups, prompts, 25)
+    one, loss = gradient(configured(kind), base_policy, groups, prompts)
+    many, split_loss = gradient(configured(kind), base_policy, groups, prompts, 25)
     torch.testing.assert_close(many, one, atol=1e-6, rtol=1e-4)
     assert loss == pytest.approx(split_loss, abs=1e-6)
     surrogate = "ppo_clip" if kind == "clip_cov" else "policy_gradient"
-    plain = make_config(algorithm__surrogate=member("harness.objective.surrogate", surrogate).Config())
+    plain = small_config(algorithm__surrogate=member("harness.objective.surrogate", surrogate).Config())
     assert not torch.allclose(gradient(plain, base_policy, groups, prompts)[0], one, atol=1e-5)
 
 
-def test_the_draw_is_of_seed_and_step_and_repeats(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    first = choices(configured(make_config, "clip_cov"), base_policy)
-    again = choices(configured(make_config, "clip_cov"), base_policy)
+def test_the_draw_is_of_seed_and_step_and_repeats(base_policy: Path) -> None:
+    first = choices(configured("clip_cov"), base_policy)
+    again = choices(configured("clip_cov"), base_policy)
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
-    later = choices(configured(make_config, "clip_cov"), base_policy, step=2)
+    later = choices(configured("clip_cov"), base_policy, step=2)
     assert not torch.equal(sum(first), sum(later))  # type: ignore[arg-type]
 
 
-def test_tokens_without_loss_are_never_chosen(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    config = configured(make_config, "kl_cov", algorithm__overlong__policy="mask")
+def test_tokens_without_loss_are_never_chosen(base_policy: Path) -> None:
+    config = configured("kl_cov", algorithm__overlong__policy="mask")
     assert not any(bool(chosen.any()) for chosen in choices(config, base_policy, masked=True))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_runs import small_config
 
 from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.registry import kinds, member
@@ -58,10 +58,8 @@ def gradient(
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(AGGREGATION)))
-def test_the_gradient_does_not_depend_on_micro_batches(
-    make_config: Callable[..., RunConfig], base_policy: Path, kind: str
-) -> None:
-    config = make_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
+def test_the_gradient_does_not_depend_on_micro_batches(base_policy: Path, kind: str) -> None:
+    config = small_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
     groups, prompts = random_groups(6, 4)
     whole, loss = gradient(config, base_policy, groups, prompts)
     split, split_loss = gradient(config, base_policy, groups, prompts, micro_batch_tokens=25)
@@ -71,11 +69,9 @@ def test_the_gradient_does_not_depend_on_micro_batches(
 
 
 @pytest.mark.parametrize("policy", ["score", "mask"])
-def test_the_gradient_is_that_of_the_loss_written_out(
-    make_config: Callable[..., RunConfig], base_policy: Path, policy: str
-) -> None:
+def test_the_gradient_is_that_of_the_loss_written_out(base_policy: Path, policy: str) -> None:
     """GRPO by the definition, response by response, without any of the machinery: mean_i (1/len_i) Σ_t -min(ρA, clip(ρ)A)."""
-    config = make_config(algorithm__overlong__policy=policy)
+    config = small_config(algorithm__overlong__policy=policy)
     groups, prompts = random_groups(5, 4, seed=1)
     actual, loss = gradient(config, base_policy, groups, prompts)
 
@@ -102,13 +98,11 @@ def test_the_gradient_is_that_of_the_loss_written_out(
     torch.testing.assert_close(actual, expected, atol=2e-6, rtol=1e-3)
 
 
-def test_skipping_dead_responses_changes_nothing(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
+def test_skipping_dead_responses_changes_nothing(base_policy: Path) -> None:
     groups, prompts = random_groups(6, 4, seed=2)
-    skipping, loss = gradient(make_config(), base_policy, groups, prompts)
+    skipping, loss = gradient(small_config(), base_policy, groups, prompts)
 
-    config = make_config()
+    config = small_config()
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), 1
     config.optimizer.max_gradient_norm = 1e9
     policy = NativePolicy.load(base_policy, "torch")
@@ -122,9 +116,7 @@ def test_skipping_dead_responses_changes_nothing(
     assert loss == pytest.approx(stats.losses[0], abs=1e-7)
 
 
-def test_the_gradient_does_not_depend_on_the_order_within_groups(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
+def test_the_gradient_does_not_depend_on_the_order_within_groups(base_policy: Path) -> None:
     groups, prompts = random_groups(5, 4, seed=3)
     order = torch.tensor([2, 0, 3, 1])
     rows = (torch.arange(5)[:, None] * 4 + order).reshape(-1)
@@ -135,28 +127,26 @@ def test_the_gradient_does_not_depend_on_the_order_within_groups(
         groups.answered_PG[:, order],
         groups.rewards_PG[:, order],
     )
-    first, _ = gradient(make_config(), base_policy, groups, prompts)
-    second, _ = gradient(make_config(), base_policy, shuffled, prompts)
+    first, _ = gradient(small_config(), base_policy, groups, prompts)
+    second, _ = gradient(small_config(), base_policy, shuffled, prompts)
     torch.testing.assert_close(first, second, atol=1e-6, rtol=1e-4)
 
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 def test_a_kl_term_against_the_start_policy_has_no_first_order_effect_at_the_start(
-    make_config: Callable[..., RunConfig], base_policy: Path, estimator: str
+    base_policy: Path, estimator: str
 ) -> None:
     """At π = π_ref the gradients of k2 and k3 vanish, and k1's is the score, which is why it is no penalty as a loss."""
     groups, prompts = random_groups(4, 4, seed=4)
-    plain, _ = gradient(make_config(), base_policy, groups, prompts)
-    config = make_config(algorithm__kl=KlConfig(kind=estimator, coefficient=0.5))
+    plain, _ = gradient(small_config(), base_policy, groups, prompts)
+    config = small_config(algorithm__kl=KlConfig(kind=estimator, coefficient=0.5))
     with_kl, _ = gradient(config, base_policy, groups, prompts)
     same = torch.allclose(plain, with_kl, atol=1e-5)
     assert same == (estimator != "k1")
 
 
-def test_an_update_without_gradient_still_counts_and_decays_momentum(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
-    config = make_config(algorithm__prompts_per_step=2, algorithm__updates_per_step=1)
+def test_an_update_without_gradient_still_counts_and_decays_momentum(base_policy: Path) -> None:
+    config = small_config(algorithm__prompts_per_step=2, algorithm__updates_per_step=1)
     groups, prompts = random_groups(2, 4)  # the first is all right, the second all wrong
     updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
     stats = updater.train(1, groups, prompts)
@@ -165,18 +155,16 @@ def test_an_update_without_gradient_still_counts_and_decays_momentum(
     assert stats.gradient_norms == [0.0]
 
 
-def test_warm_up_counts_rollout_steps(make_config: Callable[..., RunConfig], base_policy: Path) -> None:
-    config = make_config(optimizer__warmup_steps=4, optimizer__learning_rate=1e-3)
+def test_warm_up_counts_rollout_steps(base_policy: Path) -> None:
+    config = small_config(optimizer__warmup_steps=4, optimizer__learning_rate=1e-3)
     updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
     assert [updater.learning_rate(step) for step in (1, 2, 4, 9)] == pytest.approx([2.5e-4, 5e-4, 1e-3, 1e-3])
 
 
-def test_a_gradient_that_is_not_finite_stops_the_run(
-    make_config: Callable[..., RunConfig], base_policy: Path
-) -> None:
+def test_a_gradient_that_is_not_finite_stops_the_run(base_policy: Path) -> None:
     groups, prompts = random_groups(4, 4)
     groups.completions.log_probs_N[:] = -float("inf")
-    config = make_config(algorithm__prompts_per_step=4, algorithm__updates_per_step=1)
+    config = small_config(algorithm__prompts_per_step=4, algorithm__updates_per_step=1)
     updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
     with pytest.raises(NumericalFault, match=r"optimizer\.learning_rate"):
         updater.train(1, groups, prompts)
@@ -186,7 +174,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run(
     ("shift", "cap", "factor"), [(0.0, 2.0, 1.0), (0.1, 2.0, 1.1051709), (0.5, 1.25, 1.25)]
 )
 def test_truncated_importance_weights_multiply_by_trainer_over_sampler_up_to_the_cap(
-    make_config: Callable[..., RunConfig], base_policy: Path, shift: float, cap: float, factor: float
+    base_policy: Path, shift: float, cap: float, factor: float
 ) -> None:
     """A sampler that is `shift` nats below the trainer on every token: weight min(e^shift, cap), ratio 1 (Olmo 3, §4.4.1)."""
     groups, prompts = random_groups(4, 4, seed=5)
@@ -195,9 +183,9 @@ def test_truncated_importance_weights_multiply_by_trainer_over_sampler_up_to_the
     with torch.no_grad():
         exact, _ = policy.token_log_probs(repeated, groups.completions.tokens_N, groups.completions.lengths_R)
     groups.completions.log_probs_N = exact
-    plain, _ = gradient(make_config(), base_policy, groups, prompts)
+    plain, _ = gradient(small_config(), base_policy, groups, prompts)
     groups.completions.log_probs_N = exact - shift
-    config = make_config()
+    config = small_config()
     config.algorithm.engine_correction = EngineCorrectionConfig("token", cap, "recomputed")
     corrected, _ = gradient(config, base_policy, groups, prompts)
     torch.testing.assert_close(corrected, plain * factor, atol=1e-6, rtol=1e-3)

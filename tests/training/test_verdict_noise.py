@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_runs import small_config
 from test_resume import trained
 
 from harness.configuration.algorithm import AlgorithmConfig, RewardConfig
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity
-from harness.configuration.schema import RunConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
 from harness.rollout.noise import sample_seeds
@@ -64,12 +63,12 @@ def test_rates_outside_zero_and_one_are_refused() -> None:
 
 
 def test_a_run_trains_on_them_records_how_many_and_evaluates_exactly(
-    make_config: Callable[..., RunConfig], base_policy: Path, tmp_path: Path
+    base_policy: Path, tmp_path: Path
 ) -> None:
     reward = RewardConfig(true_positive=0.0, false_positive=1.0)  # every verdict turned round
     runs = [
         trained(
-            make_config(training__steps=2, training__evaluate_every=2, **changes),
+            small_config(training__steps=2, training__evaluate_every=2, **changes),
             ResultStore(tmp_path).run(name),
             base_policy,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
+from small_runs import small_config
 
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.runtime import RuntimeConfig
@@ -216,13 +217,11 @@ def test_the_process_keeps_its_threads_and_its_process_group(tied: NativePolicy)
 
 
 @pytest.fixture(scope="module")
-def good_policy(
-    tmp_path_factory: pytest.TempPathFactory, make_config: Callable[..., RunConfig]
-) -> NativePolicy:
+def good_policy(tmp_path_factory: pytest.TempPathFactory) -> NativePolicy:
     """A policy that solves a good part of its problems."""
     if "RLVR_POLICY" in os.environ:
         return NativePolicy.load(Path(os.environ["RLVR_POLICY"]), "torch")
-    config = make_config(model__warmup__steps=1500)
+    config = small_config(model__warmup__steps=1500)
     return NativePolicy.load(
         prepare_testbed(config.model, config.task, tmp_path_factory.mktemp("c"), "torch"), "torch"
     )
@@ -260,10 +259,8 @@ def test_avg_at_32_is_the_native_engines_within_sampling_error(good_policy: Nati
 
 
 @pytest.mark.parametrize("old_log_probs", ["sampler", "recomputed"])
-def test_a_run_trains_with_it(
-    old_log_probs: str, tmp_path: Path, make_config: Callable[..., RunConfig]
-) -> None:
-    config = make_config(
+def test_a_run_trains_with_it(old_log_probs: str, tmp_path: Path) -> None:
+    config = small_config(
         engine=member.Config(),
         algorithm__dead_groups__policy="refill",
         algorithm__engine_correction__old_log_probs=old_log_probs,

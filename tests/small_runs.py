@@ -1,0 +1,80 @@
+"""Runs of a few seconds: their configuration, their directories, and trainers over the base policy of the tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from harness.configuration.identity import arm_id, run_id
+from harness.configuration.schema import RunConfig, dump
+from harness.problems.benchmarks import arithmetic
+from harness.reward.grading import Grader
+from harness.store import ResultStore, RunDir
+from harness.testbed import recipe as testbed
+from harness.training.loop import train
+from harness.training.trainer import Trainer
+
+
+def small_config(**changes: object) -> RunConfig:
+    """A barely warmed-up policy, small groups, few problems. Keyword `algorithm__dead_groups__policy="refill"` sets that field."""
+    config = RunConfig()
+    config.model.bases = testbed.Bases(set=None)
+    config.model.warmup.steps = 60
+    config.task.problems = 64
+    config.evaluation.benchmarks = {"arithmetic_heldout": arithmetic.Config(split="heldout", problems=6)}
+    config.evaluation.samples_per_problem = 4
+    config.evaluation.caps = [12, 24]
+    config.sampling.max_response_tokens = 12
+    config.algorithm.prompts_per_step = 8
+    config.algorithm.responses_per_prompt = 4
+    config.algorithm.updates_per_step = 4
+    config.training.steps = 4
+    config.training.evaluate_every = 2
+    config.verifier.answer_must_end = True
+    config.runtime.checkpoint_every = 2
+    config.runtime.linear_kernel = "torch"
+    config.runtime.device = "cpu"
+    for path, value in changes.items():
+        target, *parts = config, *path.split("__")
+        for part in parts[:-1]:
+            target = getattr(target, part)
+        setattr(target, parts[-1], value)
+    return config
+
+
+def claimed(config: RunConfig, root: Path, status: str = "claimed") -> RunDir:
+    """The directory of a configuration's run, as a supervisor leaves it to a worker."""
+    run = ResultStore(root).run(run_id(config))
+    about = {"arm_id": arm_id(config), "seed": config.seed, "status": status, "labels": {}, "attempts": []}
+    run.create(yaml.safe_dump(dump(config)), about)
+    return run
+
+
+@dataclass
+class Bench:
+    """Trainers over one base policy, their runs in one store: a second trainer of a run goes on where the first one stopped."""
+
+    base: Path
+    store: ResultStore
+    graders: list[Grader] = field(default_factory=list)
+
+    def run(self, name: str = "a") -> RunDir:
+        return self.store.run(name * 16)
+
+    def trainer(self, config: RunConfig, name: str = "a", base: Path | None = None) -> Trainer:
+        """One that has not begun, from another base policy where `base` is given."""
+        self.graders.append(Grader(config.verifier, config.runtime))
+        return Trainer(config, self.run(name), base or self.base, "torch", self.graders[-1])
+
+    def trained(self, config: RunConfig, name: str = "a", stop_after: int | None = None) -> Trainer:
+        """One that has trained until its end, or until the step after which a stop signal comes."""
+        trainer = self.trainer(config, name)
+        complete = train(trainer, lambda: trainer.step == stop_after, attempt=0)
+        assert complete == (stop_after is None)
+        return trainer
+
+    def close(self) -> None:
+        for grader in self.graders:
+            grader.close()
