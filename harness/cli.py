@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         verb = arguments[0]
         module = member(_FAMILY, verb)
         parser = _verb_parser(verb, (module.__doc__ or "").strip())
-        module.arguments(parser)
+        for names, settings in module.ARGUMENTS.items():
+            parser.add_argument(*names.split(), **settings)
         # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`.
         options = parser.parse_intermixed_args(arguments[1:])
     else:

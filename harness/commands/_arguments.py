@@ -21,6 +21,11 @@ _EXPONENT = re.compile(r"(?![0-9a-f]{16}$)[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][
 _PATHS = frozenset({"cases", "file", "out", "path", "results", "runtime.results", "samples"})
 
 
+def flag(text: str) -> dict[str, Any]:
+    """Declare a switch that is off unless given, for a verb's `ARGUMENTS`."""
+    return {"action": "store_true", "help": text}
+
+
 class _Loader(yaml.SafeLoader):
     """Safe YAML in which numbers in exponent notation are numbers."""
 
@@ -76,6 +81,7 @@ def key_values(
 # ---- runs ----
 
 HELP = "experiment=NAME to take only its runs; runtime.results=DIR"
+SELECTION = {"overrides": {"nargs": "*", "help": HELP}}
 
 
 @dataclass(frozen=True)

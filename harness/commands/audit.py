@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands import run as run_verb
+from harness.commands._arguments import flag
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.folder import folders_of
@@ -22,13 +23,10 @@ from harness.configuration.registry import nearest
 from harness.configuration.runtime import of_machine
 from harness.store import StoreError
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("--judge", action="store_true", help="run nothing, judge what has been run")
-    parser.add_argument(
-        "overrides", nargs="+", help="claim=NAME[,NAME...] or claim=all, and overrides of every run"
-    )
+ARGUMENTS = {
+    "--judge": flag("run nothing, judge what has been run"),
+    "overrides": {"nargs": "+", "help": "claim=NAME[,NAME...] or claim=all, and overrides of every run"},
+}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.commands._arguments import HELP, Selection, select
+from harness.commands._arguments import SELECTION, Selection, flag, select
 from harness.store import ResultStore, RunClaimed, layout
 from harness.store.atomic import remove_directory
 
@@ -29,16 +29,7 @@ class Removable:
     bytes: int
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    for name, (help_text, _) in _KINDS.items():
-        parser.add_argument(f"--{name}", action="store_true", help=help_text)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("overrides", nargs="*", help=HELP)
-
-
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     selection = select(options.overrides)
     chosen: list[Removable] = []
     for name, (help_text, find) in _KINDS.items():
@@ -122,6 +113,13 @@ _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
     "checkpoints": ("checkpoints of finished runs", _checkpoints),
     "unfinished": ("failed, interrupted and lost runs", _unfinished),
     "cache": ("what is made again when needed", _cache),
+}
+
+
+ARGUMENTS = {
+    **{f"--{name}": flag(help_text) for name, (help_text, _) in _KINDS.items()},
+    "--yes": flag("do not ask"),
+    **SELECTION,
 }
 
 

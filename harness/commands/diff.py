@@ -13,16 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._arguments import HELP, find_run, select
+from harness.commands._arguments import SELECTION, find_run, select
 from harness.commands.show import provenance_of, results_of
 from harness.configuration.flat import flatten
 from harness.store import RunDir
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("run_ids", metavar="RUN", nargs=2, help="run id, or its beginning")
-    parser.add_argument("overrides", nargs="*", help=HELP)
+ARGUMENTS = {"run_ids": {"metavar": "RUN", "nargs": 2, "help": "run id, or its beginning"}, **SELECTION}
 
 
 def run(options: argparse.Namespace) -> int:

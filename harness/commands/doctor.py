@@ -27,13 +27,13 @@ _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optiona
 _NUMBERS = "numbers="
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        help="runtime.results=DIR, runtime.device=cuda, ...; numbers=true to compare short runs with reference intervals, with engine=...",
-    )
+ARGUMENTS = {
+    "overrides": {
+        "nargs": "*",
+        "help": "runtime.results=DIR, runtime.device=cuda, ...; "
+        "numbers=true to compare short runs with reference intervals, with engine=...",
+    }
+}
 
 
 def run(options: argparse.Namespace) -> int:

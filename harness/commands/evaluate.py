@@ -38,13 +38,10 @@ INTERRUPTED = 75
 _LOG_WIDTH = 200
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("values", nargs="+", metavar="key=value", help="see above")
+ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": "see above"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     items = list(options.values)
     keys = {item.partition("=")[0] for item in items}
     try:

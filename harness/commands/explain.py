@@ -35,13 +35,10 @@ _SHOWN = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fil
 _EDGES = 3  # of a column, in characters
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("values", nargs="+", metavar="key=value", help=f"one of {', '.join(_KEYS)}")
+ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": f"one of {', '.join(_KEYS)}"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     values = parse(options.values)
     shape = str(values.pop("format", "table"))
     require("format", shape, _FORMATS)

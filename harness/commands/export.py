@@ -22,15 +22,12 @@ from harness.experiment.planning import plan_experiment
 FAMILY = "harness.exchange.dialects"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "overrides", nargs="+", help="dialect=trl|verl and Hydra overrides such as algorithm=dapo"
-    )
+ARGUMENTS = {
+    "overrides": {"nargs": "+", "help": "dialect=trl|verl and Hydra overrides such as algorithm=dapo"}
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     name, module, rest = dialect(options.overrides)
     translation = module.export(_configuration(rest))
     print(yaml.safe_dump(translation.settings, sort_keys=False), end="")

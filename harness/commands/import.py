@@ -16,16 +16,12 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "settings", nargs="+", help="dialect=trl|verl, then file=FILE.yaml and key=value settings"
-    )
+ARGUMENTS = {
+    "settings": {"nargs": "+", "help": "dialect=trl|verl, then file=FILE.yaml and key=value settings"}
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     _, module, rest = dialect(options.settings)
     translation = module.overrides(read(rest))
     overrides = [f"{key}={_text(value)}" for key, value in translation.settings.items()]

@@ -28,13 +28,10 @@ _KEYS = tuple(item.name for item in dataclasses.fields(Import))
 _TEXTS = (*(item.name for item in dataclasses.fields(Import) if "str" in str(item.type)), "path", "results")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("values", nargs="+", metavar="key=value", help=", ".join(_REQUIRED) + " and options")
+ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": ", ".join(_REQUIRED) + " and options"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     values = key_values(options.values, (*_KEYS, "results"), "import_runs", texts=_TEXTS)
     store = ResultStore(str(values.pop("results", "results")))
     found = import_run(store, request_of(values))

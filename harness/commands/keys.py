@@ -16,21 +16,20 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Column, Table
 
+from harness.commands._arguments import flag
 from harness.configuration.error import ConfigError
 from harness.configuration.reference import Key, keys_of
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig
 from harness.experiment.declaration import Experiment
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("key", nargs="?", default="", help="a key, or the beginning of keys up to a point")
-    parser.add_argument("--markdown", action="store_true", help="print all of them as the page docs/keys.md")
+ARGUMENTS = {
+    "key": {"nargs": "?", "default": "", "help": "a key, or the beginning of keys up to a point"},
+    "--markdown": flag("print all of them as the page docs/keys.md"),
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     keys = all_keys()
     if options.markdown:
         print("\n".join(page(keys)))

@@ -18,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.commands._answer import expected_runs, stored_spreads
+from harness.commands._arguments import flag
 from harness.configuration.identity import arm_id, difference
 from harness.configuration.schema import as_yaml
 from harness.execution.answer import answered_runs, left_out
@@ -38,22 +39,14 @@ from harness.statistics.power import minimum_detectable_difference
 from harness.statistics.spread import replicate_count
 from harness.store import ResultStore
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "-m", "--multirun", action="store_true", help="expand overrides as Hydra's multirun does"
-    )
-    parser.add_argument(
-        "--cfg",
-        action="store_true",
-        help="print the whole configuration of every arm as YAML, and nothing else",
-    )
-    parser.add_argument("overrides", nargs="*", help="Hydra overrides, as for `harness run`")
+ARGUMENTS = {
+    "-m --multirun": flag("expand overrides as Hydra's multirun does"),
+    "--cfg": flag("print the whole configuration of every arm as YAML, and nothing else"),
+    "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     plan = make_plan(options.overrides, options.multirun)
     if options.cfg:
         print("".join(configurations(plan)), end="")

@@ -28,15 +28,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "overrides", nargs="+", help="experiment=NAME [only=] [figures=] [runtime.results=DIR]"
-    )
+ARGUMENTS = {"overrides": {"nargs": "+", "help": "experiment=NAME [only=] [figures=] [runtime.results=DIR]"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     names = [item.partition("=")[2] for item in options.overrides if item.startswith("experiment=")]
     if len(names) != 1:
         raise ConfigError("name one experiment: harness report experiment=NAME")

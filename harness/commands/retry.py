@@ -41,15 +41,12 @@ class StoredSpec:
     labels: Mapping[str, str]
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "overrides", nargs="*", help=f"{HELP}; other runtime.* overrides hold for the new attempts"
-    )
+ARGUMENTS = {
+    "overrides": {"nargs": "*", "help": f"{HELP}; other runtime.* overrides hold for the new attempts"}
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     selection = select(options.overrides)
     specs = [spec for run_id in selection.run_ids if (spec := _retriable(selection, run_id)) is not None]
     if not specs:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from harness.commands._answer import decide, table_so_far, write_answer
+from harness.commands._arguments import flag
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.execution.answer import answer_stands, answered_runs, left_out, put_back
@@ -35,18 +36,14 @@ from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
 from harness.tracking._results import send_results
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "-m", "--multirun", action="store_true", help="expand overrides as Hydra's multirun does"
-    )
-    parser.add_argument("--no-answer", action="store_true", help="do not write tables and figures at the end")
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        help="Hydra overrides, for example experiment=dapo_ladder training.steps=50; config_dir=FOLDER adds your own files",
-    )
+ARGUMENTS = {
+    "-m --multirun": flag("expand overrides as Hydra's multirun does"),
+    "--no-answer": flag("do not write tables and figures at the end"),
+    "overrides": {
+        "nargs": "*",
+        "help": "Hydra overrides, for example experiment=dapo_ladder training.steps=50; config_dir=FOLDER adds your own files",
+    },
+}
 
 
 def run(options: argparse.Namespace) -> int:

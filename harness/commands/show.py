@@ -13,23 +13,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._arguments import HELP, find_run, select
+from harness.commands._arguments import SELECTION, find_run, flag, select
 from harness.configuration.compose import compose_run
 from harness.configuration.flat import flatten
 from harness.configuration.schema import dump
 from harness.store import ResultStore, RunDir
 from harness.store.device import devices_of
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("run_id", metavar="RUN", help="run id, or its beginning")
-    parser.add_argument("--config", action="store_true", help="the whole configuration, as YAML")
-    parser.add_argument("overrides", nargs="*", help=HELP)
+ARGUMENTS = {
+    "run_id": {"metavar": "RUN", "help": "run id, or its beginning"},
+    "--config": flag("the whole configuration, as YAML"),
+    **SELECTION,
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     store = select(options.overrides).store
     run_dir = store.run(find_run(store, options.run_id))
     console = Console()

@@ -9,19 +9,17 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from harness.commands._arguments import HELP, Selection, select
+from harness.commands._arguments import SELECTION, Selection, flag, select
 from harness.execution.progress import status_table
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("--watch", action="store_true", help="refresh every second until interrupted")
-    parser.add_argument("--runs", action="store_true", help="list finished runs, too")
-    parser.add_argument("overrides", nargs="*", help=HELP)
+ARGUMENTS = {
+    "--watch": flag("refresh every second until interrupted"),
+    "--runs": flag("list finished runs, too"),
+    **SELECTION,
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     selection = select(options.overrides)
     if not selection.store.root.is_dir():
         print(f"no runs: there is no folder {selection.store.root} (another one: runtime.results=DIR)")

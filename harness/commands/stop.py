@@ -9,17 +9,19 @@ from __future__ import annotations
 import argparse
 import time
 
-from harness.commands._arguments import HELP, select
+from harness.commands._arguments import SELECTION, select
 from harness.execution.supervise import stop_supervisors
 from harness.store import ResultStore
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "--wait", type=float, default=60.0, metavar="SECONDS", help="wait for the end so long (default 60)"
-    )
-    parser.add_argument("overrides", nargs="*", help=HELP)
+ARGUMENTS = {
+    "--wait": {
+        "type": float,
+        "default": 60.0,
+        "metavar": "SECONDS",
+        "help": "wait for the end so long (default 60)",
+    },
+    **SELECTION,
+}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -28,22 +28,20 @@ from harness.experiment.planning import common_overrides, declared_experiment, r
 from harness.experiment.refusals import absent, refusals
 from harness.store import ResultStore
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("--trials", type=int, help="how many trials the study is to have in total")
-    parser.add_argument("--sampler", help="tpe, random, grid, cmaes or nsga2")
-    parser.add_argument("--pruner", help="none, median or halving")
-    parser.add_argument(
-        "--objective",
-        action="append",
-        help="avg, seconds or a metrics column; a leading minus: less is better",
-    )
-    parser.add_argument("--seeds", help="training seeds of each trial, for example 0,1,2")
-    parser.add_argument(
-        "overrides", nargs="*", help="experiment=NAME, overrides with intervals or choices, fixed overrides"
-    )
-    parser.set_defaults(multirun=False, no_answer=False)
+ARGUMENTS = {
+    "--trials": {"type": int, "help": "how many trials the study is to have in total"},
+    "--sampler": {"help": "tpe, random, grid, cmaes or nsga2"},
+    "--pruner": {"help": "none, median or halving"},
+    "--objective": {
+        "action": "append",
+        "help": "avg, seconds or a metrics column; a leading minus: less is better",
+    },
+    "--seeds": {"help": "training seeds of each trial, for example 0,1,2"},
+    "overrides": {
+        "nargs": "*",
+        "help": "experiment=NAME, overrides with intervals or choices, fixed overrides",
+    },
+}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
                 f"--{', --'.join(flags).replace('objectives', 'objective')}: this experiment lists its arms and searches nothing; "
                 "leave it out (other seeds: 'experiment.seeds=[0,1]')"
             )
-        return run_grid(options)
+        return run_grid(argparse.Namespace(overrides=options.overrides, multirun=False, no_answer=False))
     try:
         from harness.search.ask_and_tell import Sweep, best_lines
         from harness.search.study import search_of

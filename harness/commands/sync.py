@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands._arguments import HELP, select
+from harness.commands._arguments import HELP, flag, select
 from harness.tracking._results import online, send_results, sync_runs
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument(
-        "--offline", action="store_true", help="write wandb's offline files instead of sending"
-    )
-    parser.add_argument("--again", action="store_true", help="also runs that were sent before")
-    parser.add_argument("overrides", nargs="*", help=f"{HELP}; tracker=[NAME] and runtime.trackers.*")
+ARGUMENTS = {
+    "--offline": flag("write wandb's offline files instead of sending"),
+    "--again": flag("also runs that were sent before"),
+    "overrides": {"nargs": "*", "help": f"{HELP}; tracker=[NAME] and runtime.trackers.*"},
+}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     overrides = list(options.overrides)
     if not any(item.startswith("tracker=") for item in overrides):
         overrides.insert(0, "tracker=wandb")

@@ -31,13 +31,10 @@ RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(Ve
 _REPORTED_LINES = 20
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("values", nargs="+", metavar="key=value", help="cases=, out= and verifier settings")
+ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": "cases=, out= and verifier settings"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb."""
     values = key_values(options.values, ("cases", "out", *RULES), "verify")
     for key in ("cases", "out"):
         if key not in values:

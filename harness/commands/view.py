@@ -17,9 +17,7 @@ from harness.configuration.error import ConfigError
 _PORT, _MOST_PORT = 8000, 65535
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the verb's arguments."""
-    parser.add_argument("overrides", nargs="*", help="[experiment=NAME] [port=8000] [runtime.results=DIR]")
+ARGUMENTS = {"overrides": {"nargs": "*", "help": "[experiment=NAME] [port=8000] [runtime.results=DIR]"}}
 
 
 def run(options: argparse.Namespace) -> int:

@@ -82,7 +82,8 @@ def test_audit_runs_each_claim_and_names_an_unknown_one(
     monkeypatch.setattr(audit.run_verb, "run", lambda chosen: ran.append(chosen.overrides) or 0)
     monkeypatch.setattr(audit, "judge", lambda root, names: judged.append([str(root), *names]))
     parser = __import__("argparse").ArgumentParser()
-    audit.arguments(parser)
+    for name, settings in audit.ARGUMENTS.items():
+        parser.add_argument(name, **settings)
     here = f"runtime.results={tmp_path}"
     assert audit.run(parser.parse_args(["claim=gspo,cispo", "training.steps=2", here])) == 0
     assert ran == [[f"claim={name}", "training.steps=2", here] for name in ("gspo", "cispo")]
