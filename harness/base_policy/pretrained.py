@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, choice, ranged
 
 
 @dataclass
-class Lora:
+class Lora(Checked, key="model.lora"):
     """Low-rank adapters (arXiv:2106.09685) in place of full training; `rank` 0 trains all weights.
 
     Attributes:
@@ -19,17 +20,13 @@ class Lora:
         targets: names of the adapted modules separated by commas, or `all-linear`.
     """
 
-    rank: int = 0
-    alpha: float = 32.0
+    rank: int = ranged(0, low=0)
+    alpha: float = ranged(32.0, low=1e-9)
     targets: str = "all-linear"
-
-    def __post_init__(self) -> None:
-        require_range("model.lora.rank", self.rank, 0)
-        require_range("model.lora.alpha", self.alpha, 1e-9)
 
 
 @dataclass
-class Config:
+class Config(Checked, key="model"):
     """A pretrained policy.
 
     Attributes:
@@ -45,11 +42,8 @@ class Config:
     kind: str = "pretrained"
     path: str = ""
     revision: str | None = None
-    precision: str = "bfloat16"
+    precision: str = choice("bfloat16", of=("bfloat16", "float16", "float32", "mixed"))
     lora: Lora = field(default_factory=Lora)
-
-    def __post_init__(self) -> None:
-        require("model.precision", self.precision, ("bfloat16", "float16", "float32", "mixed"))
 
 
 def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from harness.base_policy.pretrained import Lora
-from harness.configuration.error import ConfigError, require
+from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
+from harness.configuration.limits import Checked, choice
 from harness.model.shapes import SHAPES
 from harness.store.atomic import publish_directory_once
 
 
 @dataclass
-class Config:
+class Config(Checked, key="model"):
     """Shape and initialisation.
 
     Attributes:
@@ -25,15 +26,14 @@ class Config:
     """
 
     kind: str = "random_init"
-    shape: str = "qwen2.5-0.5b"
+    shape: str = choice("qwen2.5-0.5b", of=tuple(SHAPES))
     overrides: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
-    precision: str = "bfloat16"
+    precision: str = choice("bfloat16", of=("bfloat16", "float16", "float32"))
     lora: Lora = field(default_factory=Lora)
 
     def __post_init__(self) -> None:
-        require("model.shape", self.shape, tuple(SHAPES))
-        require("model.precision", self.precision, ("bfloat16", "float16", "float32"))
+        super().__post_init__()
         unknown = sorted(set(self.overrides) - set(SHAPES[self.shape]) - {"head_dim"})
         if unknown:
             raise ConfigError(

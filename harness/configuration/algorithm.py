@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError
 from harness.configuration.families import (
     ADVANTAGE,
     AGGREGATION,
@@ -14,14 +14,14 @@ from harness.configuration.families import (
     SOURCE,
     SURROGATE,
     family,
-    neutral,
 )
+from harness.configuration.limits import Checked, choice, ranged
 
 CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask", "geometric_mask")
 
 
 @dataclass
-class RewardConfig:
+class RewardConfig(Checked, key="algorithm.reward"):
     """Outcome reward.
 
     Attributes:
@@ -36,12 +36,8 @@ class RewardConfig:
     correct: float = 1.0
     wrong: float = -1.0
     format_credit: float = 0.0
-    true_positive: float = neutral(1.0)
-    false_positive: float = neutral(0.0)
-
-    def __post_init__(self) -> None:
-        for name in ("true_positive", "false_positive"):
-            require_range(f"algorithm.reward.{name}", getattr(self, name), 0.0, 1.0)
+    true_positive: float = ranged(1.0, low=0.0, high=1.0, neutral=True)
+    false_positive: float = ranged(0.0, low=0.0, high=1.0, neutral=True)
 
     @property
     def exact(self) -> bool:
@@ -50,7 +46,7 @@ class RewardConfig:
 
 
 @dataclass
-class OverlongConfig:
+class OverlongConfig(Checked, key="algorithm.overlong"):
     """Treatment of responses that reach the token cap.
 
     Attributes:
@@ -62,19 +58,11 @@ class OverlongConfig:
         statistics: keep or exclude masked responses in the group's mean and standard deviation.
     """
 
-    policy: str = "score"
-    buffer_fraction: float = 0.25
-    penalty: float = 1.0
-    shape: str = "additive"
-    statistics: str = "keep"
-
-    def __post_init__(self) -> None:
-        policies = ("score", "wrong", "mask", "soft", "mask_and_soft")
-        require("algorithm.overlong.policy", self.policy, policies)
-        require("algorithm.overlong.shape", self.shape, ("additive", "multiplicative"))
-        require("algorithm.overlong.statistics", self.statistics, ("keep", "exclude"))
-        require_range("algorithm.overlong.buffer_fraction", self.buffer_fraction, 1e-6, 1.0)
-        require_range("algorithm.overlong.penalty", self.penalty, 0.0)
+    policy: str = choice("score", of=("score", "wrong", "mask", "soft", "mask_and_soft"))
+    buffer_fraction: float = ranged(0.25, low=1e-6, high=1.0)
+    penalty: float = ranged(1.0, low=0.0)
+    shape: str = choice("additive", of=("additive", "multiplicative"))
+    statistics: str = choice("keep", of=("keep", "exclude"))
 
     @property
     def masks(self) -> bool:
@@ -88,7 +76,7 @@ class OverlongConfig:
 
 
 @dataclass
-class DeadGroupsConfig:
+class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
     """Treatment of groups without contrast.
 
     Attributes:
@@ -98,20 +86,14 @@ class DeadGroupsConfig:
         surplus: live groups beyond the batch are discarded (DAPO's recipe) or carried to the next step's batch.
     """
 
-    policy: str = "keep"
-    metric: str = "accuracy"
-    max_rounds: int = 4
-    surplus: str = "discard"
-
-    def __post_init__(self) -> None:
-        require("algorithm.dead_groups.policy", self.policy, ("keep", "drop", "refill"))
-        require("algorithm.dead_groups.metric", self.metric, ("accuracy", "reward"))
-        require("algorithm.dead_groups.surplus", self.surplus, ("discard", "carry"))
-        require_range("algorithm.dead_groups.max_rounds", self.max_rounds, 1)
+    policy: str = choice("keep", of=("keep", "drop", "refill"))
+    metric: str = choice("accuracy", of=("accuracy", "reward"))
+    max_rounds: int = ranged(4, low=1)
+    surplus: str = choice("discard", of=("discard", "carry"))
 
 
 @dataclass
-class EngineCorrectionConfig:
+class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
     """Correction for a sampler whose log-probabilities differ from the trainer's.
 
     Attributes:
@@ -123,20 +105,14 @@ class EngineCorrectionConfig:
         floor: the smallest weight.
     """
 
-    kind: str = "none"
-    cap: float = 2.0
-    old_log_probs: str = "sampler"
-    floor: float = neutral(0.0)
-
-    def __post_init__(self) -> None:
-        require("algorithm.engine_correction.kind", self.kind, CORRECTIONS)
-        require("algorithm.engine_correction.old_log_probs", self.old_log_probs, ("sampler", "recomputed"))
-        require_range("algorithm.engine_correction.cap", self.cap, 1.0)
-        require_range("algorithm.engine_correction.floor", self.floor, 0.0, 1.0)
+    kind: str = choice("none", of=CORRECTIONS)
+    cap: float = ranged(2.0, low=1.0)
+    old_log_probs: str = choice("sampler", of=("sampler", "recomputed"))
+    floor: float = ranged(0.0, low=0.0, high=1.0, neutral=True)
 
 
 @dataclass
-class EntropyControl:
+class EntropyControl(Checked, key="algorithm.entropy_control"):
     """An entropy coefficient that follows the entropy.
 
     Attributes:
@@ -145,19 +121,13 @@ class EntropyControl:
         maximum: of the coefficient; its minimum is 0.
     """
 
-    target_nats: float | None = None
-    step: float = 1e-4
-    maximum: float = 5e-3
-
-    def __post_init__(self) -> None:
-        if self.target_nats is not None:
-            require_range("algorithm.entropy_control.target_nats", self.target_nats, 0.0)
-        require_range("algorithm.entropy_control.step", self.step, 0.0)
-        require_range("algorithm.entropy_control.maximum", self.maximum, 0.0)
+    target_nats: float | None = ranged(None, low=0.0)
+    step: float = ranged(1e-4, low=0.0)
+    maximum: float = ranged(5e-3, low=0.0)
 
 
 @dataclass
-class AlgorithmConfig:
+class AlgorithmConfig(Checked, key="algorithm"):
     """One training algorithm as orthogonal choices.
 
     Attributes:
@@ -186,7 +156,7 @@ class AlgorithmConfig:
     """
 
     advantage: Any = family(ADVANTAGE, "group")
-    importance_ratio: str = "token"
+    importance_ratio: str = choice("token", of=("token", "sequence"))
     surrogate: Any = family(SURROGATE, "ppo_clip")
     aggregation: Any = family(AGGREGATION, "response_mean")
     kl: Any = family(KL, "k3")
@@ -198,23 +168,17 @@ class AlgorithmConfig:
     curriculum: Any = family(CURRICULUM, "uniform")
     source: Any = family(SOURCE, "policy")
     engine_correction: EngineCorrectionConfig = field(default_factory=EngineCorrectionConfig)
-    prompts_per_step: int = 32
-    responses_per_prompt: int = 8
-    updates_per_step: int = 16
-    epochs_per_step: int = 1
-    top_entropy_fraction: float = neutral(1.0)
-    off_policy_mask_nats: float | None = neutral(None)
+    prompts_per_step: int = ranged(32, low=1)
+    responses_per_prompt: int = ranged(8, low=1)
+    updates_per_step: int = ranged(16, low=1)
+    epochs_per_step: int = ranged(1, low=1)
+    top_entropy_fraction: float = ranged(1.0, low=1e-6, high=1.0, neutral=True)
+    off_policy_mask_nats: float | None = ranged(None, low=0.0, neutral=True)
     entropy_control: EntropyControl = field(default_factory=EntropyControl, metadata={"neutral": True})
-    advantage_sign: str = neutral("both")
+    advantage_sign: str = choice("both", of=("both", "positive", "negative"), neutral=True)
 
     def __post_init__(self) -> None:
-        require("algorithm.advantage_sign", self.advantage_sign, ("both", "positive", "negative"))
-        require_range("algorithm.top_entropy_fraction", self.top_entropy_fraction, 1e-6, 1.0)
-        if self.off_policy_mask_nats is not None:
-            require_range("algorithm.off_policy_mask_nats", self.off_policy_mask_nats, 0.0)
-        require("algorithm.importance_ratio", self.importance_ratio, ("token", "sequence"))
-        for key in ("prompts_per_step", "responses_per_prompt", "updates_per_step", "epochs_per_step"):
-            require_range(f"algorithm.{key}", getattr(self, key), 1)
+        super().__post_init__()
         if self.prompts_per_step % self.updates_per_step:
             raise ConfigError(
                 f"algorithm.prompts_per_step={self.prompts_per_step} is not a multiple of "

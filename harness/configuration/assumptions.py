@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require, require_range
 from harness.configuration.gpus import GPUS
+from harness.configuration.limits import Checked, choice, ranged
 
 
 @dataclass
-class Assumptions:
+class Assumptions(Checked, key="runtime.assumed"):
     """The hardware and the rates behind estimates of memory and time.
 
     Attributes:
@@ -25,22 +25,12 @@ class Assumptions:
         usable_memory: share of a GPU's memory that tensors can fill (the rest: context, communication buffers, fragments).
     """
 
-    gpu: str = "h100"
-    prompt_tokens: int = 256
-    response_tokens: int | None = None
-    groups_per_trained_group: float = 3.0
-    update_utilisation: float = 0.35
-    sampling_utilisation: float = 0.4
-    sampling_bandwidth: float = 0.5
-    decode_overhead_ms: float = 5.0
-    usable_memory: float = 0.92
-
-    def __post_init__(self) -> None:
-        require("runtime.assumed.gpu", self.gpu, tuple(GPUS))
-        require_range("runtime.assumed.prompt_tokens", self.prompt_tokens, 1)
-        if self.response_tokens is not None:
-            require_range("runtime.assumed.response_tokens", self.response_tokens, 1)
-        require_range("runtime.assumed.groups_per_trained_group", self.groups_per_trained_group, 1.0)
-        require_range("runtime.assumed.decode_overhead_ms", self.decode_overhead_ms, 0.0)
-        for key in ("update_utilisation", "sampling_utilisation", "sampling_bandwidth", "usable_memory"):
-            require_range(f"runtime.assumed.{key}", getattr(self, key), 1e-3, 1.0)
+    gpu: str = choice("h100", of=tuple(GPUS))
+    prompt_tokens: int = ranged(256, low=1)
+    response_tokens: int | None = ranged(None, low=1)
+    groups_per_trained_group: float = ranged(3.0, low=1.0)
+    update_utilisation: float = ranged(0.35, low=1e-3, high=1.0)
+    sampling_utilisation: float = ranged(0.4, low=1e-3, high=1.0)
+    sampling_bandwidth: float = ranged(0.5, low=1e-3, high=1.0)
+    decode_overhead_ms: float = ranged(5.0, low=0.0)
+    usable_memory: float = ranged(0.92, low=1e-3, high=1.0)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.configuration.assumptions import Assumptions
-from harness.configuration.error import require, require_range
 from harness.configuration.families import LAUNCH, TRACKING, family
+from harness.configuration.limits import Checked, choice, ranged
 from harness.configuration.verl_runtime import VerlRuntime
 
 _OVERRIDES = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=")
@@ -19,7 +19,7 @@ def of_machine(override: str) -> bool:
 
 
 @dataclass
-class RuntimeConfig:
+class RuntimeConfig(Checked, key="runtime"):
     """The keys that cannot change the numbers (beyond rounding). They are no part of a run's identity.
 
     Attributes:
@@ -50,19 +50,19 @@ class RuntimeConfig:
     """
 
     results: str = "results"
-    workers: int = 0
-    threads: int = 1
-    device: str = "auto"
-    linear_kernel: str = "auto"
-    rollout_rows: int = 1024
-    micro_batch_tokens: int = 2048
-    checkpoint_every: int = 25
-    keep_checkpoints: int = 1
+    workers: int = ranged(0, low=0)
+    threads: int = ranged(1, low=1)
+    device: str = choice("auto", of=("auto", "cpu", "cuda"))
+    linear_kernel: str = choice("auto", of=("auto", "torch", "onednn"))
+    rollout_rows: int = ranged(1024, low=1)
+    micro_batch_tokens: int = ranged(2048, low=1)
+    checkpoint_every: int = ranged(25, low=1)
+    keep_checkpoints: int = ranged(1, low=1)
     verifier_workers: int = 1
-    runs_per_gpu: int = 1
-    gpus_per_run: int = 1
-    ranks: int = 0
-    nodes: int = 1
+    runs_per_gpu: int = ranged(1, low=1)
+    gpus_per_run: int = ranged(1, low=1)
+    ranks: int = ranged(0, low=0)
+    nodes: int = ranged(1, low=1)
     gradient_checkpointing: bool = False
     deterministic: bool = False
     record_rollouts: bool = False
@@ -70,15 +70,4 @@ class RuntimeConfig:
     trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
     assumed: Assumptions = field(default_factory=Assumptions)
     verl: VerlRuntime = field(default_factory=VerlRuntime)
-    checks: str = "warn"
-
-    def __post_init__(self) -> None:
-        require("runtime.device", self.device, ("auto", "cpu", "cuda"))
-        require("runtime.linear_kernel", self.linear_kernel, ("auto", "torch", "onednn"))
-        require("runtime.checks", self.checks, ("warn", "refuse", "off"))
-        require_range("runtime.workers", self.workers, 0)
-        for key in ("threads", "rollout_rows", "micro_batch_tokens", "checkpoint_every", "keep_checkpoints"):
-            require_range(f"runtime.{key}", getattr(self, key), 1)
-        require_range("runtime.ranks", self.ranks, 0)
-        for key in ("runs_per_gpu", "gpus_per_run", "nodes"):
-            require_range(f"runtime.{key}", getattr(self, key), 1)
+    checks: str = choice("warn", of=("warn", "refuse", "off"))

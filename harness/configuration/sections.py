@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.error import ConfigError, require, require_range, require_texts
-from harness.configuration.families import BENCHMARK, neutral, neutral_when
+from harness.configuration.error import ConfigError, require_range, require_texts
+from harness.configuration.families import BENCHMARK, neutral_when
+from harness.configuration.limits import Checked, choice, ranged
 
 
 @dataclass
-class OptimizerConfig:
+class OptimizerConfig(Checked, key="optimizer"):
     """AdamW.
 
     Attributes:
@@ -23,26 +24,17 @@ class OptimizerConfig:
         max_gradient_norm: the global norm is clipped to it (1e9: never).
     """
 
-    learning_rate: float = 2e-4
-    beta1: float = 0.9
-    beta2: float = 0.99
-    epsilon: float = 1e-8
-    weight_decay: float = 0.0
-    warmup_steps: int = 0
-    max_gradient_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_range("optimizer.learning_rate", self.learning_rate, 0.0)
-        require_range("optimizer.warmup_steps", self.warmup_steps, 0)
-        require_range("optimizer.max_gradient_norm", self.max_gradient_norm, 1e-9)
-        for key in ("beta1", "beta2"):
-            require_range(f"optimizer.{key}", getattr(self, key), 0.0, 1.0)
-        for key in ("epsilon", "weight_decay"):
-            require_range(f"optimizer.{key}", getattr(self, key), 0.0)
+    learning_rate: float = ranged(2e-4, low=0.0)
+    beta1: float = ranged(0.9, low=0.0, high=1.0)
+    beta2: float = ranged(0.99, low=0.0, high=1.0)
+    epsilon: float = ranged(1e-8, low=0.0)
+    weight_decay: float = ranged(0.0, low=0.0)
+    warmup_steps: int = ranged(0, low=0)
+    max_gradient_norm: float = ranged(1.0, low=1e-9)
 
 
 @dataclass
-class SamplingConfig:
+class SamplingConfig(Checked, key="sampling"):
     """Sampling of training responses.
 
     Attributes:
@@ -54,24 +46,20 @@ class SamplingConfig:
         lag_steps: rollout steps by which the sampling policy is behind: a step trains on responses of the policy of so many steps before.
     """
 
-    max_response_tokens: int = 32
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
+    max_response_tokens: int = ranged(32, low=1)
+    temperature: float = ranged(1.0, low=1e-3)
+    top_p: float = ranged(1.0, low=1e-6, high=1.0)
+    top_k: int = ranged(0, low=0)
     stop_strings: list[str] = field(default_factory=list, metadata={"neutral": True})
-    lag_steps: int = neutral(0)
+    lag_steps: int = ranged(0, low=0, neutral=True)
 
     def __post_init__(self) -> None:
-        require_range("sampling.max_response_tokens", self.max_response_tokens, 1)
-        require_range("sampling.temperature", self.temperature, 1e-3)
-        require_range("sampling.top_p", self.top_p, 1e-6, 1.0)
-        require_range("sampling.top_k", self.top_k, 0)
-        require_range("sampling.lag_steps", self.lag_steps, 0)
+        super().__post_init__()
         require_texts("sampling.stop_strings", self.stop_strings)
 
 
 @dataclass
-class VerifierSection:
+class VerifierSection(Checked, key="verifier"):
     """The shapes of answer that count.
 
     Attributes:
@@ -80,17 +68,13 @@ class VerifierSection:
         form: evaluated (an answer with operations left to do does not count), value (whatever has the value of the gold answer counts).
     """
 
-    extraction: str = "boxed"
+    extraction: str = choice("boxed", of=("boxed", "answer_line", "any"))
     answer_must_end: bool = True
-    form: str = neutral("evaluated")
-
-    def __post_init__(self) -> None:
-        require("verifier.extraction", self.extraction, ("boxed", "answer_line", "any"))
-        require("verifier.form", self.form, ("evaluated", "value"))
+    form: str = choice("evaluated", of=("evaluated", "value"), neutral=True)
 
 
 @dataclass
-class TrainingConfig:
+class TrainingConfig(Checked, key="training"):
     """Length of a run.
 
     Attributes:
@@ -100,21 +84,14 @@ class TrainingConfig:
         evaluate_every: rollout steps between evaluations; step 0 and the last step are always evaluated.
     """
 
-    steps: int = 60
-    generated_tokens: int | None = None
-    seconds: float | None = None
-    evaluate_every: int = 20
-
-    def __post_init__(self) -> None:
-        require_range("training.steps", self.steps, 0)
-        require_range("training.evaluate_every", self.evaluate_every, 1)
-        for key in ("generated_tokens", "seconds"):
-            if getattr(self, key) is not None:
-                require_range(f"training.{key}", getattr(self, key), 1e-9)
+    steps: int = ranged(60, low=0)
+    generated_tokens: int | None = ranged(None, low=1e-9)
+    seconds: float | None = ranged(None, low=1e-9)
+    evaluate_every: int = ranged(20, low=1)
 
 
 @dataclass
-class EvaluationConfig:
+class EvaluationConfig(Checked, key="evaluation"):
     """The evaluation protocol.
 
     Attributes:
@@ -130,20 +107,18 @@ class EvaluationConfig:
     """
 
     benchmarks: dict[str, Any] = field(default_factory=dict, metadata={"family_values": BENCHMARK})
-    samples_per_problem: int = 32
+    samples_per_problem: int = ranged(32, low=1)
     samples_between: int | None = neutral_when(absent=lambda: None, default=lambda: 8)
-    temperature: float = 1.0
-    top_p: float = 1.0
+    temperature: float = ranged(1.0, low=0.0)
+    top_p: float = ranged(1.0, low=1e-6, high=1.0)
     caps: list[int] = field(default_factory=lambda: [32, 64])
     seed: int = 123
     stop_strings: list[str] = field(default_factory=list, metadata={"neutral": True})
 
     def __post_init__(self) -> None:
-        require_range("evaluation.samples_per_problem", self.samples_per_problem, 1)
+        super().__post_init__()
         if self.samples_between is not None:
             require_range("evaluation.samples_between", self.samples_between, 1)
-        require_range("evaluation.temperature", self.temperature, 0.0)
-        require_range("evaluation.top_p", self.top_p, 1e-6, 1.0)
         require_texts("evaluation.stop_strings", self.stop_strings)
         if not self.caps or min(self.caps) < 1:
             raise ConfigError(f"evaluation.caps={self.caps} must list at least one positive token cap")

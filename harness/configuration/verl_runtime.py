@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import ConfigError, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, ranged
 
 VERSION = "0.9.1"
 
 
 @dataclass
-class VerlRuntime:
+class VerlRuntime(Checked, key="runtime.verl"):
     """The machine's side of backend=verl; no part of a run's identity.
 
     Attributes:
@@ -25,15 +26,14 @@ class VerlRuntime:
 
     python: str = ""
     ray_address: str | None = None
-    tensor_parallel: int = 1
-    sequence_parallel: int = 1
+    tensor_parallel: int = ranged(1, low=1)
+    sequence_parallel: int = ranged(1, low=1)
     gpu_memory_utilization: float = 0.5
     offload: bool = False
-    reward_workers: int = 8
+    reward_workers: int = ranged(8, low=1)
 
     def __post_init__(self) -> None:
-        for key in ("tensor_parallel", "sequence_parallel", "reward_workers"):
-            require_range(f"runtime.verl.{key}", getattr(self, key), 1)
+        super().__post_init__()
         if not 0 < self.gpu_memory_utilization < 1:
             raise ConfigError(
                 f"runtime.verl.gpu_memory_utilization={self.gpu_memory_utilization} must lie between 0 and 1"

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, choice, ranged
 from harness.objective.types import Tensor
 
 
 @dataclass
-class KlConfig:
+class KlConfig(Checked, key="algorithm.kl"):
     """Settings of the KL term, the same for every estimator.
 
     Attributes:
@@ -27,16 +28,13 @@ class KlConfig:
         kind: the estimator.
     """
 
-    coefficient: float = 0.0
-    placement: str = "loss"
-    reset_every_steps: int | None = field(default=None, metadata={"neutral": True})
+    coefficient: float = ranged(0.0, low=0.0)
+    placement: str = choice("loss", of=("loss", "reward"))
+    reset_every_steps: int | None = ranged(None, low=1, neutral=True)
     kind: str = "k3"
 
     def __post_init__(self) -> None:
-        require_range("algorithm.kl.coefficient", self.coefficient, 0.0)
-        require("algorithm.kl.placement", self.placement, ("loss", "reward"))
-        if self.reset_every_steps is not None:
-            require_range("algorithm.kl.reset_every_steps", self.reset_every_steps, 1)
+        super().__post_init__()
         if MEMBERS[self.kind].ratio_weighted and self.placement != "loss":
             raise ConfigError(
                 f"algorithm.kl={self.kind} with algorithm.kl.placement=reward: the reward is computed at the old policy, where the ratio "

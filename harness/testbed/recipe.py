@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.families import neutral_when
+from harness.configuration.limits import Checked, ranged
 from harness.testbed.shipped import base_set
 
 
@@ -22,7 +23,7 @@ class Architecture:
 
 
 @dataclass
-class Demonstrator:
+class Demonstrator(Checked, key="model.demonstrator"):
     """The ways in which the imperfect teacher writes its solutions (see `harness.testbed.demonstrator`).
 
     Attributes:
@@ -37,19 +38,18 @@ class Demonstrator:
         babble: probability of repeating the last step until the cap.
     """
 
-    direct: float = 0.30
-    terse: float = 0.35
-    slip: float = 0.05
-    slip_terse: float = 0.12
-    misconceptions: float = 0.15
+    direct: float = ranged(0.30, low=0.0, high=1.0)
+    terse: float = ranged(0.35, low=0.0, high=1.0)
+    slip: float = ranged(0.05, low=0.0, high=1.0)
+    slip_terse: float = ranged(0.12, low=0.0, high=1.0)
+    misconceptions: float = ranged(0.15, low=0.0, high=1.0)
     misconception_low: float = 0.03
     misconception_high: float = 0.4
-    recheck: float = 0.2
-    babble: float = 0.03
+    recheck: float = ranged(0.2, low=0.0, high=1.0)
+    babble: float = ranged(0.03, low=0.0, high=1.0)
 
     def __post_init__(self) -> None:
-        for name in ("direct", "terse", "slip", "slip_terse", "misconceptions", "recheck", "babble"):
-            require_range(f"model.demonstrator.{name}", getattr(self, name), 0.0, 1.0)
+        super().__post_init__()
         if self.direct + self.terse > 1:
             raise ConfigError(
                 "model.demonstrator.direct + terse must not exceed 1; the rest is the verbose share"
@@ -57,7 +57,7 @@ class Demonstrator:
 
 
 @dataclass
-class Warmup:
+class Warmup(Checked, key="model.warmup"):
     """Supervised warm-up: a fixed number of steps, not seconds. The bits it ends with are this machine's all the same (rounding).
 
     Attributes:
@@ -68,13 +68,9 @@ class Warmup:
     """
 
     seed: int = 0
-    steps: int = 3200
-    batch: int = 16
+    steps: int = ranged(3200, low=0)
+    batch: int = ranged(16, low=1)
     learning_rate: float = 3e-3
-
-    def __post_init__(self) -> None:
-        require_range("model.warmup.steps", self.steps, 0)
-        require_range("model.warmup.batch", self.batch, 1)
 
 
 @dataclass

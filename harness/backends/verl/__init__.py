@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import require
+from harness.configuration.limits import Checked, choice
 from harness.exchange.dialects._verl_tables import DEVIATIONS
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config:
+class Config(Checked, key="backend"):
     """Settings of verl that can change a run's numbers; place and memory stand in `runtime.verl`.
 
     Attributes:
@@ -26,12 +27,12 @@ class Config:
     """
 
     kind: str = "verl"
-    rollout_engine: str = "vllm"
+    rollout_engine: str = choice("vllm", of=("vllm", "sglang"))
     accept: list[str] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        require("backend.rollout_engine", self.rollout_engine, ("vllm", "sglang"))
+        super().__post_init__()
         for name in self.accept:
             require("backend.accept", name, DEVIATIONS)
 

@@ -7,7 +7,8 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.error import ConfigError, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, ranged
 from harness.execution.launch._job import chunks
 from harness.execution.launch._supervise import Work
 from harness.execution.launch._watch import finished, states, watch
@@ -16,7 +17,7 @@ from harness.execution.supervise import Summary
 
 
 @dataclass
-class Config:
+class Config(Checked, key="runtime.launcher"):
     """The resources that are asked of Ray.
 
     Attributes:
@@ -28,14 +29,11 @@ class Config:
     """
 
     kind: str = "ray"
-    runs_per_job: int = 1
+    runs_per_job: int = ranged(1, low=1)
     address: str | None = "auto"
     gpus: float = 0
     cpus: float = 0
     retries: int = 3
-
-    def __post_init__(self) -> None:
-        require_range("runtime.launcher.runs_per_job", self.runs_per_job, 1)
 
 
 def launch(config: Config, work: Work, progress: Progress) -> Summary:

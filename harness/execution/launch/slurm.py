@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch._submitit import submit
 from harness.execution.launch._supervise import Work
@@ -16,7 +16,7 @@ from harness.training.torchrun import wanted_ranks
 
 
 @dataclass
-class Config:
+class Config(Checked, key="runtime.launcher"):
     """The resources that are asked of Slurm.
 
     Attributes:
@@ -37,10 +37,10 @@ class Config:
     """
 
     kind: str = "slurm"
-    runs_per_job: int = 1
-    jobs: int = 64
+    runs_per_job: int = ranged(1, low=1)
+    jobs: int = ranged(64, low=1)
     wait: bool = True
-    minutes: int = 1440
+    minutes: int = ranged(1440, low=1)
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
@@ -51,10 +51,6 @@ class Config:
     grace_seconds: int = 120
     setup: list[str] = field(default_factory=list)
     additional: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for key in ("runs_per_job", "jobs", "minutes"):
-            require_range(f"runtime.launcher.{key}", getattr(self, key), 1)
 
 
 def launch(config: Config, work: Work, progress: Progress) -> Summary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.execution.launch._submitit import submit
 from harness.execution.launch._supervise import Work
 from harness.execution.progress import Progress
@@ -12,16 +12,13 @@ from harness.execution.supervise import Summary
 
 
 @dataclass
-class Config:
+class Config(Checked, key="runtime.launcher"):
     """`runs_per_job`: runs that one job supervises; `jobs`: unused here, all start at once; `wait`: follow them; `minutes`: limit."""
 
     kind: str = "submitit_local"
-    runs_per_job: int = 1
+    runs_per_job: int = ranged(1, low=1)
     wait: bool = True
     minutes: int = 1440
-
-    def __post_init__(self) -> None:
-        require_range("runtime.launcher.runs_per_job", self.runs_per_job, 1)
 
 
 def launch(config: Config, work: Work, progress: Progress) -> Summary:

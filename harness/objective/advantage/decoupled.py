@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require
+from harness.configuration.limits import Checked, choice
 from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor
 
@@ -19,7 +19,7 @@ NAMES = {"verl": "gdpo"}
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.advantage"):
     """Weights of the normalised components, and the normalisations.
 
     Attributes:
@@ -35,12 +35,9 @@ class Config:
     outcome_weight: float = 1.0
     format_weight: float = 1.0
     length_weight: float = 1.0
-    ddof: int = 1
+    ddof: int = choice(1, of=(0, 1))
     epsilon: float = 1e-4
     batch_normalise: bool = True
-
-    def __post_init__(self) -> None:
-        require("algorithm.advantage.ddof", self.ddof, (0, 1))
 
 
 def advantages(batch: RolloutBatch, config: Config) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.configuration.error import require, require_range
+from harness.configuration.limits import Checked, choice, ranged
 from harness.objective.advantage.return_to_go import whiten
 from harness.objective.types import RolloutBatch, Tensor
 
@@ -19,7 +19,7 @@ NAMES = {"verl": "gae"}
 
 
 @dataclass
-class Critic:
+class Critic(Checked, key="algorithm.advantage.critic"):
     """The value model: a copy of the initial policy with a scalar head (zero at first), trained beside the policy.
 
     Attributes:
@@ -29,21 +29,14 @@ class Critic:
         max_gradient_norm: clips the critic's gradient.
     """
 
-    learning_rate: float = 1e-3
-    warmup_steps: int = 0
-    value_clip: float | None = None
-    max_gradient_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.advantage.critic.learning_rate", self.learning_rate, 0.0)
-        require_range("algorithm.advantage.critic.warmup_steps", self.warmup_steps, 0)
-        require_range("algorithm.advantage.critic.max_gradient_norm", self.max_gradient_norm, 1e-9)
-        if self.value_clip is not None:
-            require_range("algorithm.advantage.critic.value_clip", self.value_clip, 1e-9)
+    learning_rate: float = ranged(1e-3, low=0.0)
+    warmup_steps: int = ranged(0, low=0)
+    value_clip: float | None = ranged(None, low=1e-9)
+    max_gradient_norm: float = ranged(1.0, low=1e-9)
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.advantage"):
     """GAE.
 
     Attributes:
@@ -58,22 +51,14 @@ class Config:
     """
 
     kind: str = "gae"
-    discount: float = 1.0
-    lambda_policy: float = 0.95
-    lambda_value: float = 0.95
-    length_adaptive_alpha: float | None = None
-    whiten_over: str = "tokens"
-    ddof: int = 1
+    discount: float = ranged(1.0, low=0.0, high=1.0)
+    lambda_policy: float = ranged(0.95, low=0.0, high=1.0)
+    lambda_value: float = ranged(0.95, low=0.0, high=1.0)
+    length_adaptive_alpha: float | None = ranged(None, low=1e-9)
+    whiten_over: str = choice("tokens", of=("tokens", "sequences", "none"))
+    ddof: int = choice(1, of=(0, 1))
     epsilon: float = 1e-8
     critic: Critic = field(default_factory=Critic)
-
-    def __post_init__(self) -> None:
-        for name in ("discount", "lambda_policy", "lambda_value"):
-            require_range(f"algorithm.advantage.{name}", getattr(self, name), 0.0, 1.0)
-        if self.length_adaptive_alpha is not None:
-            require_range("algorithm.advantage.length_adaptive_alpha", self.length_adaptive_alpha, 1e-9)
-        require("algorithm.advantage.whiten_over", self.whiten_over, ("tokens", "sequences", "none"))
-        require("algorithm.advantage.ddof", self.ddof, (0, 1))
 
 
 def advantages(batch: RolloutBatch, config: Config) -> Tensor:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.configuration.error import require, require_range
+from harness.configuration.limits import Checked, choice, ranged
 from harness.engagement.measure import SIGMA, Measure
 from harness.objective.types import RolloutBatch, Tensor
 
@@ -29,7 +29,7 @@ NAMES = {
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.advantage"):
     """Baseline and scale of a group-relative advantage.
 
     Attributes:
@@ -43,18 +43,11 @@ class Config:
     """
 
     kind: str = "group"
-    baseline: str = "group_mean"
-    scale: str = "group_std"
-    ddof: int = 1
-    epsilon: float = 1e-6
-    whiten_over: str = "sequences"
-
-    def __post_init__(self) -> None:
-        require("algorithm.advantage.baseline", self.baseline, BASELINES)
-        require("algorithm.advantage.scale", self.scale, SCALES)
-        require("algorithm.advantage.whiten_over", self.whiten_over, ("sequences", "tokens"))
-        require("algorithm.advantage.ddof", self.ddof, (0, 1))
-        require_range("algorithm.advantage.epsilon", self.epsilon, 0.0)
+    baseline: str = choice("group_mean", of=BASELINES)
+    scale: str = choice("group_std", of=SCALES)
+    ddof: int = choice(1, of=(0, 1))
+    epsilon: float = ranged(1e-6, low=0.0)
+    whiten_over: str = choice("sequences", of=("sequences", "tokens"))
 
 
 def advantages(batch: RolloutBatch, config: Config) -> Tensor:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require
+from harness.configuration.limits import Checked, choice
 from harness.objective.types import RolloutBatch, Tensor
 
 DEAD_GROUPS_VANISH = False  # an all-right group is the best there is to imitate
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.advantage"):
     """`imitate`: all responses, or right ones."""
 
     kind: str = "imitation"
-    imitate: str = "right"
-
-    def __post_init__(self) -> None:
-        require("algorithm.advantage.imitate", self.imitate, ("all", "right"))
+    imitate: str = choice("right", of=("all", "right"))
 
 
 def advantages(batch: RolloutBatch, config: Config) -> Tensor:

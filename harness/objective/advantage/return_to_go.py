@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require
+from harness.configuration.limits import Checked, choice
 from harness.objective.advantage.group import centre, weighted_moments, without_spread
 from harness.objective.types import RolloutBatch, Tensor
 
@@ -18,7 +18,7 @@ NAMES = {"verl": "reinforce_plus_plus"}
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.advantage"):
     """Whitened returns to go.
 
     Attributes:
@@ -29,15 +29,10 @@ class Config:
     """
 
     kind: str = "return_to_go"
-    baseline: str = "none"
-    whiten_over: str = "tokens"
-    ddof: int = 1
+    baseline: str = choice("none", of=("none", "group_mean"))
+    whiten_over: str = choice("tokens", of=("tokens", "sequences"))
+    ddof: int = choice(1, of=(0, 1))
     epsilon: float = 1e-8
-
-    def __post_init__(self) -> None:
-        require("algorithm.advantage.baseline", self.baseline, ("none", "group_mean"))
-        require("algorithm.advantage.whiten_over", self.whiten_over, ("tokens", "sequences"))
-        require("algorithm.advantage.ddof", self.ddof, (0, 1))
 
 
 def advantages(batch: RolloutBatch, config: Config) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.objective.types import Tensor, TokenCounts
 
 WEIGHS_AS = "batch_token_mean"
@@ -19,14 +19,11 @@ NAMES = {
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.aggregation"):
     """`constant_tokens`: the divisor C; the configurations set it to the response cap, as the authors' code does."""
 
     kind: str = "constant_sum"
-    constant_tokens: float = 32.0
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.aggregation.constant_tokens", self.constant_tokens, 1e-9)
+    constant_tokens: float = ranged(32.0, low=1e-9)
 
 
 def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:

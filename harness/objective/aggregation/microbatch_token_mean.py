@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.objective.types import Tensor, TokenCounts
 
 WEIGHS_AS = None  # its micro-batches are no common reference
@@ -16,14 +16,11 @@ NAMES = {"trl": "bnpo"}
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.aggregation"):
     """`micro_batch_tokens`: loss tokens at most in one declared micro-batch (a longer response has one of its own)."""
 
     kind: str = "microbatch_token_mean"
-    micro_batch_tokens: int = 128
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.aggregation.micro_batch_tokens", self.micro_batch_tokens, 1)
+    micro_batch_tokens: int = ranged(128, low=1)
 
 
 def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:

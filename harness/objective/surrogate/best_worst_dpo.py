@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require, require_range
+from harness.configuration.limits import Checked, choice, ranged
 from harness.objective.types import Tensor, TokenBatch
 
 PAIRS = True  # the two responses of a group must be in one micro-batch
@@ -18,16 +18,12 @@ NEEDS_REFERENCE = True
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.surrogate"):
     """`beta`: β > 0; `log_prob`: sum over the response's tokens, or their mean."""
 
     kind: str = "best_worst_dpo"
-    beta: float = 0.1
-    log_prob: str = "sum"
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.surrogate.beta", self.beta, 1e-9)
-        require("algorithm.surrogate.log_prob", self.log_prob, ("sum", "mean"))
+    beta: float = ranged(0.1, low=1e-9)
+    log_prob: str = choice("sum", of=("sum", "mean"))
 
 
 def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import ConfigError, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, ranged
 from harness.objective.surrogate import ppo_clip
 from harness.objective.types import Tensor, TokenBatch
 
@@ -27,20 +28,18 @@ KEYS = {
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.surrogate"):
     """`clip_low`, `clip_high`: as in ppo_clip; `fraction`: of the update's tokens; `low` < `high`: bounds of the covariance."""
 
     kind: str = "clip_cov"
-    clip_low: float = 1.0
-    clip_high: float = 1.0
-    fraction: float = 2e-4
+    clip_low: float = ranged(1.0, low=0.0, high=1.0)
+    clip_high: float = ranged(1.0, low=0.0)
+    fraction: float = ranged(2e-4, low=1e-9, high=1.0)
     low: float = 1.0
     high: float = 5.0
 
     def __post_init__(self) -> None:
-        require_range("algorithm.surrogate.clip_low", self.clip_low, 0.0, 1.0)
-        require_range("algorithm.surrogate.clip_high", self.clip_high, 0.0)
-        require_range("algorithm.surrogate.fraction", self.fraction, 1e-9, 1.0)
+        super().__post_init__()
         if self.low >= self.high:
             raise ConfigError(
                 f"algorithm.surrogate.low={self.low} must be less than algorithm.surrogate.high={self.high}"

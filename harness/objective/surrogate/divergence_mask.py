@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require, require_range
+from harness.configuration.limits import Checked, choice, ranged
 from harness.objective.types import Tensor, TokenBatch
 
 _TINY = 1e-8  # keeps log(1 - p) finite at p = 1, as in verl
@@ -23,7 +23,7 @@ KEYS = {
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.surrogate"):
     """Divergence and its thresholds.
 
     Attributes:
@@ -34,16 +34,10 @@ class Config:
     """
 
     kind: str = "divergence_mask"
-    divergence: str = "tv"
-    threshold_low: float = 0.2
-    threshold_high: float = 0.2
-    cap: float = 20.0
-
-    def __post_init__(self) -> None:
-        require("algorithm.surrogate.divergence", self.divergence, ("tv", "kl"))
-        require_range("algorithm.surrogate.threshold_low", self.threshold_low, 0.0)
-        require_range("algorithm.surrogate.threshold_high", self.threshold_high, 0.0)
-        require_range("algorithm.surrogate.cap", self.cap, 1.0)
+    divergence: str = choice("tv", of=("tv", "kl"))
+    threshold_low: float = ranged(0.2, low=0.0)
+    threshold_high: float = ranged(0.2, low=0.0)
+    cap: float = ranged(20.0, low=1.0)
 
 
 def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:

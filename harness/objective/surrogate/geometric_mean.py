@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.objective.types import Tensor, TokenBatch
 
 RATIO_KEYS = ("clip_low", "clip_high")
@@ -17,16 +17,12 @@ KEYS = {"verl": {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}}
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.surrogate"):
     """`clip_low`, `clip_high`: bounds of the log-ratio in nats: ratios between exp(-clip_low) and exp(clip_high)."""
 
     kind: str = "geometric_mean"
-    clip_low: float = 0.4
-    clip_high: float = 0.4
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.surrogate.clip_low", self.clip_low, 0.0)
-        require_range("algorithm.surrogate.clip_high", self.clip_high, 0.0)
+    clip_low: float = ranged(0.4, low=0.0)
+    clip_high: float = ranged(0.4, low=0.0)
 
 
 def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.objective.types import Tensor, TokenBatch
 
 TRAINS_WITHOUT_ADVANTAGE = True
@@ -19,16 +19,12 @@ KEYS = {"verl": {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coe
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.surrogate"):
     """`fraction`: of the update's tokens; `coefficient` β: of the penalty, nats to loss."""
 
     kind: str = "kl_cov"
-    fraction: float = 2e-3
-    coefficient: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.surrogate.fraction", self.fraction, 1e-9, 1.0)
-        require_range("algorithm.surrogate.coefficient", self.coefficient, 0.0)
+    fraction: float = ranged(2e-3, low=1e-9, high=1.0)
+    coefficient: float = ranged(1.0, low=0.0)
 
 
 def select(

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.configuration.error import ConfigError, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, ranged
 from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Measure
 from harness.objective.types import Tensor, TokenBatch
 
@@ -23,17 +24,16 @@ KEYS = {
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.surrogate"):
     """`clip_low`, `clip_high` ≥ 0; `dual_clip` > 1 is the constant c, or null for none."""
 
     kind: str = "ppo_clip"
-    clip_low: float = 0.2
-    clip_high: float = 0.2
+    clip_low: float = ranged(0.2, low=0.0, high=1.0)
+    clip_high: float = ranged(0.2, low=0.0)
     dual_clip: float | None = None
 
     def __post_init__(self) -> None:
-        require_range("algorithm.surrogate.clip_low", self.clip_low, 0.0, 1.0)
-        require_range("algorithm.surrogate.clip_high", self.clip_high, 0.0)
+        super().__post_init__()
         if self.dual_clip is not None and self.dual_clip <= 1:
             raise ConfigError(
                 f"algorithm.surrogate.dual_clip={self.dual_clip} must be greater than 1, or null"

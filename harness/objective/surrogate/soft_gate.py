@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.objective.types import Tensor, TokenBatch
 
 RATIO_KEYS = ("temperature_positive", "temperature_negative")
@@ -24,16 +24,12 @@ KEYS = {
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.surrogate"):
     """`temperature_positive`, `temperature_negative`: τ for positive, and for other advantages; larger is narrower."""
 
     kind: str = "soft_gate"
-    temperature_positive: float = 1.0
-    temperature_negative: float = 1.05
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.surrogate.temperature_positive", self.temperature_positive, 1e-9)
-        require_range("algorithm.surrogate.temperature_negative", self.temperature_negative, 1e-9)
+    temperature_positive: float = ranged(1.0, low=1e-9)
+    temperature_negative: float = ranged(1.05, low=1e-9)
 
 
 def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:

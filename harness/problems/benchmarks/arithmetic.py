@@ -11,7 +11,8 @@ import hashlib
 import random
 from dataclasses import dataclass
 
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError, require_range
+from harness.configuration.limits import Checked, choice, ranged
 from harness.problems.problem import Benchmark, Problem
 
 MODULUS = 10
@@ -49,7 +50,7 @@ class Chain:
 
 
 @dataclass
-class Config:
+class Config(Checked):
     """The task family and one split of it.
 
     Attributes:
@@ -61,15 +62,14 @@ class Config:
     """
 
     kind: str = "arithmetic"
-    split: str = "train"
-    problems: int = 2000
+    split: str = choice("train", of=("train", "heldout"))
+    problems: int = ranged(2000, low=1)
     min_operations: int = 1
     max_operations: int = 6
     seed: int = 4242
 
     def __post_init__(self) -> None:
-        require("split", self.split, ("train", "heldout"))
-        require_range("problems", self.problems, 1)
+        super().__post_init__()
         require_range("min_operations", self.min_operations, 1, self.max_operations)
 
 

@@ -13,7 +13,8 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError, require
+from harness.configuration.limits import Checked, choice, ranged
 from harness.problems.benchmarks._templates import template
 from harness.problems.problem import Benchmark, Problem
 
@@ -104,7 +105,7 @@ KINDS: dict[str, Callable[[random.Random, int], _Question]] = {
 
 
 @dataclass
-class Config:
+class Config(Checked):
     """One split of the questions.
 
     Attributes:
@@ -118,19 +119,16 @@ class Config:
     """
 
     kind: str = "plain_words"
-    split: str = "train"
-    wording: str = "words"
-    problems: int = 1500
+    split: str = choice("train", of=("train", "heldout"))
+    wording: str = choice("words", of=("words", "expressions"))
+    problems: int = ranged(1500, low=1)
     kinds: list[str] = field(default_factory=lambda: ["sum", "difference", "product", "largest"])
-    most: int = 20
+    most: int = ranged(20, low=2)
     seed: int = 8
     template: str = "chat:{problem} Answer with a single number."
 
     def __post_init__(self) -> None:
-        require("split", self.split, ("train", "heldout"))
-        require("wording", self.wording, ("words", "expressions"))
-        require_range("problems", self.problems, 1)
-        require_range("most", self.most, 2)
+        super().__post_init__()
         for kind in self.kinds:
             require("kinds", kind, tuple(KINDS))
         template(self.template)

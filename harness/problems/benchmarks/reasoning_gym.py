@@ -10,7 +10,8 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.error import ConfigError, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, ranged
 from harness.problems.benchmarks._templates import template
 from harness.problems.problem import Benchmark, Problem
 
@@ -18,7 +19,7 @@ VERSION = 1
 
 
 @dataclass
-class Config:
+class Config(Checked, key="reasoning_gym"):
     """One task of the package.
 
     Attributes:
@@ -31,13 +32,13 @@ class Config:
 
     kind: str = "reasoning_gym"
     dataset: str = "chain_sum"
-    problems: int = 500
+    problems: int = ranged(500, low=1)
     seed: int = 42
     settings: dict[str, Any] = field(default_factory=dict)
     template: str = "boxed"
 
     def __post_init__(self) -> None:
-        require_range("reasoning_gym.problems", self.problems, 1)
+        super().__post_init__()
         template(self.template)
 
 

@@ -13,22 +13,22 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import ConfigError, require_range
+from harness.configuration.limits import Checked, ranged
 from harness.sampling.curriculum.uniform import Uniform
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.curriculum"):
     """`pass_rate`: τ, kept up to and including it; `min_pass_rate`: kept from it on; `samples` a problem to measure it."""
 
     kind: str = "offline_filter"
-    pass_rate: float = 0.625
+    pass_rate: float = ranged(0.625, low=0.0, high=1.0)
     min_pass_rate: float = 0.0
-    samples: int = 8
+    samples: int = ranged(8, low=1)
 
     def __post_init__(self) -> None:
-        require_range("algorithm.curriculum.pass_rate", self.pass_rate, 0.0, 1.0)
+        super().__post_init__()
         require_range("algorithm.curriculum.min_pass_rate", self.min_pass_rate, 0.0, self.pass_rate)
-        require_range("algorithm.curriculum.samples", self.samples, 1)
 
 
 class OfflineFilter:

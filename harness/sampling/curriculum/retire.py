@@ -10,20 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.sampling.curriculum._common import Report, require_problems
 from harness.sampling.curriculum.uniform import Uniform
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.curriculum"):
     """`pass_rate`: τ, the share of right responses from which a problem retires."""
 
     kind: str = "retire"
-    pass_rate: float = 0.875
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.curriculum.pass_rate", self.pass_rate, 0.0, 1.0)
+    pass_rate: float = ranged(0.875, low=0.0, high=1.0)
 
 
 class Retire:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import ConfigError, require_range
+from harness.configuration.limits import Checked, ranged
 from harness.rollout.noise import key
 from harness.sampling.curriculum._common import Report, require_problems
 
@@ -23,7 +24,7 @@ _ROUNDING = 1e-9  # a mean of rates may miss an exact bound by its last bits
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.curriculum"):
     """Bands, window, pause and retirement.
 
     Attributes:
@@ -38,23 +39,21 @@ class Config:
 
     kind: str = "success_bands"
     bands: list[float] = field(default_factory=lambda: [0.1, 0.3, 0.7, 0.9])
-    window_groups: int = 4
+    window_groups: int = ranged(4, low=1)
     min_groups: int = 1
     pause_below: float = 0.1
-    pause_draws: int = 20
-    retire_from: float = 0.9
+    pause_draws: int = ranged(20, low=1)
+    retire_from: float = ranged(0.9, low=0.0)
     retire_up_to: float | None = field(default=None, metadata={"neutral": True})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if sorted(set(self.bands)) != self.bands or not all(0 < edge < 1 for edge in self.bands):
             raise ConfigError(
                 f"algorithm.curriculum.bands={self.bands} must be increasing edges between 0 and 1"
             )
-        require_range("algorithm.curriculum.window_groups", self.window_groups, 1)
         require_range("algorithm.curriculum.min_groups", self.min_groups, 1, self.window_groups)
         require_range("algorithm.curriculum.pause_below", self.pause_below, 0.0, self.retire_from)
-        require_range("algorithm.curriculum.retire_from", self.retire_from, 0.0)
-        require_range("algorithm.curriculum.pause_draws", self.pause_draws, 1)
         if self.retire_up_to is not None:
             require_range("algorithm.curriculum.retire_up_to", self.retire_up_to, 0.0, self.retire_from)
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 from harness.rollout.noise import key
 from harness.sampling.curriculum._common import Report, require_problems
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.curriculum"):
     """Settings of what is observed before the first step.
 
     Attributes:
@@ -31,10 +31,7 @@ class Config:
     """
 
     kind: str = "unsolved"
-    samples: int = 0
-
-    def __post_init__(self) -> None:
-        require_range("algorithm.curriculum.samples", self.samples, 0)
+    samples: int = ranged(0, low=0)
 
 
 class Unsolved:

@@ -10,7 +10,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, choice, ranged
 from harness.problems.benchmarks.arithmetic import PAD, Chain
 
 if TYPE_CHECKING:
@@ -21,16 +22,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config:
+class Config(Checked, key="algorithm.source"):
     """`keep`: all demonstrations, or right ones only (redrawn up to `attempts` times, then the last one stands)."""
 
     kind: str = "demonstrations"
-    keep: str = "all"
-    attempts: int = 50
-
-    def __post_init__(self) -> None:
-        require("algorithm.source.keep", self.keep, ("all", "right"))
-        require_range("algorithm.source.attempts", self.attempts, 1)
+    keep: str = choice("all", of=("all", "right"))
+    attempts: int = ranged(50, low=1)
 
 
 class DemonstrationSource:

@@ -7,7 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.configuration.error import ConfigError, require, require_range
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, choice, ranged
 
 if TYPE_CHECKING:
     from harness.rollout.engine.openai.endpoint import Endpoint
@@ -17,7 +18,7 @@ EXACT_ENTROPY = False
 
 
 @dataclass
-class Config:
+class Config(Checked, key="engine"):
     """Address of the server, and how it is asked. The tokenizer comes from the folder or Hub id that `model=` names.
 
     Attributes:
@@ -36,18 +37,14 @@ class Config:
     base_url: str = "http://localhost:8000/v1"
     model: str = ""
     api_key_env: str = ""
-    concurrency: int = 32
-    timeout_s: float = 600.0
-    retries: int = 4
-    retry_pause_s: float = 1.0
-    logprobs: str = "raw"
+    concurrency: int = ranged(32, low=1)
+    timeout_s: float = ranged(600.0, low=1e-3)
+    retries: int = ranged(4, low=0)
+    retry_pause_s: float = ranged(1.0, low=0)
+    logprobs: str = choice("raw", of=("raw", "processed"))
 
     def __post_init__(self) -> None:
-        require("engine.logprobs", self.logprobs, ("raw", "processed"))
-        require_range("engine.concurrency", self.concurrency, 1)
-        require_range("engine.timeout_s", self.timeout_s, 1e-3)
-        require_range("engine.retries", self.retries, 0)
-        require_range("engine.retry_pause_s", self.retry_pause_s, 0)
+        super().__post_init__()
         if not self.base_url.startswith(("http://", "https://")):
             raise ConfigError(f"engine.base_url={self.base_url!r} must begin with http:// or https://")
 

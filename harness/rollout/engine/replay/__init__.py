@@ -8,14 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.error import ConfigError, require
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, choice
 
 READS_WEIGHTS = False
 WHOLE_RUNS = True
 
 
 @dataclass
-class Config:
+class Config(Checked, key="engine"):
     """Settings of what is served.
 
     Attributes:
@@ -25,10 +26,7 @@ class Config:
 
     kind: str = "replay"
     path: str = ""
-    match: str = "seed"
-
-    def __post_init__(self) -> None:
-        require("engine.match", self.match, ("seed", "order"))
+    match: str = choice("seed", of=("seed", "order"))
 
     def identity(self) -> dict[str, Any]:
         """Return what a run's id holds: the file's content, wherever it lies."""

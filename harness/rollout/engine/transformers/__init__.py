@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.error import require_range
+from harness.configuration.limits import Checked, ranged
 
 
 @dataclass
-class Config:
+class Config(Checked, key="engine"):
     """`rows`: responses decoded together at most (memory); the kind of cache bounds it, not the results."""
 
     kind: str = "transformers"
-    rows: int = 64
-
-    def __post_init__(self) -> None:
-        require_range("engine.rows", self.rows, 1)
+    rows: int = ranged(64, low=1)
 
     def identity(self) -> dict[str, Any]:
         """Return what a run's id holds: how many rows fit into memory is the machine's business."""

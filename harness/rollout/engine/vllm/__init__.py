@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.error import require, require_range
+from harness.configuration.limits import Checked, choice, ranged
 
 OWN_NOISE = True
 EXACT_ENTROPY = False
@@ -19,7 +19,7 @@ PACKAGE = (
 
 
 @dataclass
-class Config:
+class Config(Checked, key="engine"):
     """Settings of vLLM. Rows decoded together are `runtime.rollout_rows`, the number type is the policy's.
 
     Attributes:
@@ -35,20 +35,13 @@ class Config:
     """
 
     kind: str = "vllm"
-    gpu_memory_utilization: float = 0.5
-    kv_cache_memory_gib: float = 0.0
-    max_model_len: int = 0
-    tensor_parallel: int = 1
+    gpu_memory_utilization: float = ranged(0.5, low=0.01, high=1.0)
+    kv_cache_memory_gib: float = ranged(0.0, low=0)
+    max_model_len: int = ranged(0, low=0)
+    tensor_parallel: int = ranged(1, low=1)
     enforce_eager: bool | None = None
     prefix_caching: bool = True
-    sleep_level: int = 2
-
-    def __post_init__(self) -> None:
-        require_range("engine.gpu_memory_utilization", self.gpu_memory_utilization, 0.01, 1.0)
-        require_range("engine.kv_cache_memory_gib", self.kv_cache_memory_gib, 0)
-        require_range("engine.max_model_len", self.max_model_len, 0)
-        require_range("engine.tensor_parallel", self.tensor_parallel, 1)
-        require("engine.sleep_level", self.sleep_level, (0, 1, 2))
+    sleep_level: int = choice(2, of=(0, 1, 2))
 
     def identity(self) -> dict[str, Any]:
         """Return what a run's id holds: settings change memory, time and rounding, so a run goes on with others."""
