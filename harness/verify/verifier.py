@@ -27,7 +27,8 @@ from harness.verify.read.formulas import formulas_equal
 from harness.verify.read.nodes import Node, parse_node, plain_words
 from harness.verify.read.wording import squeeze
 from harness.verify.second import second_verdicts
-from harness.verify.service.pool import Case, VerifierPool
+from harness.verify.service.pool import VerifierPool
+from harness.verify.service.server import Case
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
 
