@@ -8,7 +8,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution.contents import content_hashes, require_same_content
-from harness.execution.launch._supervise import Work, supervise_here
+from harness.execution.launch._supervise import RunBatch, supervise_here
 from harness.execution.progress import Progress
 from harness.execution.provenance import provenance
 from harness.execution.supervise import Feed, Runnable, Summary
@@ -48,7 +48,7 @@ def dispatch_runs(
     data: dict[str, str] | None = None,
 ) -> Summary:
     """The same for runs without a plan. `data`: content hashes of what they read, for the record."""
-    work = Work(
+    work = RunBatch(
         root=store.root.resolve(),
         specs=list(specs),
         runtime=runtime,
@@ -79,5 +79,5 @@ def search_runs(
             f"a search runs where it is started, not through launcher={runtime.launcher.kind}; start the same `harness sweep` in "
             "several jobs instead: they share the study and the store"
         )
-    work = Work(store.root.resolve(), [], runtime, provenance(command), experiment)
+    work = RunBatch(store.root.resolve(), [], runtime, provenance(command), experiment)
     return supervise_here(work, progress, feed=feed)

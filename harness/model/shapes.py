@@ -1,7 +1,7 @@
 """Sizes of decoder-only transformers: of named models from a table, of a local checkpoint from its `config.json`. No torch.
 
-`SHAPES` holds what the `config.json` of each model says, less what no size depends on; keys are those of `transformers`. Rope scaling is
-left out: it changes neither parameters nor cost.
+`SHAPES` (shapes.json) holds what the `config.json` of each model says, less what no size depends on; keys are those of `transformers`.
+Rope scaling is left out: it changes neither parameters nor cost.
 """
 
 from __future__ import annotations
@@ -12,54 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "qwen2.5-0.5b": {
-        "model_type": "qwen2", "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
-        "num_attention_heads": 14, "num_key_value_heads": 2, "max_position_embeddings": 32768, "tie_word_embeddings": True,
-        "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
-    },
-    "qwen2.5-1.5b": {
-        "model_type": "qwen2", "vocab_size": 151936, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-        "num_attention_heads": 12, "num_key_value_heads": 2, "max_position_embeddings": 131072, "tie_word_embeddings": True,
-        "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
-    },
-    "qwen2.5-7b": {
-        "model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
-        "num_attention_heads": 28, "num_key_value_heads": 4, "max_position_embeddings": 131072, "tie_word_embeddings": False,
-        "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
-    },
-    "qwen2.5-32b": {
-        "model_type": "qwen2", "vocab_size": 152064, "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,
-        "num_attention_heads": 40, "num_key_value_heads": 8, "max_position_embeddings": 131072, "tie_word_embeddings": False,
-        "rms_norm_eps": 1e-5, "rope_theta": 1000000.0,
-    },
-    "qwen2.5-math-1.5b": {
-        "model_type": "qwen2", "vocab_size": 151936, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
-        "num_attention_heads": 12, "num_key_value_heads": 2, "max_position_embeddings": 4096, "tie_word_embeddings": True,
-        "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-    },
-    "qwen2.5-math-7b": {
-        "model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
-        "num_attention_heads": 28, "num_key_value_heads": 4, "max_position_embeddings": 4096, "tie_word_embeddings": False,
-        "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-    },
-    "qwen3-0.6b": {
-        "model_type": "qwen3", "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
-        "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 32768,
-        "tie_word_embeddings": True, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
-    },
-    "llama-3.2-1b": {
-        "model_type": "llama", "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
-        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "max_position_embeddings": 131072,
-        "tie_word_embeddings": True, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
-    },
-    "olmo3-7b": {
-        "model_type": "olmo3", "vocab_size": 100278, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32,
-        "num_attention_heads": 32, "num_key_value_heads": 32, "max_position_embeddings": 65536, "tie_word_embeddings": False,
-        "sliding_window": 4096, "rms_norm_eps": 1e-6, "rope_theta": 500000.0,
-    },
-}  # fmt: skip
-
+SHAPES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
 _HUB = {
     "Qwen/Qwen2.5-0.5B": "qwen2.5-0.5b",
     "Qwen/Qwen2.5-0.5B-Instruct": "qwen2.5-0.5b",
@@ -80,7 +33,7 @@ _OLMO3_FULL_ATTENTION_EVERY = (
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelSize:
     """Sizes of a decoder with gated feed-forward and grouped-query attention.
 
     Attributes:
@@ -150,7 +103,7 @@ class Shape:
         return (self.layers - self.windowed_layers) * whole + self.windowed_layers * part
 
 
-def from_config(values: Mapping[str, Any]) -> Shape | None:
+def from_config(values: Mapping[str, Any]) -> ModelSize | None:
     """The shape that a `config.json` describes; None for an architecture that is not of this kind."""
     kind = values.get("model_type")
     if kind not in ("llama", "mistral", "qwen2", "qwen3", "olmo3"):
@@ -161,7 +114,7 @@ def from_config(values: Mapping[str, Any]) -> Shape | None:
     extra = {"qwen2": query + 2 * key_value, "qwen3": 2 * head, "olmo3": query + key_value}.get(kind, 0)
     windowed = kind == "olmo3" and values.get("sliding_window")
     layers = values["num_hidden_layers"]
-    return Shape(
+    return ModelSize(
         hidden=hidden,
         intermediate=values["intermediate_size"],
         layers=layers,
@@ -177,7 +130,7 @@ def from_config(values: Mapping[str, Any]) -> Shape | None:
     )
 
 
-def shape_of(model: Any) -> Shape | None:
+def shape_of(model: Any) -> ModelSize | None:
     """The shape of a `model` section, without network: from the table, or a local folder; None where neither tells it."""
     if model.kind == "random_init":
         return from_config({**SHAPES[model.shape], **model.overrides})

@@ -14,7 +14,7 @@ from functools import lru_cache
 from threading import Lock
 from types import TracebackType
 
-from harness.verify.compare.answers import Comparison
+from harness.verify.compare.answers import AnswerComparison
 from harness.verify.config import VerifierConfig
 from harness.verify.extract.claims import is_offered
 from harness.verify.extract.final_answer import Extracted, ends_there, extract
@@ -55,7 +55,9 @@ class MathVerifier:
     def __init__(self, config: VerifierConfig | None = None) -> None:
         self.config = config or VerifierConfig()
         self.pool = VerifierPool(self.config)
-        self._comparison = Comparison(self.config.percent, self.config.decimal_digits, self._formulas_equal)
+        self._comparison = AnswerComparison(
+            self.config.percent, self.config.decimal_digits, self._formulas_equal
+        )
         self._gold = lru_cache(_GOLDS_REMEMBERED)(lambda raw: Gold(raw, self.config))
         self._cache: OrderedDict[_Key, Verdict] = OrderedDict()
         self._cache_lock = Lock()

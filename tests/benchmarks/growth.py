@@ -21,7 +21,7 @@ from command_speed import processor_seconds
 from synthetic_store import build_store
 
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.execution.supervise.attempt import Attempt
 from harness.experiment.planning import Plan, plan_multirun
 from harness.store import ResultStore
@@ -78,7 +78,7 @@ def grid() -> Plan:
 def dispatch(store: ResultStore, plan: Plan) -> None:
     """All that is done for runs but their processes: look-up, plan file, claim, attempt, configuration, three manifests."""
     store.write_plan(plan.experiment.name, plan.record())
-    work = Work(store.root, plan.specs, RuntimeConfig(), PROVENANCE, "x")
+    work = RunBatch(store.root, plan.specs, RuntimeConfig(), PROVENANCE, "x")
     for spec in work.unfinished():
         attempt = begun_attempt(store, spec, work.provenance)
         attempt.started(1)

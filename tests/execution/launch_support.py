@@ -1,4 +1,4 @@
-"""Work of stub runs for the launchers' tests; jobs import the stubs by PYTHONPATH."""
+"""RunBatch of stub runs for the launchers' tests; jobs import the stubs by PYTHONPATH."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.execution.progress import Progress
 from harness.store import ResultStore
 
@@ -24,8 +24,8 @@ def use_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(STUBS), str(PROJECT)]))
 
 
-def work(root: Path, specs: list[Spec], entry: str = "steps") -> Work:
-    return Work(
+def work(root: Path, specs: list[Spec], entry: str = "steps") -> RunBatch:
+    return RunBatch(
         root=root.resolve(),
         specs=specs,
         runtime=RuntimeConfig(device="cpu", workers=1),

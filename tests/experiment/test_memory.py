@@ -22,10 +22,10 @@ from harness.experiment.estimate.memory import (
     update_memory,
 )
 from harness.model import token_scores
-from harness.model.shapes import SHAPES, Shape, from_config
+from harness.model.shapes import SHAPES, ModelSize, from_config
 from harness.rollout.engine import native
 
-TINY = Shape(
+TINY = ModelSize(
     hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
 )
 

@@ -9,9 +9,9 @@ from harness.configuration.schema import RunConfig
 from harness.experiment.estimate.fit import fit_of
 from harness.experiment.estimate.memory import plant_of, rollout_memory
 from harness.experiment.estimate.work import estimate_work, forward_flop, groups_generated, update_passes
-from harness.model.shapes import SHAPES, Shape, from_config
+from harness.model.shapes import SHAPES, ModelSize, from_config
 
-TINY = Shape(
+TINY = ModelSize(
     hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
 )
 
@@ -28,7 +28,7 @@ def config() -> RunConfig:
     return run
 
 
-def work(config: RunConfig, shape: Shape = TINY):
+def work(config: RunConfig, shape: ModelSize = TINY):
     plant = plant_of(config)
     return estimate_work(config, shape, plant, rollout_memory(config, shape, plant, 0.0))
 

@@ -27,7 +27,7 @@ from harness.configuration.gpus import GIB, GPUS, Gpu, visible_memory_gib
 from harness.configuration.schema import RunConfig, load
 from harness.experiment.estimate.fit import fit_of, fitting_micro_batch, misfits
 from harness.experiment.estimate.work import forward_flop, update_passes
-from harness.model.shapes import Shape, from_config
+from harness.model.shapes import ModelSize, from_config
 from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore
 from harness.training.step import take_step
@@ -157,7 +157,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def sampling_limit(config: RunConfig, shape: Shape, response: int) -> float | None:
+def sampling_limit(config: RunConfig, shape: ModelSize, response: int) -> float | None:
     """Tokens a second at which the GPU's memory bandwidth is used up: a step reads the weights once and every row's keys and values."""
     gpu = gpu_of(torch.cuda.get_device_name()) if config.runtime.device == "cuda" else None
     if gpu is None:
@@ -174,7 +174,7 @@ def gpu_of(name: str) -> Gpu | None:
     return next((gpu for key, gpu in GPUS.items() if key.split("_")[0] in flat), None)
 
 
-def parameters(shape: Shape) -> int:
+def parameters(shape: ModelSize) -> int:
     """Elements of the matrices, embedding once."""
     return shape.layers * shape.layer_matrices + shape.embedding
 

@@ -10,7 +10,7 @@ import torch
 
 from harness.base_policy import pretrained, random_init
 from harness.base_policy.random_init import random_checkpoint
-from harness.model.shapes import SHAPES, Shape, from_config, shape_of
+from harness.model.shapes import SHAPES, ModelSize, from_config, shape_of
 
 # The number of parameters that the model's page on the Hub shows.
 PUBLISHED = {
@@ -21,7 +21,7 @@ PUBLISHED = {
     "llama-3.2-1b": 1_235_814_400,
     "olmo3-7b": 7_298_011_136,
 }
-TINY = Shape(
+TINY = ModelSize(
     hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
 )
 
@@ -67,7 +67,7 @@ def test_a_tiny_shape_by_hand():
 
 @pytest.mark.parametrize(("length", "window"), [(8, None), (64, 16), (12, 16)])
 def test_attended_tokens_match_enumeration(length, window):
-    shape = Shape(**{**vars(TINY), "window": window, "windowed_layers": 1 if window else 0})
+    shape = ModelSize(**{**vars(TINY), "window": window, "windowed_layers": 1 if window else 0})
     whole = sum(range(length)) / length
     inside = sum(min(place, window or length) for place in range(length)) / length
     assert shape.attended(length) == pytest.approx(whole + inside, abs=1.0)

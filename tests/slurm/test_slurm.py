@@ -22,7 +22,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch import local, slurm
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.experiment.planning import RunSpec
 from harness.store import ResultStore
 
@@ -141,7 +141,7 @@ def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, base_p
         )
         spec = RunSpec.of(config, {"arm": launcher.kind})
         root = (tmp_path / launcher.kind).resolve()
-        todo = Work(root, [spec], config.runtime, {"command": "test"}, "launched")
+        todo = RunBatch(root, [spec], config.runtime, {"command": "test"}, "launched")
         summary = implementation("harness.execution.launch", launcher).launch(launcher, todo, Events())
         assert summary.finished == [spec.run_id], summary.errors
         run = ResultStore(root).run(spec.run_id)

@@ -13,7 +13,7 @@ import pytest
 from harness.configuration.compose import compose_run
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution import follower as _tracker
-from harness.execution.launch._supervise import Work, supervise_here
+from harness.execution.launch._supervise import RunBatch, supervise_here
 from harness.execution.progress import Progress
 from harness.experiment.planning import RunSpec
 from harness.store import ResultStore
@@ -43,7 +43,7 @@ def specs(*trackers: str, seeds: int = 2) -> list[RunSpec]:
 
 
 def run(store: ResultStore, runs: list[RunSpec], entry: str = "three_steps"):
-    work = Work(
+    work = RunBatch(
         store.root,
         runs,
         RuntimeConfig(device="cpu", workers=2, trackers=runs[0].config.runtime.trackers),

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.execution.launch._supervise import Work, supervise_here
+from harness.execution.launch._supervise import RunBatch, supervise_here
 from harness.execution.progress import PlainProgress
 
 # What Slurm sends ahead of the time limit (`--signal`). SIGTERM is a cancellation, or a pre-emption with a time of grace.
@@ -23,7 +23,7 @@ _TIME_IS_UP = (signal.SIGUSR1, signal.SIGUSR2)
 class Job:
     """Callable that submitit and Ray send to a machine. Does nothing for runs that are finished or claimed elsewhere."""
 
-    work: Work
+    work: RunBatch
 
     def __call__(self) -> dict[str, Any]:
         """Returns the supervisor's summary as plain data."""
@@ -61,7 +61,7 @@ def pre_empted() -> bool:
     return found is not None and found[1] not in ("None", "Unknown")
 
 
-def chunks(work: Work, runs_per_job: int) -> list[Job]:
+def chunks(work: RunBatch, runs_per_job: int) -> list[Job]:
     """The unfinished runs as jobs, `runs_per_job` each."""
     distinct = {spec.run_id: spec for spec in work.specs}.values()
     left = [spec for spec in distinct if work.store.run(spec.run_id).status != "finished"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.execution.launch._job import chunks
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.execution.launch._watch import finished, states, watch
 from harness.execution.progress import Progress
 from harness.execution.supervise import Summary
@@ -20,7 +20,7 @@ _LOOKS = 2
 
 
 def submit(
-    work: Work,
+    work: RunBatch,
     progress: Progress,
     *,
     cluster: str,

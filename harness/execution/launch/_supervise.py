@@ -22,7 +22,7 @@ from harness.tracking._sink import absent
 
 
 @dataclass(frozen=True)
-class Work:
+class RunBatch:
     """Runs and the circumstances that they share. Picklable, so that it can travel to another machine."""
 
     root: Path
@@ -39,7 +39,7 @@ class Work:
 
 
 def supervise_here(
-    work: Work, progress: Progress, *, leases: Path | None = None, feed: Feed | None = None
+    work: RunBatch, progress: Progress, *, leases: Path | None = None, feed: Feed | None = None
 ) -> Summary:
     """Run the work on this machine.
 

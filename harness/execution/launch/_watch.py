@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol
 
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.supervise import Summary
 from harness.execution.supervise.stop import on_signals
@@ -45,7 +45,7 @@ class Jobs(Protocol):
 
 
 def watch(
-    work: Work, before: Mapping[str, RunState], jobs: Jobs, progress: Progress, poll_seconds: float = 1.0
+    work: RunBatch, before: Mapping[str, RunState], jobs: Jobs, progress: Progress, poll_seconds: float = 1.0
 ) -> Summary:
     """Report until no job is alive. A stop signal asks the jobs to checkpoint and end; a second one kills them.
 
@@ -84,7 +84,7 @@ def watch(
     return summary
 
 
-def states(work: Work) -> dict[str, RunState]:
+def states(work: RunBatch) -> dict[str, RunState]:
     """Read the states of the runs as they stand now, by run id."""
     return {spec.run_id: run_state(work.store, spec.run_id) for spec in work.specs}
 

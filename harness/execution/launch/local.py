@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.execution.launch._supervise import Work
+    from harness.execution.launch._supervise import RunBatch
     from harness.execution.progress import Progress
     from harness.execution.supervise import Summary
 
@@ -18,7 +18,7 @@ class Config:
     kind: str = "local"
 
 
-def launch(config: Config, work: Work, progress: Progress) -> Summary:
+def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
     """Run the work to its end in this process."""
     # The default launcher: every command reads its settings, and few launch.
     from harness.execution.launch._supervise import supervise_here

@@ -10,7 +10,7 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.limits import Checked, ranged
 from harness.execution.launch._job import chunks
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.execution.launch._watch import finished, states, watch
 from harness.execution.progress import Progress
 from harness.execution.supervise import Summary
@@ -36,7 +36,7 @@ class Config(Checked, key="runtime.launcher"):
     retries: int = 3
 
 
-def launch(config: Config, work: Work, progress: Progress) -> Summary:
+def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
     """Send the unfinished runs to the cluster and follow them.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.configuration.limits import Checked, ranged
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch._submitit import submit
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.execution.progress import Progress
 from harness.execution.supervise import Summary
 from harness.training.torchrun import wanted_ranks
@@ -53,7 +53,7 @@ class Config(Checked, key="runtime.launcher"):
     additional: dict[str, Any] = field(default_factory=dict)
 
 
-def launch(config: Config, work: Work, progress: Progress) -> Summary:
+def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
     """Submit the array and, unless `wait` is off, follow it."""
     return submit(
         work,

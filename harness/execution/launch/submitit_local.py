@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.configuration.limits import Checked, ranged
 from harness.execution.launch._submitit import submit
-from harness.execution.launch._supervise import Work
+from harness.execution.launch._supervise import RunBatch
 from harness.execution.progress import Progress
 from harness.execution.supervise import Summary
 
@@ -21,7 +21,7 @@ class Config(Checked, key="runtime.launcher"):
     minutes: int = 1440
 
 
-def launch(config: Config, work: Work, progress: Progress) -> Summary:
+def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
     """Submit, and follow unless told not to."""
     parameters = {"timeout_min": config.minutes}
     return submit(

@@ -21,7 +21,7 @@ from harness.experiment.estimate.memory import (
     rows_at_once,
     update_memory,
 )
-from harness.model.shapes import Shape, shape_of
+from harness.model.shapes import ModelSize, shape_of
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
@@ -37,7 +37,7 @@ _LARGEST_MICRO_BATCH = 17  # a power of two: above 131,072 tokens nothing gets f
 class Fit:
     """Bytes on one GPU in an update and in a rollout, against what it can hold."""
 
-    shape: Shape
+    shape: ModelSize
     plant: Plant
     update: dict[str, float]
     rollout: Rollout
@@ -97,7 +97,7 @@ def misfits(config: RunConfig) -> list[str]:
     return found
 
 
-def _too_large_for_this_computer(config: RunConfig, shape: Shape) -> Iterator[str]:
+def _too_large_for_this_computer(config: RunConfig, shape: ModelSize) -> Iterator[str]:
     ranks = config.runtime.ranks or 1
     parts = update_memory(config, shape, ranks * config.runtime.nodes)
     needed, here = ranks * sum(parts.values()) / GIB, host_memory_gib()

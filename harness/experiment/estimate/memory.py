@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.configuration.gpus import GIB, GPUS
-from harness.model.shapes import Shape
+from harness.model.shapes import ModelSize
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
@@ -85,7 +85,7 @@ def element_bytes(config: RunConfig) -> int:
     return 4 if config.model.precision in ("float32", "mixed") else 2
 
 
-def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, float]:
+def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, float]:
     """Bytes on one GPU in the middle of an update, by what they hold."""
     width, rank, size = element_bytes(config), config.model.lora.rank, shape.parameters
     trained = shape.adapter_parameters(rank) if rank else size  # adapters are counted as on every matrix
@@ -112,7 +112,7 @@ def update_memory(config: RunConfig, shape: Shape, ranks: int) -> dict[str, floa
     return parts
 
 
-def awake_engine(config: RunConfig, shape: Shape, plant: Plant) -> float:
+def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
     """Bytes that an engine beside the built-in trainer keeps during updates.
 
     vLLM keeps none unless it is told never to sleep. The engines of our own keep their copy of the weights.
@@ -124,7 +124,7 @@ def awake_engine(config: RunConfig, shape: Shape, plant: Plant) -> float:
     return 0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
 
 
-def activation_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> float:
+def activation_bytes(shape: ModelSize, tokens: int, width: int, recompute: bool) -> float:
     """Bytes that autograd keeps of a packed micro-batch; `width` bytes an element."""
     normed = 2 * shape.hidden + (shape.query + shape.key_value if shape.normed_queries else 0)
     norms = (4 + 2 * width) * normed
@@ -136,7 +136,7 @@ def activation_bytes(shape: Shape, tokens: int, width: int, recompute: bool) -> 
 
 
 def logit_bytes(
-    shape: Shape,
+    shape: ModelSize,
     tokens: int,
     width: int,
     recompute: bool,
@@ -190,7 +190,7 @@ class Rollout:
     fits: bool
 
 
-def rollout_memory(config: RunConfig, shape: Shape, plant: Plant, kept: float) -> Rollout:
+def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: float) -> Rollout:
     """Beside `kept` bytes of training. Precision of the engine and its cache is the trainer's."""
     width, verl = element_bytes(config), config.backend.kind == "verl"
     elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS

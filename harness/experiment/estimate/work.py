@@ -11,7 +11,7 @@ from harness.configuration.gpus import GIB, GPUS
 from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.fit import Fit, billions, fit_of, listed, model_name
 from harness.experiment.estimate.memory import Plant, Rollout, element_bytes, mean_response
-from harness.model.shapes import Shape
+from harness.model.shapes import ModelSize
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
@@ -59,7 +59,7 @@ class Work:
         )
 
 
-def forward_flop(shape: Shape, length: float) -> float:
+def forward_flop(shape: ModelSize, length: float) -> float:
     """FLOP of one token in a sequence of this length: matrices (output projection included), scores and weighted values."""
     matrices = shape.layers * shape.layer_matrices + shape.embedding
     return 2.0 * matrices + 4.0 * shape.query * shape.attended(length)
@@ -83,7 +83,7 @@ def groups_generated(config: RunConfig) -> float:
     return min(config.runtime.assumed.groups_per_trained_group, float(dead.max_rounds))
 
 
-def estimate_work(config: RunConfig, shape: Shape, plant: Plant, rollout: Rollout) -> Work:
+def estimate_work(config: RunConfig, shape: ModelSize, plant: Plant, rollout: Rollout) -> Work:
     """Tokens, FLOP and seconds of one run."""
     algorithm, assumed = config.algorithm, config.runtime.assumed
     prompt, response = assumed.prompt_tokens, mean_response(config)
@@ -121,7 +121,7 @@ class _Sampling:
     Runs that share a GPU are taken to share its rates.
     """
 
-    def __init__(self, config: RunConfig, shape: Shape, plant: Plant, rollout: Rollout) -> None:
+    def __init__(self, config: RunConfig, shape: ModelSize, plant: Plant, rollout: Rollout) -> None:
         self.assumed, self.shape, self.plant = config.runtime.assumed, shape, plant
         self.width = element_bytes(config)
         gpu, assumed = GPUS[plant.gpu], self.assumed

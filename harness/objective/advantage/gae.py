@@ -19,7 +19,7 @@ NAMES = {"verl": "gae"}
 
 
 @dataclass
-class Critic(Checked, key="algorithm.advantage.critic"):
+class CriticConfig(Checked, key="algorithm.advantage.critic"):
     """The value model: a copy of the initial policy with a scalar head (zero at first), trained beside the policy.
 
     Attributes:
@@ -58,7 +58,7 @@ class Config(Checked, key="algorithm.advantage"):
     whiten_over: str = choice("tokens", of=("tokens", "sequences", "none"))
     ddof: int = choice(1, of=(0, 1))
     epsilon: float = 1e-8
-    critic: Critic = field(default_factory=Critic)
+    critic: CriticConfig = field(default_factory=CriticConfig)
 
 
 def advantages(batch: RolloutBatch, config: Config) -> Tensor:

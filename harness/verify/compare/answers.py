@@ -20,7 +20,7 @@ Leaf = Callable[[str, str], bool | None]
 _MAX_UNORDERED = 64
 
 
-class Comparison:
+class AnswerComparison:
     """Compares parsed answers under one policy.
 
     Args:

@@ -22,7 +22,7 @@ from sympy import Basic
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
-from harness.verify.compare.answers import Comparison
+from harness.verify.compare.answers import AnswerComparison
 from harness.verify.compare.latex_reader import Unparsable, is_expression, parse_formula
 from harness.verify.compare.quantities import rounds_to
 from harness.verify.read.nodes import parse_node
@@ -54,7 +54,7 @@ def grade(gold: str, answer: str, percent: str, decimal_digits: int) -> tuple[st
     """Return (verdict, method, whether the process should be replaced) of two canonical texts: structure first, then formulas."""
     leaf = partial(formulas_equal, decimal_digits=decimal_digits)
     try:
-        equal = Comparison(percent, decimal_digits, leaf).equal(parse_node(gold), parse_node(answer))
+        equal = AnswerComparison(percent, decimal_digits, leaf).equal(parse_node(gold), parse_node(answer))
     except Unparsable:
         return "gold_unparsable", "math_verify", False
     except MemoryError:
