@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
+from harness.configuration.sections import EvaluationConfig, SamplingConfig
 
 
-def check_combinations(config: RunConfig) -> None:
+class Sections(Protocol):
+    """The sections of a `RunConfig` that the checks read."""
+
+    algorithm: AlgorithmConfig
+    sampling: SamplingConfig
+    evaluation: EvaluationConfig
+    task: Any
+    model: Any
+    engine: Any
+
+
+def check_combinations(config: Sections) -> None:
     """Raise `ConfigError` with the first refusal."""
     for refusals in (_groups, _rewards, _advantages, _tokens, _sampling, _problems):
         for refusal in refusals(config):
             raise ConfigError(refusal)
 
 
-def _groups(config: RunConfig) -> Iterator[str]:
+def _groups(config: Sections) -> Iterator[str]:
     algorithm, dead = config.algorithm, config.algorithm.dead_groups
     refills = dead.policy == "refill"
     if refills and algorithm.responses_per_prompt < 2:
@@ -35,7 +45,7 @@ def _groups(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _rewards(config: RunConfig) -> Iterator[str]:
+def _rewards(config: Sections) -> Iterator[str]:
     algorithm, overlong = config.algorithm, config.algorithm.overlong
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     multiplies = overlong.punishes and overlong.shape == "multiplicative"
@@ -59,7 +69,7 @@ def _rewards(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _advantages(config: RunConfig) -> Iterator[str]:
+def _advantages(config: Sections) -> Iterator[str]:
     algorithm = config.algorithm
     if algorithm.surrogate.kind != "best_worst_dpo":
         return
@@ -80,7 +90,7 @@ def _advantages(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _tokens(config: RunConfig) -> Iterator[str]:
+def _tokens(config: Sections) -> Iterator[str]:
     algorithm = config.algorithm
     engine = implementation("harness.rollout.engine", config.engine)
     if algorithm.top_entropy_fraction < 1 and not getattr(engine, "EXACT_ENTROPY", True):
@@ -96,7 +106,7 @@ def _tokens(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _sampling(config: RunConfig) -> Iterator[str]:
+def _sampling(config: Sections) -> Iterator[str]:
     sampling, source = config.sampling, config.algorithm.source.kind
     correction = config.algorithm.engine_correction
     sampler_is_old = correction.old_log_probs == "sampler"
@@ -122,7 +132,7 @@ def _sampling(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _problems(config: RunConfig) -> Iterator[str]:
+def _problems(config: Sections) -> Iterator[str]:
     problems, wanted = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
     if isinstance(problems, int) and problems < wanted:
         yield (
