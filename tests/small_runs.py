@@ -14,6 +14,7 @@ from harness.reward.grading import Grader
 from harness.store import ResultStore, RunDir
 from harness.testbed import recipe as testbed
 from harness.training.loop import train
+from harness.training.run import train_run
 from harness.training.trainer import Trainer
 
 
@@ -52,6 +53,13 @@ def claimed(config: RunConfig, root: Path, status: str = "claimed") -> RunDir:
     return run
 
 
+def finished(config: RunConfig, root: Path) -> RunDir:
+    """The run of a configuration, trained here to its end as a worker does it."""
+    run = claimed(config, root, "finished")
+    assert train_run(config, run, lambda: False, attempt=1)
+    return run
+
+
 @dataclass
 class Bench:
     """Trainers over one base policy, their runs in one store: a second trainer of a run goes on where the first one stopped."""
@@ -68,10 +76,13 @@ class Bench:
         self.graders.append(Grader(config.verifier, config.runtime))
         return Trainer(config, self.run(name), base or self.base, "torch", self.graders[-1])
 
-    def trained(self, config: RunConfig, name: str = "a", stop_after: int | None = None) -> Trainer:
+    def trained(
+        self, config: RunConfig, name: str = "a", stop_after: int | None = None, base: Path | None = None
+    ) -> Trainer:
         """One that has trained until its end, or until the step after which a stop signal comes."""
-        trainer = self.trainer(config, name)
+        trainer = self.trainer(config, name, base)
         complete = train(trainer, lambda: trainer.step == stop_after, attempt=0)
+        trainer.close()
         assert complete == (stop_after is None)
         return trainer
 

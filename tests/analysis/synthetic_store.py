@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import Results, results_of
 from harness.store import ResultStore
 
 RUNGS = [
@@ -140,6 +142,11 @@ def build_store(
     }
     store.write_plan(name, plan)
     return store
+
+
+def loaded(root: Path, name: str = "ladder", **options) -> Results:
+    """The results of a stored experiment, as a report reads them."""
+    return results_of(load_experiment(root, name, **options))
 
 
 def _patch(arm):

@@ -8,23 +8,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from synthetic_store import build_store, make_samples
+from synthetic_store import build_store, loaded, make_samples
 
 from analysis.evidence.checkpoint_rule import chosen_steps, parse_rule
-from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from harness.evaluation.metrics.names import metric
 from harness.store.samples import write_part
 
 
-@pytest.fixture(scope="module")
-def results(ladder_root):
-    return results_of(load_experiment(ladder_root, "ladder"))
-
-
 def test_an_arm_of_no_steps_is_the_policy_before_training(tmp_path):
     build_store(tmp_path, steps=0, evaluate=(0,), seeds=(0, 1))
-    results = results_of(load_experiment(tmp_path, "ladder"))
+    results = loaded(tmp_path)
     per_seed = results.per_seed[results.per_seed["cap"] == 32]
     assert [list(steps) for steps in per_seed["steps"]] == [[0]] * 8
     assert (per_seed["last_score"] == per_seed["avg"]).all()
@@ -80,6 +74,6 @@ def test_whatever_checkpoint_the_development_benchmark_chooses_has_every_pass_at
                     folder / "part-000000.parquet", pa.Table.from_pandas(frame, preserve_index=False), {}
                 )
     for curves in (True, False):
-        own = results_of(load_experiment(tmp_path, "ladder", curves=curves, also=[metric("pass@4")])).per_seed
+        own = loaded(tmp_path, curves=curves, also=[metric("pass@4")]).per_seed
         assert sorted(step for steps in own["steps"] for step in steps) == [10] * 4 + [20] * 4
         assert own["pass@4"].notna().all()

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from synthetic_store import RUNGS, build_store
+from synthetic_store import RUNGS, build_store, loaded
 
 from analysis.answer import answer_sentences
 from analysis.evidence.engagement import engagement, sentence_end
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import Results, results_of
+from analysis.evidence.results import Results
 from analysis.tables.experiment_tables import main_table
 from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
 from harness.engagement.measure import Measure
@@ -74,7 +73,7 @@ def ladder(root: Path, *, measured: bool) -> Results:
             for run_id in plan["arms"][index]["runs"].values():
                 log(store, run_id, field, share)
         store.write_plan("ladder", plan)
-    return results_of(load_experiment(root, "ladder"))
+    return loaded(root)
 
 
 def log(store: ResultStore, run_id: str, field: str, share: float) -> None:

@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from analysis.evaluations import k_curves_figure
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import results_of
 from analysis.figures.differences import differences_figure
 from analysis.figures.drawing import draw_band
 from analysis.figures.evaluation import accuracy_figure, k_figure, waterfall_figure
@@ -29,11 +27,6 @@ from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
 from harness.cli import main
 from harness.evaluation.metrics.names import Metric
-
-
-@pytest.fixture(scope="module")
-def results(ladder_root):
-    return results_of(load_experiment(ladder_root, "ladder"))
 
 
 def test_band_is_the_t_interval_of_the_seeds_present():

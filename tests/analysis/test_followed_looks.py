@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_store import build_store
+from synthetic_store import build_store, loaded
 
-from analysis.evidence.load import load_experiment
 from analysis.evidence.looks import followed, wanted_seeds
-from analysis.evidence.results import results_of
 from analysis.looks import decisions, expected
 from analysis.tables.differences import differences_to_base, differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
@@ -35,7 +33,7 @@ def build(root, seeds, missing=()):
         caps=(32,),
     )
     store.write_plan("ladder", {**store.plan("ladder"), "looks": list(LOOKS)})
-    return results_of(load_experiment(root, "ladder"))
+    return loaded(root)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +68,7 @@ def test_an_arm_stops_with_the_last_of_its_comparisons(tmp_path):
         tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,)
     )
     store.write_plan("ladder", {**store.plan("ladder"), "looks": list(LOOKS)})
-    results = results_of(load_experiment(tmp_path, "ladder"))
+    results = loaded(tmp_path)
     assert wanted_seeds(results.experiment.plan, followed(results)) == {"a": 3, "b": 5, "c": 5}
 
 

@@ -8,10 +8,8 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from synthetic_store import build_store
+from synthetic_store import build_store, loaded
 
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import results_of
 from analysis.html import page
 from analysis.html.samples import browser_data
 
@@ -38,11 +36,6 @@ def outline(text):
 
 def embedded(text, name):
     return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])
-
-
-@pytest.fixture(scope="module")
-def results(ladder_root):
-    return results_of(load_experiment(ladder_root, "ladder"))
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +90,7 @@ def test_whatever_a_model_wrote_stays_text(tmp_path):
     samples = run.samples("arithmetic_heldout", 20)
     samples["response"] = ATTACK
     run.write_samples("arithmetic_heldout", 1, 20, samples)
-    text = page.render_page(results_of(load_experiment(tmp_path, "ladder")), tmp_path)
+    text = page.render_page(loaded(tmp_path), tmp_path)
     assert ATTACK not in text
     assert outline(text).tags.count("script") == 3
     assert not re.search(r"<[a-z]+ [^>]*onerror", text)
@@ -114,7 +107,7 @@ def test_an_oversized_page_is_refused(results, ladder_root, tmp_path, monkeypatc
 def test_an_experiment_without_runs_has_a_page(tmp_path):
     missing = [((arm, 0), "not started") for arm in range(2)]
     build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), missing=missing)
-    text = page.render_page(results_of(load_experiment(tmp_path, "ladder")), tmp_path)
+    text = page.render_page(loaded(tmp_path), tmp_path)
     assert "No two arms have finished runs" in text
 
 
@@ -126,12 +119,12 @@ def test_a_card_shows_the_problem_and_its_gold_where_the_data_are_here(tmp_path)
     data.write_text("".join(json.dumps({"id": i, "problem": ATTACK, "answer": "7"}) + "\n" for i in ids))
     benchmark = f"{{kind: dataset, name: held, template: plain, path: {data}}}"
     run.write_config(f"evaluation: {{benchmarks: {{arithmetic_heldout: {benchmark}}}}}\n")
-    text = page.render_page(results_of(load_experiment(tmp_path, "ladder")), tmp_path)
+    text = page.render_page(loaded(tmp_path), tmp_path)
     shown = embedded(text, "sample-data")["problems"]
     assert {(problem["text"], problem["gold"]) for problem in shown} == {(ATTACK, "7")}
     assert ATTACK not in text
     data.unlink()
-    gone = browser_data(results_of(load_experiment(tmp_path, "ladder")), tmp_path)["problems"]
+    gone = browser_data(loaded(tmp_path), tmp_path)["problems"]
     assert {(problem["text"], problem["gold"]) for problem in gone} == {(None, None)}
 
 

@@ -8,13 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import RUNGS, build_store
+from synthetic_store import RUNGS, build_store, loaded
 
 from analysis.answer import answer_sentences
-from analysis.evidence.load import load_experiment
 from analysis.evidence.looks import followed
 from analysis.evidence.metric_values import area, first_reach, value_of
-from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import grid_figure, metric_figure, waterfall_figure
@@ -36,7 +34,7 @@ ASKED += ["tokens_to@0.4", "steps_to@0.4", "seconds_to@0.4", "training/gradient_
 def declare(root, metrics, **more):
     store = ResultStore(root)
     store.write_plan("ladder", {**store.plan("ladder"), "metric": metrics, "margin": None, **more})
-    return results_of(load_experiment(root, "ladder"))
+    return loaded(root)
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from synthetic_store import build_store
+from synthetic_store import build_store, loaded
 
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import results_of
 from analysis.html.page import write_page
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
@@ -36,7 +34,7 @@ def path(tmp_path_factory) -> Path:
         samples["answer"] = SCRIPT
         run.write_samples("arithmetic_heldout", 1, 6, samples)
     store.write_plan("ladder", store.plan("ladder") | {"title": f"Title {SCRIPT}", "question": ATTACK})
-    return write_page(results_of(load_experiment(root, "ladder")), root, root / "report.html")
+    return write_page(loaded(root), root, root / "report.html")
 
 
 @pytest.fixture(scope="module")

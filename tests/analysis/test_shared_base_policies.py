@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_store import build_store
+from synthetic_store import build_store, loaded
 
-from analysis.evidence.load import load_experiment
 from analysis.evidence.looks import followed
-from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import parse_plan
 from analysis.tables.experiment_tables import main_table, second_reading_table
 from harness.experiment.planning import plan_experiment
@@ -29,7 +27,7 @@ def built(root, base_policies):
         root, rungs=rungs, seeds=tuple(range(SEEDS)), problems=30, steps=2, evaluate=(0, 2), caps=(32,)
     )
     store.write_plan("ladder", {**store.plan("ladder"), "base_policies": base_policies})
-    return results_of(load_experiment(root, "ladder"))
+    return loaded(root)
 
 
 def test_intervals_are_students_over_the_means_of_base_policies(tmp_path):

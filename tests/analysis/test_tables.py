@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import build_store, make_samples
+from synthetic_store import build_store, loaded, make_samples
 
 from analysis.answer import answer_sentences
 from analysis.evidence.cells import run_cells, run_samples
 from analysis.evidence.grid import near_best
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import results_of, tokens_to_target
+from analysis.evidence.results import tokens_to_target
 from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.tables.experiment_tables import (
     all_tables,
@@ -40,11 +39,6 @@ from analysis.tables.table import (
 from harness.statistics.estimate import Estimate
 from harness.store import ResultStore
 from harness.verify import MathVerifier
-
-
-@pytest.fixture(scope="module")
-def results(ladder_root):
-    return results_of(load_experiment(ladder_root, "ladder"))
 
 
 def test_scores_are_the_plain_mean_of_the_stored_samples(results, ladder_root):
@@ -89,7 +83,7 @@ def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
     rungs = [("only_a", "A", 0.5, 1.0), ("only_b", "B", 0.5, 1.0)]
     missing = [((arm, seed), "not started") for arm in range(2) for seed in range(2)]
     build_store(tmp_path, rungs=rungs, seeds=(0, 1), missing=missing)
-    results = results_of(load_experiment(tmp_path, "ladder"))
+    results = loaded(tmp_path)
     for table in all_tables(results):
         assert to_markdown(table)
         assert to_latex(table)
@@ -99,7 +93,7 @@ def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
 def test_independent_seeds_use_welch(tmp_path):
     store = build_store(tmp_path, rungs=[("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)], problems=8)
     store.write_plan("ladder", store.plan("ladder") | {"paired": False})
-    results = results_of(load_experiment(tmp_path, "ladder"))
+    results = loaded(tmp_path)
     y, x = results.experiment.plan.arms[::-1]
     reference = stats.ttest_ind(
         [*results.scores(y, "avg").values()], [*results.scores(x, "avg").values()], equal_var=False
@@ -111,7 +105,7 @@ def test_factorial_and_grid_tables(tmp_path):
     patches = [[], ["clip"], ["lr"], ["clip", "lr"]]
     rungs = [(f"arm{i}", "+".join(p) or "base", 0.4 + 0.1 * len(p), 1.0) for i, p in enumerate(patches)]
     store = build_store(tmp_path, rungs=rungs, design="factorial", patches=patches, problems=8)
-    results = results_of(load_experiment(tmp_path, "ladder"))
+    results = loaded(tmp_path)
     assert [t.name for t in all_tables(results)][5:9] == [
         "ladder-main-effects",
         "ladder-interactions",
@@ -123,7 +117,7 @@ def test_factorial_and_grid_tables(tmp_path):
     for arm, changes in zip(plan["arms"], settings, strict=True):
         arm["changes"] = changes
     store.write_plan("ladder", plan)
-    grid = grid_table(results_of(load_experiment(tmp_path, "ladder")), "avg@8")
+    grid = grid_table(loaded(tmp_path), "avg@8")
     assert grid is not None
     assert [c.header for c in grid.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     assert [row["setting"] for row in grid.rows] == ["0.2", "0.28"]
@@ -132,7 +126,7 @@ def test_factorial_and_grid_tables(tmp_path):
     ):
         arm |= {"changes": {}, "overrides": [f"algorithm.clip={clip}", f"lr={rate}", "seed=0"]}
     store.write_plan("ladder", plan)
-    swept = grid_table(results_of(load_experiment(tmp_path, "ladder")), "avg@8")
+    swept = grid_table(loaded(tmp_path), "avg@8")
     assert swept is not None
     assert [c.header for c in swept.columns] == ["algorithm.clip \\ lr", "0.0001", "0.0003"]
 
@@ -144,7 +138,7 @@ def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
     for arm, clip in zip(plan["arms"], (0.1, 0.2, 0.3), strict=True):
         arm |= {"changes": {"clip": [0.1, clip]}}
     store.write_plan("ladder", plan)
-    best, near = near_best(results_of(load_experiment(tmp_path, "ladder")))
+    best, near = near_best(loaded(tmp_path))
     assert best in ("high", "close")
     assert near == {"high", "close"} - {best}
 
@@ -165,7 +159,7 @@ def test_arms_of_one_configuration_are_tested_against_their_own_null(tmp_path, r
         plan["seeds"] = list(range(16))
         second["runs"] = {str(int(seed) + 8): run for seed, run in second["runs"].items()}
     store.write_plan("ladder", plan)
-    table = null_table(results_of(load_experiment(tmp_path, "ladder")), splits=200)
+    table = null_table(loaded(tmp_path), splits=200)
     pools = [("3 against 3", "8")] if shared else [("3 against 3", "16"), ("5 against 5", "16")]
     assert [(row["seeds"], row["pool"]) for row in table.rows] == pools
     assert all(row["rate"] <= 0.15 for row in table.rows)
@@ -175,7 +169,7 @@ def test_arms_of_one_configuration_are_tested_against_their_own_null(tmp_path, r
 def test_arms_of_one_label_keep_their_own_cost_and_behaviour(tmp_path):
     rungs = [("a", "same", 0.3, 1.0), ("b", "same", 0.8, 1.0)]
     build_store(tmp_path, rungs=rungs, design="arms", problems=6, n=4, steps=2, evaluate=(0, 2))
-    results = results_of(load_experiment(tmp_path, "ladder"))
+    results = loaded(tmp_path)
     rows = {row["name"]: row for row in summary_table(results).rows}
     behaviour = {row["name"]: row for row in behaviour_table(results).rows}
     assert rows["a"]["entropy_nats"] == behaviour["a"]["entropy_nats"] != rows["b"]["entropy_nats"]
@@ -206,7 +200,7 @@ def test_the_second_terminal_table_has_cost_and_k_metrics_per_arm(results):
 def test_published_numbers_stand_beside_ours_with_their_protocol(tmp_path):
     store = build_store(tmp_path, problems=8, steps=4, evaluate=(0, 4), seeds=(0, 1))
     store.write_plan("ladder", store.plan("ladder") | {"reference": "experiments/dapo_ladder/reference.csv"})
-    results = results_of(load_experiment(tmp_path, "ladder"))
+    results = loaded(tmp_path)
     table = published_table(results)
     rows = {row["arm"]: row for row in table.rows}
     assert rows["clip higher"]["ours"].value == results.mean(results.experiment.plan.arms[2], "avg").value
@@ -294,7 +288,7 @@ def test_tables_ignore_wall_time(tmp_path):
     build_store(tmp_path / "b", problems=8, steps=5, evaluate=(0, 5))
     for path in (tmp_path / "b").glob("runs/*/metrics.jsonl"):
         path.write_text(path.read_text().replace('"seconds_rollout": 0.05', '"seconds_rollout": 7.5'))
-    a, b = (all_tables(results_of(load_experiment(tmp_path / x, "ladder"))) for x in "ab")
+    a, b = (all_tables(loaded(tmp_path / x)) for x in "ab")
     for left, right in zip(a, b, strict=True):
         same = to_csv(left) == to_csv(right) and to_latex(left) == to_latex(right)
         assert same is (left.name != "cost")
@@ -303,7 +297,7 @@ def test_tables_ignore_wall_time(tmp_path):
 @pytest.mark.parametrize("what", ["packages", "device"])
 def test_rows_made_by_other_packages_or_another_device_are_marked_and_named(tmp_path, what):
     store = build_store(tmp_path)
-    assert "†" not in to_markdown(main_table(results_of(load_experiment(tmp_path, "ladder"))))
+    assert "†" not in to_markdown(main_table(loaded(tmp_path)))
     plan = store.plan("ladder")
     arm = plan["arms"][1]
     for run_id in (run_id for item in plan["arms"] for run_id in item["runs"].values()):
@@ -313,6 +307,6 @@ def test_rows_made_by_other_packages_or_another_device_are_marked_and_named(tmp_
         elif odd:
             manifest["provenance"]["packages"] = {"numpy": "3"}
         store.run(run_id).write_manifest(manifest)
-    table = main_table(results_of(load_experiment(tmp_path, "ladder")))
+    table = main_table(loaded(tmp_path))
     assert [row["arm"] for row in table.rows if "†" in str(row["arm"])] == [f"{arm['label']} †"]
     assert any(f"{arm['name']}, seeds 2" in note for note in table.notes)

@@ -6,11 +6,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from synthetic_store import build_store
+from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_sentences
-from analysis.evidence.load import load_experiment
-from analysis.evidence.results import Results, results_of
+from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import parse_plan
 from analysis.figures.differences import MARKS, differences_figure
 from analysis.figures.style import styled
@@ -42,7 +41,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results(root) -> Results:
-    return results_of(load_experiment(root, "ladder"))
+    return loaded(root)
 
 
 def _number(text: str) -> float:

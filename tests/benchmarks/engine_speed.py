@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from random_policies import random_policy
 
 from harness.configuration.registry import member
 from harness.configuration.runtime import RuntimeConfig
@@ -24,28 +25,9 @@ from harness.model.linear import resolve_kernel
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import RolloutEngine, SamplingParams
 from harness.testbed import recipe as testbed
-from harness.testbed.warm_up import initialise
 
-SIZES = {
-    "m (3.2M), 64 tokens": ({"hidden": 256, "intermediate": 768, "layers": 4, "heads": 4, "kv_heads": 2}, 64),
-    "t (testbed), 32 tokens": (
-        {"hidden": 64, "intermediate": 176, "layers": 3, "heads": 4, "kv_heads": 4},
-        32,
-    ),
-}
+CASES = (("m (3.2M), 64 tokens", "m", 64), ("t (testbed), 32 tokens", "t", 32))
 PROMPTS, SAMPLES, PROMPT_TOKENS = 32, 8, 7
-
-
-def checkpoint(folder: Path, shape: dict[str, int], kernel: str) -> Path:
-    """A random-init testbed policy of this shape."""
-    from harness.model.checkpoint import save_decoder
-
-    model = testbed.Config()
-    for name, value in shape.items():
-        setattr(model.architecture, name, value)
-    folder.mkdir()
-    save_decoder(initialise(model, folder, kernel), folder, folder)
-    return folder
 
 
 def tokens_per_second(
@@ -69,10 +51,10 @@ def main() -> None:
     names = options.engines.split(",")
     print(f"| tokens per CPU second | {' | '.join(names)} | {names[0]} / {names[-1]} |")
     print(f"|---|{'---|' * (len(names) + 1)}")
-    for title, (shape, cap) in SIZES.items():
+    for title, size, cap in CASES:
         with tempfile.TemporaryDirectory() as scratch:
             kernel = resolve_kernel("auto")
-            folder = checkpoint(Path(scratch) / "model", shape, kernel)
+            folder = random_policy(testbed.Config(), size, Path(scratch) / "model", kernel)
             engines = {}
             for name in names:
                 family = member("harness.rollout.engine", name)
@@ -94,10 +76,8 @@ def main() -> None:
                         found[name].append(tokens_per_second(engines[name], prompts, params, turn))
                 rates = [statistics.median(found[name][1:]) for name in names]  # the first round warms up
                 cells = " | ".join(f"{rate:,.0f}" for rate in rates)
-                print(
-                    f"| {title}{', ends' if ends else ''} | {cells} | {rates[0] / rates[-1]:.2f} |",
-                    flush=True,
-                )
+                ratio = f"{rates[0] / rates[-1]:.2f}"
+                print(f"| {title}{', ends' if ends else ''} | {cells} | {ratio} |", flush=True)
             for engine in engines.values():
                 engine.close()
 

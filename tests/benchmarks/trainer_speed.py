@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from random_policies import random_policy
 
 from harness.configuration.families import AGGREGATION
 from harness.configuration.registry import member
@@ -36,18 +37,12 @@ from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.testbed.tokenizer import VOCABULARY
-from harness.testbed.warm_up import initialise
 from harness.training.step import take_step
 from harness.training.trainer import Trainer
 
 sys.path.append(str(Path(__file__).parents[1] / "gpu"))
 
 from steps import ContrastGrader
-
-SIZES = {
-    "m": {"hidden": 256, "intermediate": 768, "layers": 4, "heads": 4, "kv_heads": 2},
-    "t": {"hidden": 64, "intermediate": 176, "layers": 3, "heads": 4, "kv_heads": 4},
-}
 
 
 @dataclass(frozen=True)
@@ -59,63 +54,35 @@ class Case:
     cap: int
     updates: int
     ends: bool  # whether the stop token ends a response (mean length about 18)
-    peer: tuple[str, ...]
-    limit_sampler: tuple[str, ...]
-    limit_update: tuple[str, ...]
+    peer: str = ""  # options of TRL's script, and of the limit's two
+    limit_sampler: str = ""
+    limit_update: str = ""
 
 
 CASES = (
-    Case("3.2M, 64 tokens, 1 update", "m", 64, 1, False, ("--updates", "1", "--micro", "64"), (), ()),
+    Case("3.2M, 64 tokens, 1 update", "m", 64, 1, False, "--updates 1 --micro 64"),
+    Case("3.2M, 64 tokens, 4 updates", "m", 64, 4, False, "--updates 4 --micro 64", "", "--updates 4"),
     Case(
-        "3.2M, 64 tokens, 4 updates",
-        "m",
-        64,
-        4,
-        False,
-        ("--updates", "4", "--micro", "64"),
-        (),
-        ("--updates", "4"),
+        "3.2M, mean about 18 of 64, 1 update", "m", 64, 1, True,
+        "--updates 1 --micro 64 --free-length --eos-bias 1.5", "--eos-bias 1.5", "--mean-len 18",
     ),
     Case(
-        "3.2M, mean about 18 of 64, 1 update",
-        "m",
-        64,
-        1,
-        True,
-        ("--updates", "1", "--micro", "64", "--free-length", "--eos-bias", "1.5"),
-        ("--eos-bias", "1.5"),
-        ("--mean-len", "18"),
+        "testbed size, 32 tokens, 16 updates", "t", 32, 16, False,
+        "--size t --new 32 --updates 16", "--size t --new 32", "--size t --new 32 --updates 16",
     ),
-    Case(
-        "testbed size, 32 tokens, 16 updates",
-        "t",
-        32,
-        16,
-        False,
-        ("--size", "t", "--new", "32", "--updates", "16"),
-        ("--size", "t", "--new", "32"),
-        ("--size", "t", "--new", "32", "--updates", "16"),
-    ),
-)
+)  # fmt: skip
 
 
 def make_trainer(case: Case, folder: Path, kernel: str, skip_dead: bool) -> Trainer:
     """A trainer over a random-init policy of the case's size."""
     config = RunConfig()
     config.task = arithmetic.Config(problems=512, min_operations=2, max_operations=3)
-    for name, value in SIZES[case.size].items():
-        setattr(config.model.architecture, name, value)
+    initial = random_policy(config.model, case.size, folder / "initial", kernel)
     config.algorithm.aggregation = member(AGGREGATION, "batch_token_mean").Config()
     config.algorithm.updates_per_step = case.updates
     config.sampling.max_response_tokens = case.cap
     config.evaluation.caps = [case.cap]
     config.training.steps = 1000
-    initial = folder / "initial"
-    initial.mkdir(parents=True)
-    decoder = initialise(config.model, initial, kernel)
-    from harness.model.checkpoint import save_decoder
-
-    save_decoder(decoder, initial, initial)
     grader = (Grader if skip_dead else ContrastGrader)(config.verifier, config.runtime)
     run = ResultStore(folder / "store").run("a" * 16)
     run.path.mkdir(parents=True)
@@ -156,11 +123,10 @@ def measure(trainer: Trainer, steps: int) -> dict[str, float]:
     }
 
 
-def script(python: str, path: Path, arguments: tuple[str, ...]) -> dict[str, Any]:
+def script(python: str, path: Path, arguments: str) -> dict[str, Any]:
     """Run one peer or limit script; its last line of output is JSON."""
-    done = subprocess.run(
-        [python, str(path), *arguments], capture_output=True, text=True, check=True, cwd=path.parent
-    )
+    command = [python, str(path), *arguments.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=path.parent)
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
@@ -192,19 +158,14 @@ def main() -> None:
             for _ in range(options.rounds):
                 row = measure(trainer, options.steps)
                 if options.peers:
-                    lin = ("--lin", kernel)
-                    sampler = script(
-                        sys.executable, options.peers / "limits/hand_sampler.py", (*case.limit_sampler, *lin)
-                    )
-                    update = script(
-                        sys.executable, options.peers / "limits/hand_update.py", (*case.limit_update, *lin)
-                    )
+                    limits, lin = options.peers / "limits", f" --lin {kernel}"
+                    sampler = script(sys.executable, limits / "hand_sampler.py", case.limit_sampler + lin)
+                    update = script(sys.executable, limits / "hand_update.py", case.limit_update + lin)
                     row["limit_sampler"] = sampler["generate_s_cpu"]
                     row["limit"] = sampler["generate_s_cpu"] + update["update_s_cpu"]
                 if options.peers and options.peer_python:
-                    row["trl"] = script(
-                        options.peer_python, options.peers / "peers/trl_grpo_cpu.py", case.peer
-                    )["cycle_s_cpu"]
+                    theirs = script(options.peer_python, options.peers / "peers/trl_grpo_cpu.py", case.peer)
+                    row["trl"] = theirs["cycle_s_cpu"]
                 rounds.append(row)
             trainer.grader.close()
         print(

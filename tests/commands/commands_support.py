@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from stored_runs import about, graded
 
 from harness.experiment.planning import Plan, RunSpec, plan_experiment
 from harness.store import ResultStore
@@ -22,41 +22,15 @@ def finish(
     run = store.run(spec.run_id)
     times = {"started_at": "2026-01-01T00:00:00+00:00", "ended_at": "2026-01-01T00:01:40+00:00"}
     attempt = {"index": 0, **times, "outcome": status, "exit_code": 0, "host": "h", "pid": 1, "gpus": 0}
-    manifest = {
-        "arm_id": spec.arm_id,
-        "seed": spec.seed,
-        "status": status,
-        "labels": dict(spec.labels),
-        "attempts": [attempt],
-        "provenance": {"git_commit": "abc", "packages": {"torch": "2.13.0"}},
-        "error": "exit code 1; boom" if status == "failed" else None,
-    }
-    run.create(spec.config_yaml, manifest)
+    made = {"provenance": {"git_commit": "abc", "packages": {"torch": "2.13.0"}}}
+    error = "exit code 1; boom" if status == "failed" else None
+    run.create(spec.config_yaml, about(spec, status, attempts=[attempt], error=error, **made))
     run.append_step(
         {"step": 60, "generated_tokens_total": tokens, "seconds_total": 90.0, "seconds_evaluate": 10.0}
     )
-    run.write_samples("arithmetic_heldout", 1, 60, samples(accuracy))
+    right = [index < round(100 * accuracy) for index in range(100)]
+    run.write_samples("arithmetic_heldout", 1, 60, graded(right))
     run.publish_checkpoint(60, lambda folder: (folder / "state").write_text("x" * 1000) and None)
-
-
-def samples(accuracy: float) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "problem_id": [f"p{index}" for index in range(100)],
-            "sample_index": 0,
-            "sampling_seed": 1,
-            "max_response_tokens": 32,
-            "response_tokens": 5,
-            "finish_reason": "stop",
-            "answer": "1",
-            "correct": [index < round(100 * accuracy) for index in range(100)],
-            "verdict": "right",
-            "method": "integer",
-            "entropy_sum_nats": 1.5,
-            "log_prob_sum": -2.5,
-            "response": "r",
-        }
-    )
 
 
 def plan(store: ResultStore, *more: str) -> Plan:

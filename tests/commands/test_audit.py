@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,10 +58,9 @@ def test_keys_of_a_chosen_launcher_and_tracker_are_known(
 
 
 def test_a_mistyped_key_of_the_machine_is_said_before_anything_runs(
-    called: dict[str, list[list[str]]], capsys: pytest.CaptureFixture[str]
+    called: dict[str, list[list[str]]], said: Callable[..., str]
 ) -> None:
-    assert main(["audit", "claim=gspo,cispo", "runtime.wokers=2"]) == 2
-    assert "runtime.wokers" in capsys.readouterr().err
+    assert "runtime.wokers" in said("audit", "claim=gspo,cispo", "runtime.wokers=2", code=2)
     assert called == {"ran": [], "judged": []}
 
 
@@ -74,6 +74,5 @@ def test_a_claim_of_ones_own_is_run_and_judged(called: dict[str, list[list[str]]
     assert called["judged"] == [[str(tmp_path / "results"), "shorter"]]
 
 
-def test_a_claim_that_is_not_there_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "claim=gsop"]) == 2
-    assert "there is no claim 'gsop'; did you mean 'gspo'?" in capsys.readouterr().err
+def test_a_claim_that_is_not_there_names_the_nearest(said: Callable[..., str]) -> None:
+    assert "there is no claim 'gsop'; did you mean 'gspo'?" in said("audit", "claim=gsop", code=2)

@@ -15,7 +15,6 @@ import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from analysis.evidence.stored_plan import parse_plan
-from harness.cli import main
 from harness.commands.plan import power_lines
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
@@ -39,41 +38,27 @@ def test_the_grid_is_every_combination_against_the_base(store):
     assert len({arm["arm_id"] for arm in record}) == GRID
 
 
-def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store, capsys):
-    planned = plan(store)
-    assert main(["plan", *overrides(store), "--cfg"]) == 0
-    said = capsys.readouterr().out
-    assert list(yaml.safe_load_all(said)) == [
+def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store, said):
+    planned, here = plan(store), f"runtime.results={store.root}"
+    told = said("plan", *overrides(store), "--cfg")
+    assert list(yaml.safe_load_all(told)) == [
         yaml.safe_load(next(iter(one.runs.values())).config_yaml) for one in planned.arms
     ]
-    assert (
-        f"# arm {planned.arms[1].arm.name}, id {arm_id(planned.arms[1].config)[:8]}, seed 0 of 0, 1, 2"
-        in said
-    )
-    waiting = [
-        "plan",
-        EXPERIMENT,
-        "match=tokens",
-        "experiment.seeds=[3,4]",
-        "--cfg",
-        f"runtime.results={store.root}",
-    ]
-    assert main(waiting) == 0
-    said = capsys.readouterr().out
-    assert [one["seed"] for one in yaml.safe_load_all(said)] == [3] * GRID
-    assert said.count("# its budget is what ") == GRID - 1
-    assert main(["plan", "-m", "algorithm=grpo,dapo", "--cfg", f"runtime.results={store.root}"]) == 0
-    grpo, dapo = yaml.safe_load_all(capsys.readouterr().out)
+    second = planned.arms[1]
+    assert f"# arm {second.arm.name}, id {arm_id(second.config)[:8]}, seed 0 of 0, 1, 2" in told
+    told = said("plan", EXPERIMENT, "match=tokens", "experiment.seeds=[3,4]", "--cfg", here)
+    assert [one["seed"] for one in yaml.safe_load_all(told)] == [3] * GRID
+    assert told.count("# its budget is what ") == GRID - 1
+    grpo, dapo = yaml.safe_load_all(said("plan", "-m", "algorithm=grpo,dapo", "--cfg", here))
     assert (grpo["sampling"] != dapo["sampling"]) or (grpo["algorithm"] != dapo["algorithm"])
 
 
-def test_plan_tells_status_cost_and_power_and_runs_nothing(store, capsys):
+def test_plan_tells_status_cost_and_power_and_runs_nothing(store, said):
     specs = plan(store).arms[0].runs
     for seed, accuracy in ((0, 0.50), (1, 0.54)):
         finish(store, specs[seed], accuracy)
     before = sorted(store.root.rglob("*"))
-    assert main(["plan", *overrides(store)]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(said("plan", *overrides(store)).split())
     assert "36 runs, 2 finished, 34 to run" in text
     assert "2 finished, 1 new" in text
     assert "expected for 34 of them" in text
@@ -97,13 +82,16 @@ def test_cost_of_other_arms_comes_from_runs_of_the_same_class(store):
     assert history.expect(compose_run(["algorithm.responses_per_prompt=4"]), "other") is None
 
 
+def finish_two_arms(store, scores, *more):
+    """The base and the wider clip, finished with these two scores a seed."""
+    planned = {one.arm.name: one for one in plan(store, *more).arms}
+    for seed, pair in enumerate(scores):
+        for clip, score in zip((0.2, 0.28), pair, strict=True):
+            finish(store, planned[f"clip_high={clip}_learning_rate=0.0002"].runs[seed], score)
+
+
 def test_power_prefers_paired_differences_and_says_so(store):
-    planned = {one.arm.name: one for one in plan(store).arms}
-    base = planned["clip_high=0.2_learning_rate=0.0002"]
-    other = planned["clip_high=0.28_learning_rate=0.0002"]
-    for seed, (a, b) in enumerate(((0.50, 0.55), (0.40, 0.46), (0.60, 0.67))):
-        finish(store, base.runs[seed], a)
-        finish(store, other.runs[seed], b)
+    finish_two_arms(store, ((0.50, 0.55), (0.40, 0.46), (0.60, 0.67)))
     text = "\n".join(power_lines(plan(store), store))
     assert "seeds differ by 1.0 points (standard deviation, paired differences of 1 comparison" in text
     alpha = 1 - 0.95 ** (1 / (GRID - 1))
@@ -116,17 +104,10 @@ def test_power_prefers_paired_differences_and_says_so(store):
 def test_seeds_of_one_base_policy_are_one_replicate_in_spread_and_power(store):
     """Seeds 0 and 2 start from one policy, 1 and 3 from the other: differences of 5, 7 and of 6, 10 points have means 6 and 8."""
     shared = ("experiment.seeds=[0,1,2,3]", "model.bases.count=2")
-    planned = {one.arm.name: one for one in plan(store, *shared).arms}
-    base = planned["clip_high=0.2_learning_rate=0.0002"]
-    other = planned["clip_high=0.28_learning_rate=0.0002"]
     assert "unknown" in power_lines(plan(store, *shared), store)[-1]
-    for seed, (a, b) in enumerate(((0.50, 0.55), (0.40, 0.46), (0.60, 0.67), (0.30, 0.40))):
-        finish(store, base.runs[seed], a)
-        finish(store, other.runs[seed], b)
+    finish_two_arms(store, ((0.50, 0.55), (0.40, 0.46), (0.60, 0.67), (0.30, 0.40)), *shared)
     *_, told, needs = power_lines(plan(store, *shared), store)
-    assert (
-        "base policies differ by 1.4 points (standard deviation of the means of their seeds, paired" in told
-    )
+    assert "base policies differ by 1.4 points (standard deviation of the means of" in told
     found = plan_power(plan(store, *shared), store)
     assert found.spread.sd == pytest.approx(0.02 / math.sqrt(2))  # of 6 and 8 points
     assert (found.seeds, found.replicates, found.bases) == (4, 2, 2)
@@ -165,9 +146,7 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store):
     assert matched.waits_for is None
     training = matched.arms[1].config.training
     assert (training.generated_tokens, training.steps) == (1000, 60 * STEP_LIMIT_FACTOR)
-    assert (
-        matched.arms[0].config.training.generated_tokens is None
-    )  # the reference keeps its steps, and its runs
+    assert matched.arms[0].config.training.generated_tokens is None  # the reference keeps its steps and runs
     assert len(matched.specs) == 3 * GRID
 
 
@@ -185,20 +164,18 @@ def test_an_explicit_budget_holds_for_every_arm(store):
 # ---- show, diff, clean, retry, stop ----------------------------------------------------------------------------------------
 
 
-def test_show_and_diff_name_what_differs(store, capsys):
+def test_show_and_diff_name_what_differs(store, said):
     first, second = plan(store).arms[0].runs[0], plan(store).arms[4].runs[0]
     finish(store, first, 0.5)
     finish(store, second, 0.6)
-    assert main(["show", first.run_id[:8], f"runtime.results={store.root}"]) == 0
-    text = capsys.readouterr().out
+    text = said("show", first.run_id[:8], f"runtime.results={store.root}")
     assert "optimizer.learning_rate" in text
     assert "packages.torch" in text
     assert "avg on arithmetic_heldout, cap 32, step 60" in text
-    assert main(["diff", first.run_id, second.run_id[:6], f"runtime.results={store.root}"]) == 1
-    text = capsys.readouterr().out
+    text = said("diff", first.run_id, second.run_id[:6], f"runtime.results={store.root}", code=1)
     assert "provenance: the same" in text
     assert "algorithm.surrogate.clip_high" in text
-    assert main(["diff", first.run_id, first.run_id, f"runtime.results={store.root}"]) == 0
+    said("diff", first.run_id, first.run_id, f"runtime.results={store.root}")
 
 
 def test_the_store_says_which_runs_other_code_or_packages_made(store):
@@ -215,34 +192,31 @@ def test_the_store_says_which_runs_other_code_or_packages_made(store):
     assert made["packages"][0] == made["packages"][1]
 
 
-def test_an_unknown_run_is_one_line(store, capsys):
-    assert main(["show", "abcd", f"runtime.results={store.root}"]) == 2
-    assert "no run in" in capsys.readouterr().err
+def test_an_unknown_run_is_one_line(store, said):
+    assert "no run in" in said("show", "abcd", f"runtime.results={store.root}", code=2)
 
 
-def test_clean_shows_asks_and_never_touches_finished_results(store, capsys, monkeypatch):
+def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkeypatch):
     done, failed = plan(store).arms[0].runs[0], plan(store).arms[1].runs[0]
     finish(store, done)
     finish(store, failed, status="failed")
     root = f"runtime.results={store.root}"
     kept = [store.run(done.run_id).path / name for name in ("metrics.jsonl", "manifest.json", "samples")]
-    assert main(["clean", root]) == 0
-    assert "could remove 1 directory" in capsys.readouterr().out
+    assert "could remove 1 directory" in said("clean", root)
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    assert main(["clean", "--checkpoints", "--unfinished", root]) == 0
-    assert "nothing removed" in capsys.readouterr().out
+    assert "nothing removed" in said("clean", "--checkpoints", "--unfinished", root)
     assert store.run(failed.run_id).exists()
     with store.run(failed.run_id).lock():  # someone took it up meanwhile
-        assert main(["clean", "--unfinished", "--yes", root]) == 0
+        said("clean", "--unfinished", "--yes", root)
     assert store.run(failed.run_id).exists()
-    assert main(["clean", "--checkpoints", "--unfinished", "--yes", root]) == 0
+    said("clean", "--checkpoints", "--unfinished", "--yes", root)
     assert not store.run(failed.run_id).exists()
     assert store.run(done.run_id).checkpoints() == []
     assert all(path.exists() for path in kept)
     assert len(store.run(done.run_id).samples("arithmetic_heldout", 60)) == 100
 
 
-def test_clean_leaves_what_running_runs_and_waiting_jobs_read(store, capsys):
+def test_clean_leaves_what_running_runs_and_waiting_jobs_read(store, said):
     planned = plan(store)
     store.write_plan(planned.experiment.name, planned.record())
     jobs, policies = store.cache_dir("jobs") / planned.experiment.name, store.cache_dir("policies")
@@ -251,36 +225,31 @@ def test_clean_leaves_what_running_runs_and_waiting_jobs_read(store, capsys):
     (policies / "weights").write_text("read by workers")
     clean = ["clean", "--cache", "--yes", f"runtime.results={store.root}"]
     with store.run(planned.specs[0].run_id).lock():
-        assert main(clean) == 0
+        assert f"run {planned.specs[0].run_id} uses it" in said(*clean)
     assert policies.exists()
-    assert f"run {planned.specs[0].run_id} uses it" in capsys.readouterr().out
-    assert main(clean) == 0
+    assert f"kept {jobs}: {GRID * 3} of its runs are not finished" in said(*clean)
     assert not policies.exists()
-    assert f"kept {jobs}: {GRID * 3} of its runs are not finished" in capsys.readouterr().out
     assert jobs.exists()
     for spec in planned.specs:
         finish(store, spec)
-    assert main(clean) == 0
+    said(*clean)
     assert not jobs.exists()
 
 
-def test_clean_lists_no_run_that_was_never_started(store, capsys):
+def test_clean_lists_no_run_that_was_never_started(store, said):
     planned = plan(store)
     store.write_plan(planned.experiment.name, planned.record())
-    assert main(["clean", f"experiment={planned.experiment.name}", f"runtime.results={store.root}"]) == 0
-    assert "could remove 0 directories, 0.0 MB: failed, interrupted and lost runs" in capsys.readouterr().out
+    told = said("clean", f"experiment={planned.experiment.name}", f"runtime.results={store.root}")
+    assert "could remove 0 directories, 0.0 MB: failed, interrupted and lost runs" in told
 
 
-def test_nothing_to_retry_or_to_stop_is_said(store, capsys):
+def test_nothing_to_retry_or_to_stop_is_said(store, said):
     finish(store, plan(store).arms[0].runs[0])
-    assert main(["retry", f"runtime.results={store.root}"]) == 0
-    assert main(["stop", f"runtime.results={store.root}"]) == 0
-    text = capsys.readouterr().out
-    assert "nothing failed or was interrupted" in text
-    assert "nothing is running" in text
+    assert "nothing failed or was interrupted" in said("retry", f"runtime.results={store.root}")
+    assert "nothing is running" in said("stop", f"runtime.results={store.root}")
 
 
-def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said(store, monkeypatch, capsys):
+def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said(store, launched, said):
     spec = plan(store, "runtime.keep_checkpoints=7", "runtime.workers=1").arms[0].runs[0]
     finish(store, spec, status="failed")
     finish(store, plan(store).arms[0].runs[1])
@@ -290,17 +259,16 @@ def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said
         seen["specs"], seen["runtime"] = work.specs, work.runtime
         return Summary(finished=[one.run_id for one in work.specs])
 
-    monkeypatch.setattr("harness.execution.launch.local.launch", fake)
-    assert main(["retry", f"runtime.results={store.root}", "runtime.micro_batch_tokens=512"]) == 0
+    launched(fake)
+    assert "1 finished" in said("retry", f"runtime.results={store.root}", "runtime.micro_batch_tokens=512")
     (retried,) = seen["specs"]
     assert retried.run_id == spec.run_id
     assert "micro_batch_tokens: 512" in retried.config_yaml
     assert "keep_checkpoints: 7" in retried.config_yaml
     assert seen["runtime"].workers == 1
-    assert "1 finished" in capsys.readouterr().out
 
 
-def test_retry_sends_each_run_where_its_own_runtime_says(store, monkeypatch, capsys):
+def test_retry_sends_each_run_where_its_own_runtime_says(store, launched, said):
     places = ["runtime.device=cpu", "runtime.device=cuda", "runtime.micro_batch_tokens=512"]
     specs = [plan(store, place).arms[number].runs[0] for number, place in enumerate(places)]
     for spec in specs:
@@ -311,29 +279,27 @@ def test_retry_sends_each_run_where_its_own_runtime_says(store, monkeypatch, cap
         sent[work.runtime.device] = {one.run_id for one in work.specs}
         return Summary(finished=[one.run_id for one in work.specs], stopped_by=stops[len(sent) - 1])
 
-    monkeypatch.setattr("harness.execution.launch.local.launch", fake)
-    assert main(["retry", f"runtime.results={store.root}"]) in (0, 75)
+    launched(fake)
+    told = said("retry", f"runtime.results={store.root}", code=75)
     found = {device: ids for device, ids in sent.items() if ids}
     wanted = {"cpu": {specs[0].run_id}, "cuda": {specs[1].run_id}, "auto": {specs[2].run_id}}
     assert len(found) == 2, "the second one was stopped: the third is not begun"
     assert all(wanted[device] == ids for device, ids in found.items())
-    assert "2 finished, 0 were finished before, 1 not started" in capsys.readouterr().out
+    assert "2 finished, 0 were finished before, 1 not started" in told
 
 
 # ---- one clear line ------------------------------------------------------------------------------------------------------
 
 
-def test_flags_may_stand_between_overrides(store, capsys):
-    assert main(["clean", f"runtime.results={store.root}", "--yes", "runtime.workers=1"]) == 0
-    assert "could remove" in capsys.readouterr().out
+def test_flags_may_stand_between_overrides(store, said):
+    assert "could remove" in said("clean", f"runtime.results={store.root}", "--yes", "runtime.workers=1")
 
 
-def test_a_store_of_a_newer_version_is_one_line(store, capsys):
+def test_a_store_of_a_newer_version_is_one_line(store, said):
     folder = store.root / "experiments" / "clip_lr_grid"
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps({"schema_version": 99}))
-    assert main(["status", EXPERIMENT, f"runtime.results={store.root}"]) == 2
-    error = capsys.readouterr().err
+    error = said("status", EXPERIMENT, f"runtime.results={store.root}", code=2)
     assert "newer version" in error
     assert error.count("\n") == 1
 
@@ -350,20 +316,9 @@ def test_a_full_disk_is_one_line_and_code_two(tmp_path):
     if mounted.returncode:
         pytest.skip("cannot mount a small file system here")
     try:
+        command = [sys.executable, "-m", "harness", "run", "algorithm=grpo", f"runtime.results={mount / 'r'}"]
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "harness",
-                "run",
-                "algorithm=grpo",
-                f"runtime.results={mount / 'results'}",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd=Path(__file__).parents[2],
+            command, capture_output=True, text=True, timeout=120, check=False, cwd=Path(__file__).parents[2]
         )
     finally:
         subprocess.run(["umount", str(mount)], check=False)
@@ -374,20 +329,18 @@ def test_a_full_disk_is_one_line_and_code_two(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_a_read_only_store_is_one_line(tmp_path, capsys, monkeypatch):
+def test_a_read_only_store_is_one_line(tmp_path, said, monkeypatch):
     from harness.store import StoreReadOnly
 
     def refuse(*_: object, **__: object) -> None:
         raise StoreReadOnly("cannot write results/x (Read-only file system); make it writable")
 
     monkeypatch.setattr("harness.store.atomic.write_file", refuse)
-    assert main(["run", "algorithm=grpo", f"runtime.results={tmp_path / 'r'}"]) == 2
-    error = capsys.readouterr().err
+    error = said("run", "algorithm=grpo", f"runtime.results={tmp_path / 'r'}", code=2)
     assert "harness run: cannot write" in error
 
 
-def test_doctor_finds_a_usable_store(store, capsys):
-    assert main(["doctor", f"runtime.results={store.root}"]) == 0
-    text = capsys.readouterr().out
+def test_doctor_finds_a_usable_store(store, said):
+    text = said("doctor", f"runtime.results={store.root}")
     assert "writable, has file locks" in text
     assert "pip install -e '.[" in text or "submitit" in text

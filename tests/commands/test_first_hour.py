@@ -11,7 +11,6 @@ import subprocess
 import pytest
 from rich.console import Console
 
-from harness.cli import main
 from harness.configuration import compose
 from harness.configuration.error import ConfigError
 from harness.exchange.importers._log import ForeignLogError
@@ -24,19 +23,12 @@ from harness.store import ResultStore
 from harness.store.progress import RunState
 
 
-def said(capsys, *arguments: str, code: int = 2) -> str:
-    """What a verb prints; its exit code must be the given one."""
-    assert main(list(arguments)) == code
-    found = capsys.readouterr()
-    return found.out + found.err
-
-
-def test_a_broken_yaml_is_named_with_line_and_column(tmp_path, monkeypatch, capsys):
+def test_a_broken_yaml_is_named_with_line_and_column(tmp_path, monkeypatch, said):
     shutil.copytree(compose.config_directory(), tmp_path / "conf")
     monkeypatch.setattr(compose, "config_directory", lambda: tmp_path / "conf")
     broken = tmp_path / "conf" / "experiment" / "mine.yaml"
     broken.write_text("# @package experiment\nname: mine\narms:\n  - name: a\n   overrides: []\n")
-    (line,) = said(capsys, "plan", "experiment=mine").splitlines()
+    (line,) = said("plan", "experiment=mine", code=2).splitlines()
     assert f"{broken}, line 5, column 4: " in line
 
 
@@ -67,35 +59,35 @@ def test_a_score_is_found_by_the_logs_own_name_and_no_training_metric_is_suggest
 
 
 @pytest.mark.parametrize("verb", ["report", "status"])
-def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path, capsys):
-    text = said(capsys, verb, "experiment=dapo_ladder", f"runtime.results={tmp_path}")
+def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path, said):
+    text = said(verb, "experiment=dapo_ladder", f"runtime.results={tmp_path}", code=2)
     assert "run it first: harness run experiment=dapo_ladder" in text
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed here")
-def test_a_missing_engine_is_said_before_anything_runs(tmp_path, capsys):
+def test_a_missing_engine_is_said_before_anything_runs(tmp_path, said):
     given = ("engine=vllm", f"runtime.results={tmp_path}")
-    assert "not here: vllm: engine=vllm needs the package vllm" in said(capsys, "plan", *given, code=0)
-    assert "engine=vllm needs the package vllm" in said(capsys, "run", *given)
+    assert "not here: vllm: engine=vllm needs the package vllm" in said("plan", *given)
+    assert "engine=vllm needs the package vllm" in said("run", *given, code=2)
     assert not list(tmp_path.glob("runs/*"))
     elsewhere = ("launcher=slurm", "runtime.launcher.partition=gpu")
-    assert "not here" not in said(capsys, "plan", *given, *elsewhere, code=0)
+    assert "not here" not in said("plan", *given, *elsewhere)
 
 
-def test_an_arm_of_an_experiment_is_exported(capsys):
+def test_an_arm_of_an_experiment_is_exported(said):
     assert "name one with arm=: dapo_0_naive_grpo" in said(
-        capsys, "export", "dialect=trl", "experiment=dapo_ladder"
+        "export", "dialect=trl", "experiment=dapo_ladder", code=2
     )
     ladder = ("export", "dialect=trl", "experiment=dapo_ladder")
-    naive = said(capsys, *ladder, "arm=dapo_0_naive_grpo", code=0)
-    wider = said(capsys, *ladder, "arm=dapo_2_clip_higher", code=0)
+    naive = said(*ladder, "arm=dapo_0_naive_grpo")
+    wider = said(*ladder, "arm=dapo_2_clip_higher")
     assert "epsilon_high: 0.28" in wider
     assert "epsilon_high: 0.28" not in naive
-    assert "did you mean 'dapo_2_clip_higher'" in said(capsys, *ladder, "arm=clip_higher")
+    assert "did you mean 'dapo_2_clip_higher'" in said(*ladder, "arm=clip_higher", code=2)
 
 
-def test_brackets_in_a_title_are_text(tmp_path, capsys):
-    text = said(capsys, "plan", "-m", "patch=[clip_higher],[]", f"runtime.results={tmp_path}", code=0)
+def test_brackets_in_a_title_are_text(tmp_path, said):
+    text = said("plan", "-m", "patch=[clip_higher],[]", f"runtime.results={tmp_path}")
     assert text.startswith("patch=[clip_higher],[]")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.cli import main
 from harness.commands.keys import all_keys, matching, page
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
@@ -26,9 +26,8 @@ def test_every_key_of_a_configuration_is_listed_with_its_meaning() -> None:
     assert [name for name, key in keys.items() if len(key.meaning) < 5] == []
 
 
-def test_a_key_shows_its_type_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["keys", "optimizer.learning_rate"]) == 0
-    out = capsys.readouterr().out
+def test_a_key_shows_its_type_default_and_meaning(said: Callable[..., str]) -> None:
+    out = said("keys", "optimizer.learning_rate")
     assert all(part in out for part in ("learning_rate", "number", "0.0002", "peak"))
     (surrogate, *_) = matching(all_keys(), "algorithm.surrogate")
     assert surrogate.name == "algorithm.surrogate.kind"

@@ -7,7 +7,6 @@ import threading
 import pytest
 from commands_support import finish, overrides, plan
 
-from harness.cli import main
 from harness.execution.answer import answered_runs, left_out
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.provisional import TablesSoFar
@@ -30,7 +29,7 @@ def runs(stored):
 
 
 def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan(
-    store, monkeypatch, capsys, answered
+    store, launched, said, answered
 ):
     mine, other = plan(store), plan(store, "training.steps=10")
 
@@ -40,19 +39,15 @@ def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan
             finish(store, spec)
         return Summary(finished=[spec.run_id for spec in mine.specs])
 
-    monkeypatch.setattr("harness.execution.launch.local.launch", launch)
-    assert main(["run", *overrides(store)]) == 0
+    launched(launch)
+    assert "another command wrote its plan over this one's" in said("run", *overrides(store))
     assert [runs(one) for one in answered] == [runs(mine.record())]
-    assert "another command wrote its plan over this one's" in capsys.readouterr().out
-    monkeypatch.undo()
 
 
-def test_a_plan_that_nobody_touched_is_not_written_again(store, monkeypatch, capsys, answered):
-    done = Summary(finished=[spec.run_id for spec in plan(store).specs])
-    monkeypatch.setattr("harness.execution.launch.local.launch", lambda config, work, progress: done)
-    assert main(["run", *overrides(store)]) == 0
+def test_a_plan_that_nobody_touched_is_not_written_again(store, launched, said, answered):
+    launched(lambda config, work, progress: Summary(finished=[spec.run_id for spec in work.specs]))
+    assert "another command" not in said("run", *overrides(store))
     assert len(answered) == 1
-    assert "another command" not in capsys.readouterr().out
 
 
 def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store):
@@ -68,24 +63,19 @@ def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store):
         assert asked.wait(5.0 if expected else 0.1) == expected
 
 
-def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, monkeypatch, capsys, answered):
-    monkeypatch.setattr("harness.execution.launch.local.launch", lambda config, work, progress: Summary())
-    assert main(["run", *overrides(store)]) == 0
-    assert "stored under this name" not in capsys.readouterr().err
-    total = len(plan(store).specs)
-    for spec in plan(store).specs:
+def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, launched, said, answered):
+    launched(lambda config, work, progress: Summary())
+    assert "stored under this name" not in said("run", *overrides(store))
+    specs = plan(store).specs
+    for spec in specs:
         finish(store, spec)
     longer = overrides(store, "training.steps=10")
-    assert main(["plan", *longer]) == 0
-    assert f"{total} of the {total} finished runs of the answer stored under this name" in " ".join(
-        capsys.readouterr().out.split()
-    )
-    assert main(["run", *longer]) == 0
-    said = capsys.readouterr().err
-    assert f"{total} of the {total} finished runs of the answer stored under this name" in said
-    assert "experiment.name=ANOTHER" in said
-    assert main(["run", *longer]) == 0  # the same again
-    assert "stored under this name" not in capsys.readouterr().err
+    lost = f"{len(specs)} of the {len(specs)} finished runs of the answer stored under this name"
+    assert lost in " ".join(said("plan", *longer).split())
+    told = said("run", *longer)
+    assert lost in told
+    assert "experiment.name=ANOTHER" in told
+    assert "stored under this name" not in said("run", *longer)  # the same again
 
 
 def test_more_seeds_take_nothing_and_fewer_take_some(store):
@@ -120,7 +110,7 @@ def test_a_matched_budget_says_up_to_while_the_others_wait_and_a_claim_names_its
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, monkeypatch, capsys, answered, waits):
+def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, launched, said, answered, waits):
     """Before the plan of the first stage, which has the reference alone, takes the place of the stored one."""
     reference = {spec.run_id for spec in plan(store).arms[0].runs.values()}
     done = [spec for spec in plan(store).specs if not (waits and spec.run_id in reference)]
@@ -134,32 +124,21 @@ def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, monkeypa
             finish(store, spec, tokens=500)
         return Summary(finished=[spec.run_id for spec in waiting])
 
-    monkeypatch.setattr("harness.execution.launch.local.launch", launch)
-    assert main(["run", *overrides(store, "match=tokens")]) == 0
-    said = capsys.readouterr().err
-    assert said.count("of the answer stored under this name") == 1
+    launched(launch)
+    told = said("run", *overrides(store, "match=tokens"))
+    assert told.count("of the answer stored under this name") == 1
     gone = len(plan(store).specs) - len(reference)
-    assert f"{'up to ' * waits}{gone} of the {len(done)} finished runs" in said
+    assert f"{'up to ' * waits}{gone} of the {len(done)} finished runs" in told
 
 
-def test_the_runs_that_a_sequential_design_did_not_need_are_said_when_it_is_decided(store, capsys, answered):
+def test_the_runs_that_a_sequential_design_did_not_need_are_said_when_it_is_decided(store, said, answered):
     ladder = ["experiment=dapo_ladder", f"runtime.results={store.root}"]
     whole = plan_experiment([*ladder, "experiment.seeds=[0,1,2,3]"])
     arms = len(whole.arms)
-    for number, planned in enumerate(
-        whole.arms
-    ):  # far apart by arm and near by seed: decided at the first look
+    for number, planned in enumerate(whole.arms):
+        # far apart by arm and near by seed: decided at the first look
         for seed, spec in planned.runs.items():
             finish(store, spec, accuracy=0.3 + 0.1 * number + 0.01 * (seed * number % 3))
     store.write_plan(whole.experiment.name, whole.record())
-    assert main(["run", *ladder, "experiment.seeds={start: 3, step: 1, most: 4}"]) == 0
-    assert f"{arms} of the {4 * arms} finished runs of the answer" in capsys.readouterr().err
-
-
-def test_a_search_does_not_write_over_imported_logs(store, capsys, monkeypatch):
-    monkeypatch.setattr("harness.commands.sweep.search_runs", lambda *_, **__: Summary(stopped_by=15))
-    store.write_plan("taken", {"foreign": True, "arms": []})
-    search = ["sweep", "experiment=clip_lr_search", "experiment.name=taken", f"runtime.results={store.root}"]
-    assert main(search) == 2
-    assert "imported logs under this name" in capsys.readouterr().err
-    assert store.plan("taken")["foreign"]
+    told = said("run", *ladder, "experiment.seeds={start: 3, step: 1, most: 4}")
+    assert f"{arms} of the {4 * arms} finished runs of the answer" in told

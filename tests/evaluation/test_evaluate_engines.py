@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from engine_support import cases
+from evaluation_support import ANSWERS, KEY, first_cell, samples_of
 from fake_server import FakeServer
-from small_runs import small_config
+from small_runs import finished, small_config
 
 from harness.cli import main
-from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import dump
 from harness.model.policy import NativePolicy
-from harness.problems.benchmarks import arithmetic
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.store import ResultStore, RunDir
-from harness.store.samples import read_parts
-from harness.training.run import train_run
-
-KEY = ["problem_id", "sample_index", "max_response_tokens"]
-
-
-@pytest.fixture(scope="module")
-def chains(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A local benchmark that the testbed's tokenizer can read."""
-    path = tmp_path_factory.mktemp("data") / "chains.jsonl"
-    problems = arithmetic.load(arithmetic.Config(split="heldout", problems=4)).problems
-    path.write_text(
-        "".join(json.dumps({"id": p.id, "problem": p.prompt, "answer": p.gold}) + "\n" for p in problems)
-    )
-    return path
 
 
 @pytest.fixture
@@ -48,17 +28,6 @@ def server(base_policy: Path) -> Iterator[FakeServer]:
     fake = FakeServer(NativeEngine(NativePolicy.load(base_policy, "torch").decoder))
     yield fake
     fake.close()
-
-
-def evaluate(results: Path, *arguments: str) -> dict[str, Any]:
-    """Run the command; the first cell of its newest evaluation.json."""
-    assert main(["evaluate", *arguments, f"runtime.results={results}", "figures=false"]) == 0
-    written = sorted(results.glob("evaluations/*/evaluation.json"), key=lambda path: path.stat().st_mtime_ns)
-    return dict(json.loads(written[-1].read_text())["cells"][0])
-
-
-def samples_of(results: Path, cell: dict[str, Any]) -> pd.DataFrame:
-    return read_parts(results / cell["samples"]).to_pandas().sort_values(KEY, ignore_index=True)
 
 
 def greedy(chains: Path) -> list[str]:
@@ -78,21 +47,15 @@ def test_a_served_model_needs_only_a_tokenizer_here(
     (tmp_path / "tokenizer").mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(base_policy / name, tmp_path / "tokenizer")
-    native = evaluate(tmp_path, f"model={base_policy}", *greedy(chains))
-    served = evaluate(
-        tmp_path,
-        f"model={tmp_path / 'tokenizer'}",
-        "engine=openai",
-        f"engine.base_url={server.base_url}",
-        *greedy(chains),
-    )
+    native = first_cell(tmp_path, f"model={base_policy}", *greedy(chains))
+    remote = [f"model={tmp_path / 'tokenizer'}", "engine=openai", f"engine.base_url={server.base_url}"]
+    served = first_cell(tmp_path, *remote, *greedy(chains))
     assert served["settings"] == {
         "engine": "openai", "base_url": server.base_url, "model": server.models[0], "logprobs": "raw"
     }  # fmt: skip
     assert served["avg"] == native["avg"]
-    columns = [*KEY, "response", "correct", "finish_reason"]
     pd.testing.assert_frame_equal(
-        samples_of(tmp_path, served)[columns], samples_of(tmp_path, native)[columns]
+        samples_of(tmp_path, served)[ANSWERS], samples_of(tmp_path, native)[ANSWERS]
     )
 
 
@@ -106,7 +69,7 @@ def test_the_samples_of_two_servers_are_kept_apart(
     server: FakeServer, asked: list[str], tmp_path: Path
 ) -> None:
     server.models = ["a", "b"]
-    one, other = (evaluate(tmp_path, *asked, f"engine.model={name}") for name in ("a", "b"))
+    one, other = (first_cell(tmp_path, *asked, f"engine.model={name}") for name in ("a", "b"))
     assert one["samples"] != other["samples"]
     assert [body["model"] for body in server.requests] == ["a"] * 8 + ["b"] * 8
 
@@ -115,9 +78,9 @@ def test_another_model_at_the_same_address_has_samples_of_its_own(
     server: FakeServer, asked: list[str], tmp_path: Path
 ) -> None:
     server.models = ["before"]
-    one = evaluate(tmp_path, *asked)
+    one = first_cell(tmp_path, *asked)
     server.models = ["after"]
-    other = evaluate(tmp_path, *asked)
+    other = first_cell(tmp_path, *asked)
     assert one["samples"] != other["samples"]
     assert [body["model"] for body in server.requests] == ["before"] * 8 + ["after"] * 8
 
@@ -136,18 +99,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, ResultSt
     """A run whose rollouts were recorded."""
     root = tmp_path_factory.mktemp("results")
     config = small_config(runtime__results=str(root), runtime__record_rollouts=True, training__steps=2)
-    store = ResultStore(root)
-    run = store.run(run_id(config))
-    manifest = {"arm_id": arm_id(config), "seed": 0, "status": "finished", "labels": {}, "attempts": []}
-    run.create(yaml.safe_dump(dump(config)), manifest)
-    assert train_run(config, run, lambda: False, attempt=1)
-    return run, store
+    return finished(config, root), ResultStore(root)
 
 
 def test_a_record_is_evaluated_as_the_run_was(recorded: tuple[RunDir, ResultStore]) -> None:
     run, store = recorded
     rollouts = run.path / "rollouts.jsonl"
-    cell = evaluate(store.root, f"model={run.run_id}@0", "engine=replay", f"engine.path={rollouts}")
+    cell = first_cell(store.root, f"model={run.run_id}@0", "engine=replay", f"engine.path={rollouts}")
     own = run.samples("arithmetic_heldout", 0).sort_values(KEY, ignore_index=True)
     pd.testing.assert_frame_equal(samples_of(store.root, cell), own)
 
@@ -169,9 +127,8 @@ def test_vllm_evaluates_a_checkpoint_as_the_native_engine_does(
     name: str, base_policy: Path, chains: Path, tmp_path: Path
 ) -> None:
     native, other = (
-        evaluate(tmp_path, f"model={base_policy}", f"engine={engine}", *greedy(chains))
+        first_cell(tmp_path, f"model={base_policy}", f"engine={engine}", *greedy(chains))
         for engine in ("native", name)
     )
     assert other["settings"]["engine"] == name
-    columns = [*KEY, "response", "correct", "finish_reason"]
-    pd.testing.assert_frame_equal(samples_of(tmp_path, other)[columns], samples_of(tmp_path, native)[columns])
+    pd.testing.assert_frame_equal(samples_of(tmp_path, other)[ANSWERS], samples_of(tmp_path, native)[ANSWERS])

@@ -3,66 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
-from small_runs import small_config
+from evaluation_support import ANSWERS, KEY, evaluate, first_cell, samples_of
+from small_runs import finished, small_config
 
 from harness.cli import main
-from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig
 from harness.evaluation import side_by_side as compare
-from harness.problems.benchmarks import arithmetic
 from harness.store import ResultStore, RunDir
-from harness.store.samples import read_parts
-from harness.training.run import train_run
-
-KEY = ["problem_id", "sample_index", "max_response_tokens"]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, ResultStore]:
     """A run of four steps, evaluated before, between and after."""
     root = tmp_path_factory.mktemp("results")
-    config = small_config(runtime__results=str(root))
-    store = ResultStore(root)
-    run = store.run(run_id(config))
-    manifest = {
-        "arm_id": arm_id(config),
-        "seed": config.seed,
-        "status": "finished",
-        "labels": {},
-        "attempts": [],
-    }
-    run.create(yaml.safe_dump(dump(config)), manifest)
-    assert train_run(config, run, lambda: False, attempt=1)
-    return run, store
+    return finished(small_config(runtime__results=str(root)), root), ResultStore(root)
 
 
-@pytest.fixture(scope="module")
-def chains(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A local benchmark that the testbed's tokenizer can read."""
-    path = tmp_path_factory.mktemp("data") / "chains.jsonl"
-    problems = arithmetic.load(arithmetic.Config(split="heldout", problems=4)).problems
-    path.write_text(
-        "".join(json.dumps({"id": p.id, "problem": p.prompt, "answer": p.gold}) + "\n" for p in problems)
-    )
-    return path
-
-
-def evaluate(results: Path, *arguments: str) -> dict[str, Any]:
-    """Run the command; the newest evaluation.json."""
-    assert main(["evaluate", *arguments, f"runtime.results={results}", "figures=false"]) == 0
-    written = sorted(results.glob("evaluations/*/evaluation.json"), key=lambda path: path.stat().st_mtime_ns)
-    return dict(json.loads(written[-1].read_text()))
-
-
-def samples_of(results: Path, cell: dict[str, Any]) -> pd.DataFrame:
-    return read_parts(results / cell["samples"]).to_pandas().sort_values(KEY, ignore_index=True)
+@pytest.fixture
+def asked(base_policy: Path, chains: Path) -> list[str]:
+    """An evaluation of the base policy."""
+    return [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
 
 
 def test_a_run_by_its_id_gives_its_own_evaluation_sample_for_sample(
@@ -98,26 +63,24 @@ def test_differences_are_paired_with_the_first_model(trained: tuple[RunDir, Resu
     assert cells[2]["difference"]["to"] == f"{run.run_id}@0"
 
 
-def test_more_samples_keep_the_ones_that_exist(base_policy: Path, chains: Path, tmp_path: Path) -> None:
-    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
-    few = evaluate(tmp_path, *arguments, "evaluation.samples_per_problem=2")["cells"][0]
+def test_more_samples_keep_the_ones_that_exist(asked: list[str], tmp_path: Path) -> None:
+    few = first_cell(tmp_path, *asked, "evaluation.samples_per_problem=2")
     first = samples_of(tmp_path, few)
-    more = evaluate(tmp_path, *arguments, "evaluation.samples_per_problem=5")["cells"][0]
+    more = first_cell(tmp_path, *asked, "evaluation.samples_per_problem=5")
     assert more["samples"] == few["samples"]
     assert (few["n_samples"], more["n_samples"]) == (8, 20)
     kept = samples_of(tmp_path, more)
     pd.testing.assert_frame_equal(kept[kept["sample_index"] < 2].reset_index(drop=True), first)
-    again = evaluate(tmp_path, *arguments, "evaluation.samples_per_problem=2")["cells"][0]
+    again = first_cell(tmp_path, *asked, "evaluation.samples_per_problem=2")
     assert again["avg"] == few["avg"]
 
 
 def test_an_interrupted_evaluation_goes_on_from_its_parts(
-    base_policy: Path, chains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compare, "_ROWS_PER_PART", 3)
-    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
-    arguments += ["evaluation.samples_per_problem=3"]
-    whole = samples_of(tmp_path / "whole", evaluate(tmp_path / "whole", *arguments)["cells"][0])
+    asked += ["evaluation.samples_per_problem=3"]
+    whole = samples_of(tmp_path / "whole", first_cell(tmp_path / "whole", *asked))
     write, written = compare.write_part, []
 
     def dies_after_two(*given: Any) -> None:
@@ -127,7 +90,7 @@ def test_an_interrupted_evaluation_goes_on_from_its_parts(
         write(*given)
 
     monkeypatch.setattr(compare, "write_part", dies_after_two)
-    command = ["evaluate", *arguments, f"runtime.results={tmp_path / 'torn'}", "figures=false"]
+    command = ["evaluate", *asked, f"runtime.results={tmp_path / 'torn'}", "figures=false"]
     assert main(command) == 75
     monkeypatch.setattr(compare, "write_part", write)
     made: list[int] = []
@@ -135,20 +98,18 @@ def test_an_interrupted_evaluation_goes_on_from_its_parts(
     monkeypatch.setattr(
         compare, "graded_table", lambda rows, *rest: made.append(len(rows.problems)) or generate(rows, *rest)
     )
-    cell = evaluate(tmp_path / "torn", *arguments)["cells"][0]
+    cell = first_cell(tmp_path / "torn", *asked)
     assert sum(made) == 2
     pd.testing.assert_frame_equal(samples_of(tmp_path / "torn", cell), whole)
 
 
-def test_both_engines_give_the_same_samples(base_policy: Path, chains: Path, tmp_path: Path) -> None:
-    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[16]"]
-    arguments += ["evaluation.samples_per_problem=4"]
-    results = [evaluate(tmp_path, *arguments, f"engine={engine}") for engine in ("native", "transformers")]
+def test_both_engines_give_the_same_samples(asked: list[str], tmp_path: Path) -> None:
+    asked += ["evaluation.samples_per_problem=4"]
+    results = [evaluate(tmp_path, *asked, f"engine={engine}") for engine in ("native", "transformers")]
     assert results[0]["id"] != results[1]["id"]  # neither replaces the other's table
     native, other = (result["cells"][0] for result in results)
     assert (native["settings"]["engine"], other["settings"]["engine"]) == ("native", "transformers")
-    columns = [*KEY, "response", "correct", "finish_reason"]
-    pd.testing.assert_frame_equal(samples_of(tmp_path, native)[columns], samples_of(tmp_path, other)[columns])
+    pd.testing.assert_frame_equal(samples_of(tmp_path, native)[ANSWERS], samples_of(tmp_path, other)[ANSWERS])
 
 
 def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
@@ -185,12 +146,11 @@ def test_stored_samples_of_a_model_and_of_a_run_are_regraded(
 
 
 def test_an_evaluation_written_elsewhere_is_regraded_from_the_stores_samples(
-    base_policy: Path, chains: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, out = tmp_path / "results", tmp_path / "elsewhere" / "out"
-    arguments = [f"model={base_policy}", f"data.path={chains}", "template=plain", "evaluation.caps=[8]"]
-    arguments += ["evaluation.samples_per_problem=2", f"out={out}", "figures=false"]
-    assert main(["evaluate", *arguments, f"runtime.results={store}"]) == 0
+    asked += ["evaluation.samples_per_problem=2", f"out={out}", "figures=false"]
+    assert main(["evaluate", *asked, f"runtime.results={store}"]) == 0
     again = ["evaluate", f"regrade={out}", "verifier=answer_line"]
     capsys.readouterr()
     assert main([*again, f"runtime.results={store}"]) == 0

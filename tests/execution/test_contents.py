@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from stored_runs import about
 
 from harness.configuration.error import ConfigError
 from harness.execution.contents import content_hashes, require_same_content
@@ -31,9 +32,7 @@ def begun(plan: Plan, store: ResultStore, **recorded: object) -> None:
     """Every run as its supervisor begins it: one record of contents for all, unless another is given."""
     provenance = recorded or {"data": content_hashes([planned.config for planned in plan.arms])}
     for spec in plan.specs:
-        names = {"arm_id": spec.arm_id, "seed": spec.seed, "labels": dict(spec.labels), "attempts": []}
-        manifest = {**names, "status": "finished", "provenance": provenance}
-        store.run(spec.run_id).create(spec.config_yaml, manifest)
+        store.run(spec.run_id).create(spec.config_yaml, about(spec, provenance=provenance))
 
 
 def check(plan: Plan, store: ResultStore) -> None:

@@ -6,8 +6,8 @@ import json
 import time
 
 import numpy as np
-import pandas as pd
 import pytest
+from stored_runs import about, graded
 
 from harness.commands._answer import decide, table_so_far
 from harness.commands._arguments import select
@@ -26,14 +26,8 @@ LEVELS = {"naive_grpo": 0.30, "dynamic_sampling_alone": 0.70, "dapo": 0.31}
 
 
 def make_plan(root):
-    return plan_experiment(
-        [
-            f"experiment={NAME}",
-            "match=steps",
-            "experiment.seeds={start: 3, step: 2, most: 7}",
-            f"runtime.results={root}",
-        ]
-    )
+    looks = "experiment.seeds={start: 3, step: 2, most: 7}"
+    return plan_experiment([f"experiment={NAME}", "match=steps", looks, f"runtime.results={root}"])
 
 
 def finish(store, spec):
@@ -41,40 +35,9 @@ def finish(store, spec):
     noise = 0.04 * np.random.default_rng([spec.seed, len(spec.labels["arm"])]).normal()
     right = np.arange(200) < round(200 * (LEVELS[spec.labels["arm"]] + noise))
     run = store.run(spec.run_id)
-    run.create(
-        spec.config_yaml,
-        {
-            "arm_id": spec.arm_id,
-            "seed": spec.seed,
-            "status": "finished",
-            "labels": dict(spec.labels),
-            "attempts": [],
-            "provenance": {"git_commit": "abc"},
-            "error": None,
-        },
-    )
+    run.create(spec.config_yaml, about(spec, provenance={"git_commit": "abc"}, error=None))
     run.append_step({"step": 1, "generated_tokens_total": 10})
-    run.write_samples("arithmetic_heldout", 1, 1, samples(right))
-
-
-def samples(right):
-    return pd.DataFrame(
-        {
-            "problem_id": [f"p{index:03d}" for index in range(len(right))],
-            "sample_index": 0,
-            "sampling_seed": 1,
-            "max_response_tokens": 32,
-            "response_tokens": 5,
-            "finish_reason": "stop",
-            "answer": "1",
-            "correct": right,
-            "verdict": np.where(right, "right", "wrong"),
-            "method": "integer",
-            "entropy_sum_nats": 1.5,
-            "log_prob_sum": -2.5,
-            "response": "r",
-        }
-    )
+    run.write_samples("arithmetic_heldout", 1, 1, graded(right))
 
 
 class Invocation:

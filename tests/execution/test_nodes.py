@@ -7,17 +7,13 @@ import stat
 from pathlib import Path
 
 import pytest
-import yaml
-from small_runs import small_config
+from small_runs import claimed, small_config
 
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.configuration.identity import arm_id, run_id
 from harness.configuration.runtime import RuntimeConfig
-from harness.configuration.schema import dump
 from harness.execution.launch.slurm import Config as Slurm
 from harness.execution.launch.slurm import parameters
-from harness.store import ResultStore
 
 # What srun does with these options: the same command once a node, and the worst exit code.
 SRUN = """#!/bin/sh
@@ -47,9 +43,7 @@ def test_two_nodes_train_one_run(base_policy: Path, tmp_path: Path, monkeypatch:
         runtime__ranks=1,
         runtime__results=str(tmp_path / "store"),
     )
-    run = ResultStore(tmp_path / "store").run(run_id(config))
-    manifest = {"arm_id": arm_id(config), "seed": 0, "status": "claimed", "labels": {}, "attempts": []}
-    run.create(yaml.safe_dump(dump(config)), manifest)
+    run = claimed(config, tmp_path / "store")
     assert builtin.train(config, run, lambda: False, int(run.new_attempt().name))
     assert run.steps()["step"].tolist() == [1, 2]
     assert (run.checkpoints()[-1][1] / "policy" / "model.safetensors").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from stored_runs import about
 
 import harness.execution.numbers as numbers
 from harness.cli import main
@@ -46,8 +47,7 @@ def first_steps(root: Path) -> dict[str, numbers.Compared]:
             ),
         )
         run = ResultStore(root).run(spec.run_id)
-        manifest = {"arm_id": "a", "seed": config.seed, "status": "finished", "labels": {}, "attempts": []}
-        run.create("", manifest)
+        run.create("", about(seed=config.seed))
         assert train_run(config, run, lambda: False, attempt=1)
         found[arm].append(numbers.measured(run))
     compared = numbers.compare(found, numbers.read_table())

@@ -6,6 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
+from stored_runs import about
 from sweep_support import spec
 
 from harness.execution.progress import (
@@ -76,14 +77,8 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     store = ResultStore(tmp_path)
     for number, status in enumerate(["running", "running", "failed", "finished"]):
         run = store.run(spec(number).run_id)
-        manifest = {
-            "arm_id": "a",
-            "seed": number,
-            "status": status,
-            "attempts": [],
-            "error": "exit code 1; boom",
-        }
-        run.create("", {**manifest, "labels": {"arm": f"arm_{number}", "steps": "100"}})
+        labels = {"arm": f"arm_{number}", "steps": "100"}
+        run.create("", about(None, status, seed=number, labels=labels, error="exit code 1; boom"))
         run.append_step({"step": 40, "reward_mean": 0.25, "seconds_total": 2.0})
     newer = store.run(spec(5).run_id)
     newer.path.mkdir()
@@ -107,8 +102,7 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
 def test_before_the_first_step_progress_says_what_a_run_does(tmp_path):
     store = ResultStore(tmp_path)
     run = store.run("0" * 16)
-    manifest = {"arm_id": "a", "seed": 0, "attempts": [{}], "labels": {"steps": "60"}}
-    run.create("", {**manifest, "status": "running"})
+    run.create("", about(None, "running", attempts=[{}], labels={"steps": "60"}))
     run.new_attempt()
 
     def where() -> str:

@@ -32,57 +32,65 @@ def only(*arms: PlannedArm) -> Objection:
     return finding
 
 
-@pytest.mark.parametrize("algorithm", ["dapo", "cispo", "gspo"])
-def test_a_clip_with_one_update_per_step_is_inert(algorithm: str) -> None:
-    finding = only(planned("arm", f"algorithm={algorithm}", "algorithm.updates_per_step=1"))
-    assert finding.check == "inert clip"
-    assert "importance ratio is always 1" in finding.reason
-    assert "updates_per_step" in finding.fix
-    assert str(finding).startswith("[inert clip] arm: ")
+KL_IN_REWARD = [
+    "algorithm=grpo",
+    "algorithm/kl=k1",
+    "algorithm.kl.coefficient=0.001",
+    "algorithm.kl.placement=reward",
+]
+OF_ITS_OWN = ["model=pretrained", "model.path=somewhere", "evaluation.samples_between=null"]
 
 
-def test_two_epochs_move_the_ratio() -> None:
-    assert not findings(
-        planned("arm", "algorithm=gspo", "algorithm.updates_per_step=1", "algorithm.epochs_per_step=2")
-    )
-
-
-def test_a_small_constant_lets_gradient_clipping_bind() -> None:
-    finding = only(planned("arm", "algorithm=dr_grpo_equation"))
-    assert finding.check == "gradient clipping always binds"
-    assert "optimizer.max_gradient_norm=1" in finding.reason
-    assert not findings(planned("arm", "algorithm=dr_grpo"))
-
-
-@pytest.mark.parametrize("policy", ["refill", "drop"])
-def test_filtering_on_a_continuous_reward(policy: str) -> None:
-    overrides = [
-        "algorithm=dapo",
-        f"algorithm.dead_groups.policy={policy}",
-        "algorithm.dead_groups.metric=reward",
-    ]
+@pytest.mark.parametrize(
+    ("overrides", "check", "reason", "fix"),
+    [
+        (["algorithm=dapo", "algorithm.updates_per_step=1"], "inert clip", "importance ratio is always 1", "updates_per_step"),
+        (["algorithm=cispo", "algorithm.updates_per_step=1"], "inert clip", "importance ratio is always 1", "updates_per_step"),
+        (["algorithm=gspo", "algorithm.updates_per_step=1"], "inert clip", "importance ratio is always 1", "updates_per_step"),
+        (["algorithm=dr_grpo_equation"], "gradient clipping always binds", "optimizer.max_gradient_norm=1", ""),
+        (["algorithm=dapo", "algorithm.dead_groups.metric=reward"], "refill on a continuous reward", "", "metric=accuracy"),
+        (
+            ["algorithm=dapo", "algorithm.dead_groups.policy=drop", "algorithm.dead_groups.metric=reward"],
+            "drop on a continuous reward", "", "metric=accuracy",
+        ),
+        (KL_IN_REWARD, "KL alone in dead groups", "however small the coefficient", ""),
+        (
+            ["algorithm=grpo", "patch=[clip_higher,clip_higher_olmo]"],
+            "conflicting patches", "both write algorithm.surrogate.clip_high", "",
+        ),
+        (["algorithm=grpo", "algorithm.responses_per_prompt=1"], "groups of one", "", ""),
+        (
+            ["sampling.max_response_tokens=32", "evaluation.caps=[64]"],
+            "not evaluated at the training cap", "a cap of 64 tokens, while training cuts responses at 32", "add 32 to evaluation.caps",
+        ),
+        (OF_ITS_OWN, "learning rate", "0.0002", "optimizer=verl_dapo"),
+    ],
+)  # fmt: skip
+def test_an_arm_that_shows_nothing_by_itself(overrides: list[str], check: str, reason: str, fix: str) -> None:
     finding = only(planned("arm", *overrides))
-    assert finding.check == f"{policy} on a continuous reward"
-    assert "metric=accuracy" in finding.fix
+    assert finding.check == check
+    assert reason in finding.reason
+    assert fix in finding.fix
+    assert str(finding).startswith(f"[{check}] arm: ")
 
 
-def test_a_kl_term_in_the_reward_of_dead_groups() -> None:
-    reward = (
-        "algorithm=grpo",
-        "algorithm/kl=k1",
-        "algorithm.kl.coefficient=0.001",
-        "algorithm.kl.placement=reward",
-    )
-    finding = only(planned("arm", *reward))
-    assert finding.check == "KL alone in dead groups"
-    assert "however small the coefficient" in finding.reason
-    for change in (
-        "kl.placement=loss",
-        "kl.coefficient=0",
-        "advantage.scale=none",
-        "dead_groups.policy=drop",
-    ):
-        assert not findings(planned("arm", *reward, f"algorithm.{change}"))
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["algorithm=gspo", "algorithm.updates_per_step=1", "algorithm.epochs_per_step=2"],  # the ratio moves
+        ["algorithm=dr_grpo"],
+        [*KL_IN_REWARD, "algorithm.kl.placement=loss"],
+        [*KL_IN_REWARD, "algorithm.kl.coefficient=0"],
+        [*KL_IN_REWARD, "algorithm.advantage.scale=none"],
+        [*KL_IN_REWARD, "algorithm.dead_groups.policy=drop"],
+        ["algorithm=ppo"],  # one response a prompt, and a critic
+        ["sampling.max_response_tokens=32", "evaluation.caps=[32,64]"],
+        [*OF_ITS_OWN, "optimizer=verl_dapo"],
+        [*OF_ITS_OWN, "model.lora.rank=8"],
+    ],
+)
+def test_an_arm_that_looks_like_one_of_these_and_is_none(overrides: list[str]) -> None:
+    assert not findings(planned("arm", *overrides))
 
 
 def test_multiplicative_shaping_with_negative_rewards_is_refused_outright() -> None:
@@ -92,51 +100,29 @@ def test_multiplicative_shaping_with_negative_rewards_is_refused_outright() -> N
         compose_run(["algorithm.overlong.policy=soft", "algorithm.overlong.shape=multiplicative"])
 
 
-def test_two_patches_that_write_the_same_key() -> None:
-    finding = only(planned("arm", "algorithm=grpo", "patch=[clip_higher,clip_higher_olmo]"))
-    assert finding.check == "conflicting patches"
-    assert "both write algorithm.surrogate.clip_high" in finding.reason
-
-
 def test_a_design_refuses_patches_that_write_the_same_key() -> None:
+    both = "experiment.patches=[overlong_filtering,overlong_filter_and_punishment]"
     with pytest.raises(ConfigError, match=r"both write algorithm\.overlong\.policy"):
-        plan_experiment(
-            [
-                "experiment=dapo_one_factor",
-                "experiment.patches=[overlong_filtering,overlong_filter_and_punishment]",
-            ]
-        )
+        plan_experiment(["experiment=dapo_one_factor", both])
+
+
+def clip_higher_and(*more: str) -> tuple[PlannedArm, PlannedArm]:
+    """A base, and the rung that adds the wider clip and what else is given."""
+    wider = ["algorithm=grpo", "patch=[clip_higher]", *more]
+    return planned("base", "algorithm=grpo"), planned("rung", *wider, parent="base", patch="clip_higher")
 
 
 def test_a_rung_that_changes_more_than_its_patch_declares() -> None:
-    base = planned("base", "algorithm=grpo")
-    rung = planned(
-        "rung",
-        "algorithm=grpo",
-        "patch=[clip_higher]",
-        "optimizer.learning_rate=1e-3",
-        parent="base",
-        patch="clip_higher",
-    )
-    finding = only(base, rung)
+    finding = only(*clip_higher_and("optimizer.learning_rate=1e-3"))
     assert finding.check == "more than one change"
     assert "also in optimizer.learning_rate" in finding.reason
 
 
 def test_a_budget_that_the_experiment_sets_is_no_change_of_an_arm() -> None:
-    base = planned("base", "algorithm=grpo")
-    rung = planned(
-        "rung",
-        "algorithm=grpo",
-        "patch=[clip_higher]",
-        "training.steps=1200",
-        "training.generated_tokens=200000",
-        parent="base",
-        patch="clip_higher",
-    )
+    arms = clip_higher_and("training.steps=1200", "training.generated_tokens=200000")
     matched = Experiment("test", seeds=[0, 1], match="tokens")
-    assert check_plan(Plan(matched, [base, rung], "harness run")) == []
-    assert only(base, rung).check == "more than one change"
+    assert check_plan(Plan(matched, [*arms], "harness run")) == []
+    assert only(*arms).check == "more than one change"
 
 
 def test_a_patch_of_several_keys_is_one_change() -> None:
@@ -185,40 +171,17 @@ def test_importance_weights_of_one_computation_are_inert() -> None:
     (finding,) = [item for item in found if item.check == "inert engine correction"]
     assert "every weight is 1 up to rounding" in finding.reason
     other = ["algorithm=olmo3", "engine=transformers"]
-    base, arm = (
-        planned("base", *other),
-        planned("arm", *other, "algorithm.engine_correction.cap=3", parent="base"),
-    )
-    assert not findings(base, arm)
+    arm = planned("arm", *other, "algorithm.engine_correction.cap=3", parent="base")
+    assert not findings(planned("base", *other), arm)
 
 
 @pytest.mark.parametrize(
-    "overrides",
-    [
-        ["algorithm/kl=k1"],
-        ["algorithm.overlong.penalty=2.0"],
-        ["algorithm.dead_groups.metric=reward"],
-        ["algorithm.advantage.whiten_over=tokens"],
-    ],
+    "key", ["/kl=k1", ".overlong.penalty=2.0", ".dead_groups.metric=reward", ".advantage.whiten_over=tokens"]
 )
-def test_a_change_that_nothing_reads(overrides: list[str]) -> None:
+def test_a_change_that_nothing_reads(key: str) -> None:
     base = planned("base", "algorithm=grpo")
-    finding = only(base, planned("arm", "algorithm=grpo", *overrides, parent="base"))
+    finding = only(base, planned("arm", "algorithm=grpo", f"algorithm{key}", parent="base"))
     assert finding.check == "nothing that matters changes"
-
-
-def test_a_group_of_one_has_no_contrast() -> None:
-    finding = only(planned("arm", "algorithm=grpo", "algorithm.responses_per_prompt=1"))
-    assert finding.check == "groups of one"
-    assert not findings(planned("arm", "algorithm=ppo"))
-
-
-def test_an_evaluation_without_the_training_cap() -> None:
-    finding = only(planned("arm", "sampling.max_response_tokens=32", "evaluation.caps=[64]"))
-    assert finding.check == "not evaluated at the training cap"
-    assert "read at a cap of 64 tokens, while training cuts responses at 32" in finding.reason
-    assert "add 32 to evaluation.caps" in finding.fix
-    assert not findings(planned("arm", "sampling.max_response_tokens=32", "evaluation.caps=[32,64]"))
 
 
 def test_the_same_arm_under_two_names() -> None:
@@ -246,15 +209,14 @@ def test_checks_may_be_set_without_its_section() -> None:
     assert compose_run(["runtime.checks=off"]).runtime.checks == "off"
 
 
-def test_a_refused_run_starts_nothing(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["run", "algorithm=dr_grpo_equation", "checks=refuse", f"runtime.results={tmp_path}"])
-    assert code == 2
-    assert "runtime.checks=refuse" in capsys.readouterr().err
-
-
-def test_the_plan_prints_findings(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "algorithm=dr_grpo_equation", f"runtime.results={tmp_path}"]) == 0
+def test_plan_prints_findings_and_a_refused_run_starts_nothing(
+    tmp_path: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["algorithm=dr_grpo_equation", f"runtime.results={tmp_path}"]
+    assert main(["plan", *given]) == 0
     assert "gradient clipping always binds" in capsys.readouterr().err
+    assert main(["run", *given, "checks=refuse"]) == 2
+    assert "runtime.checks=refuse" in capsys.readouterr().err
 
 
 EXPECTED = {
@@ -290,15 +252,6 @@ def test_a_listed_arm_without_a_parent_is_not_silently_compared_with_the_first()
     assert "parent: first" in found["no parent"].fix
     assert "against first" in found["unequal cost"].reason
     assert not findings(first, planned("second", "algorithm=grpo_kl", parent="first"))
-
-
-def test_the_testbeds_learning_rate_on_a_pretrained_model_is_named() -> None:
-    own = ["model=pretrained", "model.path=somewhere", "evaluation.samples_between=null"]
-    finding = only(planned("arm", *own))
-    assert (finding.check, "0.0002" in finding.reason) == ("learning rate", True)
-    assert "optimizer=verl_dapo" in finding.fix
-    assert not findings(planned("arm", *own, "optimizer=verl_dapo"))
-    assert not findings(planned("arm", *own, "model.lora.rank=8"))
 
 
 @pytest.mark.parametrize("match", ["tokens", "seconds"])

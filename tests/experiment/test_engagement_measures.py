@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stored_runs import about
 
 from harness.configuration.compose import compose_run
 from harness.engagement.measure import Measure
@@ -115,16 +116,7 @@ def test_arms_without_a_parent_are_compared_with_the_base_but_the_full_recipe_wi
 def finish(store: ResultStore, spec: RunSpec, share: float | None) -> None:
     """A finished run of two steps; without `share` as an older harness wrote it."""
     run = store.run(spec.run_id)
-    run.create(
-        spec.config_yaml,
-        {
-            "arm_id": spec.arm_id,
-            "seed": spec.seed,
-            "status": "finished",
-            "labels": dict(spec.labels),
-            "attempts": [],
-        },
-    )
+    run.create(spec.config_yaml, about(spec))
     fields = {} if share is None else {"clip_released_fraction": share}
     for step in (1, 2):
         run.append_step({"step": step, "generated_tokens_total": 10, **fields})

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_runs import about
 
 from harness.configuration.gpus import Installed
 from harness.configuration.runtime import RuntimeConfig
@@ -15,19 +16,15 @@ from harness.store import ResultStore
 from harness.store.device import devices_of
 
 
-def manifest(*attempts: dict[str, Any], status: str = "finished", **more: Any) -> dict[str, Any]:
-    return {"arm_id": "a", "seed": 0, "status": status, "labels": {}, "attempts": list(attempts), **more}
-
-
 @pytest.mark.parametrize(
     ("found", "devices"),
     [
-        (manifest({"device": "cpu", "gpus": 0}), ("cpu",)),
+        (about(attempts=[{"device": "cpu", "gpus": 0}]), ("cpu",)),
         (
-            manifest({"device": "NVIDIA H100", "gpus": 1}, {"device": "cpu", "gpus": 0}),
+            about(attempts=[{"device": "NVIDIA H100"}, {"device": "cpu"}]),
             ("NVIDIA H100", "cpu"),
         ),
-        (manifest({"index": 0}), ()),
+        (about(attempts=[{"index": 0}]), ()),
         (None, ()),
     ],
 )
@@ -56,8 +53,8 @@ def test_finished_runs_of_another_device_are_named_with_the_flag_for_a_fresh_com
 ) -> None:
     store = ResultStore(tmp_path / "results")
     for number, device in enumerate(["cpu", "cpu", "NVIDIA H100"]):
-        store.run(f"{number}" * 16).create("", manifest({"device": device}))
-    store.run("3" * 16).create("", manifest({"device": "cpu"}, status="interrupted"))
+        store.run(f"{number}" * 16).create("", about(attempts=[{"device": device}]))
+    store.run("3" * 16).create("", about(None, "interrupted", attempts=[{"device": "cpu"}]))
     runs = [f"{number}" * 16 for number in range(5)]
     said = found_elsewhere(store, runs, RuntimeConfig(device="cuda"))
     assert "not made on a GPU: 2 on cpu" in said

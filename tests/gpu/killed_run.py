@@ -5,8 +5,6 @@ python tests/gpu/killed_run.py --out resume.json
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from steps import TINY
+from measuring import TINY, leave, parser
 
 from harness.store import ResultStore
 
@@ -80,12 +78,7 @@ def checkpoints_of(results: Path) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         results, begin = Path(folder) / "results", time.monotonic()
         killed = kill_in_the_middle(results, options.device)
@@ -106,8 +99,7 @@ def main() -> None:
         row["failed"] = (
             f"exit code {code}; wanted steps 1 to {STEPS}, the first of them by an attempt that was lost, the others by the second"
         )
-    options.out.write_text(json.dumps(row, indent=1))
-    print(json.dumps(row))
+    leave(row, options.out)
 
 
 if __name__ == "__main__":

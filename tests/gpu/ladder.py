@@ -5,7 +5,6 @@ python tests/gpu/ladder.py --out ladder.json [--minutes 7]
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -15,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from measuring import parser
 
 RUNGS = 6
 REHEARSAL = ("training.steps=2", "evaluation.samples_per_problem=2")
@@ -46,13 +47,9 @@ def sweep(results: Path, seeds: int, together: int, device: str, seconds: float)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--minutes", type=float, default=7.0)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args()
+    keys = parser(__doc__)
+    keys.add_argument("--minutes", type=float, default=7.0)
+    options = keys.parse_args()
     end, rows = time.monotonic() + options.minutes * 60, []
     # A run needs a core for what is not on the GPU.
     most = min(24, os.cpu_count() or 1) if options.device == "cuda" else 2

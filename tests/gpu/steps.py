@@ -9,16 +9,15 @@ contrast and nothing is skipped. Writes one JSON object; an engine that is not i
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
+import dataclasses
 import statistics
 import tempfile
 import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import TINY, leave, measured, parser_of_steps
 
 from harness.base_policy import random_init
 from harness.configuration.compose import compose_values
@@ -33,10 +32,6 @@ from harness.store import ResultStore
 from harness.training.step import take_step
 from harness.training.trainer import Trainer
 from harness.verify import Verdict
-
-TINY = {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 256, "vocab_size": 512}
-TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2}  # heads of 32, the least that vLLM knows
-
 
 _LARGEST_GAP = 0.05  # nats a token on average between engine and trainer; bfloat16 rounds by some 0.02
 
@@ -105,7 +100,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         run.path.mkdir(parents=True)
         grader = ContrastGrader(config.verifier, config.runtime)
         trainer = Trainer(config, run, initial, "torch", grader)
-        trainer.params = _endless(trainer)
+        trainer.params = dataclasses.replace(trainer.params, stop_token_ids=())
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         try:
@@ -179,51 +174,23 @@ def parameters(shape: ModelSize) -> int:
     return shape.layers * shape.layer_matrices + shape.embedding
 
 
-def _endless(trainer: Trainer) -> Any:
-    import dataclasses
-
-    return dataclasses.replace(trainer.params, stop_token_ids=())
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of_steps(__doc__)
     parser.add_argument("--engine", default="native")
-    parser.add_argument("--shape", default="qwen2.5-0.5b")
-    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument(
         "--seconds", type=float, default=0, help="no step after the fifth begins later than that; 0: no limit"
     )
-    parser.add_argument("--response", type=int, default=1024)
-    parser.add_argument("--prompts", type=int, default=16)
-    parser.add_argument("--samples", type=int, default=8)
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--micro-batch-tokens", type=int, default=0, help="0: what the estimate says to fit")
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument(
-        "--tiny", action="store_true", help="two narrow layers in float32: a rehearsal on a CPU"
-    )
-    parser.add_argument(
         "--override", action="append", default=[], help="a further override of the run's configuration"
     )
-    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    try:
-        if options.engine == "vllm" and importlib.util.find_spec("vllm") is None:
-            row: dict[str, Any] = {"engine": "vllm", "absent": "vllm is not installed"}
-        else:
-            row = measure(options)
-    except ConfigError as error:
-        row = {"engine": options.engine, "failed": str(error)}
-    except Exception as error:
-        traceback.print_exc()
-        row = {"engine": options.engine, "failed": f"{type(error).__name__}: {error}"}
-    row["overrides"] = [
-        item.removeprefix("engine.") for item in options.override
-    ]  # what sets its row of the page apart
-    options.out.write_text(json.dumps(row, indent=1))
-    print(json.dumps(row))
+    package = "vllm" if options.engine == "vllm" else None
+    row = measured(options.engine, package, lambda: measure(options))
+    # what sets its row of the page apart
+    row["overrides"] = [item.removeprefix("engine.") for item in options.override]
+    leave(row, options.out)
 
 
 if __name__ == "__main__":

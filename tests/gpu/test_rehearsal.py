@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 from pretend_cuda import DeviceMix, Pretend, pretend_cuda
-from small_runs import small_config
-from training_cases import CASES, case_config, case_name, tiny, trained
+from small_runs import Bench, small_config
+from training_cases import CASES, case_config, case_name, tiny
 from unsharded import unsharded
 
 from harness.base_policy.pretrained import Config as Pretrained
@@ -24,7 +24,6 @@ from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.transformers.batches import TransformersEngine
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
-from harness.store import ResultStore
 from harness.training.determinism import deterministic
 
 PROMPTS = [[3, 4, 5, 6], [7, 8, 9], [3, 3, 3, 3, 3, 5, 6], [4]]
@@ -99,7 +98,7 @@ def test_the_transformers_engine_samples_what_it_samples_on_a_cpu(base_policy: P
 # ---- training -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_testbed_trains(base_policy: Path, tmp_path: Path) -> None:
+def test_the_testbed_trains(bench: Bench) -> None:
     config = small_config(
         runtime__device="cuda",
         runtime__rollout_rows=32,
@@ -107,25 +106,26 @@ def test_the_testbed_trains(base_policy: Path, tmp_path: Path) -> None:
         algorithm__dead_groups__policy="refill",
     )
     config.algorithm.dead_groups.max_rounds = 10
-    run = ResultStore(tmp_path).run("a" * 16)
     with deterministic(True):  # no operator lacks such a form
-        trained(config, base_policy, run, stop=lambda: True)
-        trainer = trained(config, base_policy, run)
-    assert run.steps()["step"].tolist() == [1, 2]
+        bench.trained(config, stop_after=1)
+        trainer = bench.trained(config)
     steps = trainer.run.steps()
+    assert steps["step"].tolist() == [1, 2]
     assert np.isfinite(steps["loss"]).all()
     assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-4
     assert all(isinstance(parameter, Pretend) for parameter in trainer.policy.parameters())
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)
-def test_a_model_of_transformers_trains_stops_and_resumes(tmp_path: Path, case: dict[str, Any]) -> None:
+def test_a_model_of_transformers_trains_stops_and_resumes(
+    bench: Bench, tmp_path: Path, case: dict[str, Any]
+) -> None:
     config, folder = case_config(tmp_path, case)
-    run = ResultStore(tmp_path).run("a" * 16)
+    run = bench.run()
     with unsharded(), deterministic(True):
-        trained(config, folder, run, stop=lambda: True)
+        bench.trained(config, stop_after=1, base=folder)
         assert run.steps()["step"].tolist() == [1]
-        trainer = trained(config, folder, run)
+        trainer = bench.trained(config, base=folder)
     assert run.steps()["step"].tolist() == [1, 2]
     assert float(run.steps()["gradient_norm"].min()) > 0
     assert all(isinstance(parameter, Pretend) for parameter in trainer.policy.parameters())

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from training_cases import CASES, case_config, case_name, trained
+from small_runs import Bench
+from training_cases import CASES, case_config, case_name
 
 from harness.cli import main
-from harness.reward.grading import Grader
-from harness.store import ResultStore
 from harness.training.determinism import deterministic
 from harness.training.loop import train
-from harness.training.trainer import Trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,14 +27,16 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_name)
-def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path, case: dict[str, Any]) -> None:
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(
+    bench: Bench, tmp_path: Path, case: dict[str, Any]
+) -> None:
     """To the bit: a few steps move weights by less than any tolerance that rounding would need."""
     config, folder = case_config(tmp_path, case)
-    straight, parted = (ResultStore(tmp_path / name).run("a" * 16) for name in ("straight", "parted"))
     with deterministic(True):
-        one = trained(config, folder, straight)
-        trained(config, folder, parted, stop=lambda: True)
-        other = trained(config, folder, parted)
+        one = bench.trained(config, "a", base=folder)
+        bench.trained(config, "b", stop_after=1, base=folder)
+        other = bench.trained(config, "b", base=folder)
+    straight, parted = one.run, other.run
     assert parted.steps()["step"].tolist() == straight.steps()["step"].tolist() == [1, 2]
     for a, b in zip(one.policy.named_weights(), other.policy.named_weights(), strict=True):
         assert a[0] == b[0]
@@ -45,19 +45,20 @@ def test_a_run_that_was_stopped_ends_as_one_that_was_not(tmp_path: Path, case: d
     assert straight.steps()["loss"].tolist() == parted.steps()["loss"].tolist()
 
 
-def test_deterministic_runs_repeat_their_bits(tmp_path: Path) -> None:
+def test_deterministic_runs_repeat_their_bits(bench: Bench, tmp_path: Path) -> None:
     config, folder = case_config(tmp_path, {"shape": "qwen2.5-0.5b", "precision": "bfloat16"})
     with deterministic(True):
-        runs = [trained(config, folder, ResultStore(tmp_path / name).run("a" * 16)) for name in "ab"]
+        runs = [bench.trained(config, name, base=folder) for name in "ab"]
     for a, b in zip(*(run.policy.named_weights() for run in runs), strict=True):
         assert torch.equal(a[1], b[1]), a[0]
 
 
 @pytest.mark.parametrize("where", ["forward", "backward", "layer"])
-def test_memory_that_runs_out_once_costs_half_the_micro_batch(tmp_path: Path, where: str) -> None:
+def test_memory_that_runs_out_once_costs_half_the_micro_batch(
+    bench: Bench, tmp_path: Path, where: str
+) -> None:
     config, folder = case_config(tmp_path, {"shape": "qwen2.5-0.5b", "checkpointing": True})
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), folder, "torch", grader)
+    trainer = bench.trainer(config, base=folder)
     plain, left = trainer.policy.token_log_probs, [1]
 
     def exhaust(*_: Any) -> None:
@@ -76,11 +77,8 @@ def test_memory_that_runs_out_once_costs_half_the_micro_batch(tmp_path: Path, wh
         next(module for name, module in named if name.endswith("layers.1")).register_forward_pre_hook(exhaust)
     else:
         trainer.policy.token_log_probs = greedy  # type: ignore[method-assign]
-    try:
-        assert train(trainer, lambda: False, attempt=0)
-    finally:
-        trainer.close()
-        grader.close()
+    assert train(trainer, lambda: False, attempt=0)
+    trainer.close()
     assert not left
     assert trainer.updater.micro_batch_tokens == config.runtime.micro_batch_tokens // 2
     assert np.isfinite(trainer.run.steps()["loss"]).all()
@@ -88,11 +86,10 @@ def test_memory_that_runs_out_once_costs_half_the_micro_batch(tmp_path: Path, wh
 
 def test_a_checkpoint_is_evaluated_by_the_transformers_engine(base_policy: Path, tmp_path: Path) -> None:
     command = ["evaluate", f"model={base_policy}", "benchmark=arithmetic_heldout", "engine=transformers"]
+    command += ["evaluation.samples_per_problem=2", "evaluation.caps=[12]", "runtime.device=cuda"]
     command += [
-        "evaluation.samples_per_problem=2",
-        "evaluation.caps=[12]",
-        "runtime.device=cuda",
         "figures=false",
+        "evaluation.benchmarks.arithmetic_heldout.problems=4",
+        f"runtime.results={tmp_path}",
     ]
-    command += ["evaluation.benchmarks.arithmetic_heldout.problems=4", f"runtime.results={tmp_path}"]
     assert main(command) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,7 @@ from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.pretrained import Lora
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.schema import RunConfig
-from harness.reward.grading import Grader
 from harness.rollout.engine import transformers
-from harness.store import RunDir
-from harness.training.loop import train
-from harness.training.trainer import Trainer
 
 TINY = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "vocab_size": 512}
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
@@ -75,17 +70,3 @@ def case_config(scratch: Path, case: dict[str, Any]) -> tuple[RunConfig, Path]:
     if case.get("engine"):
         config.engine = transformers.Config()
     return config, folder
-
-
-def trained(
-    config: RunConfig, folder: Path, run: RunDir, stop: Callable[[], bool] = lambda: False
-) -> Trainer:
-    """The run after training to its end, or after the step at which it was told to stop."""
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, run, folder, "torch", grader)
-    try:
-        train(trainer, stop, attempt=0)
-    finally:
-        trainer.close()
-        grader.close()
-    return trainer

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import statistics
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from harness.base_policy.random_init import SHAPES, random_checkpoint
+from measuring import TINY, leave, measured, parser_of_steps
 
-TINY = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128, "vocab_size": 512}
-TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+from harness.base_policy.random_init import SHAPES, random_checkpoint
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -92,26 +89,10 @@ def _settings(options: argparse.Namespace, folder: str) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--shape", default="qwen2.5-0.5b")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--response", type=int, default=1024)
-    parser.add_argument("--prompts", type=int, default=16)
-    parser.add_argument("--samples", type=int, default=8)
+    parser = parser_of_steps(__doc__)
     parser.add_argument("--micro-batch-rows", type=int, default=32)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    if importlib.util.find_spec("trl") is None:
-        row: dict[str, Any] = {"engine": "TRL GRPOTrainer", "absent": "trl is not installed"}
-    else:
-        try:
-            row = measure(options)
-        except Exception as error:
-            row = {"engine": "TRL GRPOTrainer", "failed": f"{type(error).__name__}: {error}"}
-    options.out.write_text(json.dumps(row, indent=1))
-    print(json.dumps(row))
+    leave(measured("TRL GRPOTrainer", "trl", lambda: measure(options)), options.out)
 
 
 if __name__ == "__main__":

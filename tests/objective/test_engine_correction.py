@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import CORRECTIONS
 from harness.objective.correction import Mismatch, engine_weights
-from harness.reward.grading import Grader
 from harness.rollout.types import Completions
-from harness.store import ResultStore
 from harness.training.loop import train
-from harness.training.trainer import Trainer
 
 # Two responses of two and three tokens; the trainer's probabilities are 2, 1, 0.5, 4 and 3 times the sampler's.
 SAMPLER = torch.log(torch.tensor([0.1, 0.2, 0.4, 0.2, 0.1]))
@@ -77,19 +73,14 @@ def test_the_distance_by_hand() -> None:
 @pytest.mark.parametrize("kind", CORRECTIONS)
 @pytest.mark.parametrize("off", [0.0, 0.3])
 def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
-    base_policy: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    kind: str,
-    off: float,
+    bench: Bench, capsys: pytest.CaptureFixture[str], kind: str, off: float
 ) -> None:
     config = small_config(
         training__steps=1,
         algorithm__engine_correction__kind=kind,
         algorithm__engine_correction__old_log_probs="recomputed",
     )
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), base_policy, "torch", grader)
+    trainer = bench.trainer(config)
     plain = trainer.engine.generate
 
     def shifted(*arguments: object) -> Completions:
@@ -99,7 +90,6 @@ def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
 
     trainer.engine.generate = shifted  # type: ignore[method-assign, assignment]
     assert train(trainer, lambda: False, attempt=0)
-    grader.close()
     (row,) = trainer.run.steps().to_dict("records")
     assert row["sampler_log_prob_gap_mean"] == pytest.approx(off, abs=1e-4)
     assert row["sampler_kl_nats"] == pytest.approx(math.exp(off) - 1 - off, abs=1e-4)

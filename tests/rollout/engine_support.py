@@ -92,14 +92,12 @@ class Replayed(RolloutEngine):
         raise NotImplementedError
 
 
-class Served(RolloutEngine):
-    """The openai engine, and a server for it."""
+class OverHttp(RolloutEngine):
+    """The openai engine over a server that ends with it."""
 
-    def __init__(self, policy: NativePolicy, **settings: Any) -> None:
-        self.server = FakeServer(NativeEngine(policy.decoder))
+    def connect(self, address: str, **settings: Any) -> None:
         openai = member(FAMILY, "openai")
-        settings = {"logprobs": "processed", "concurrency": 8, "retry_pause_s": 0.01, **settings}
-        config = openai.Config(base_url=self.server.base_url, **settings)
+        config = openai.Config(base_url=address, **{"logprobs": "processed", **settings})
         self.engine = openai.open_folder(config, None, None, "cpu", torch.float32, "torch")
 
     def generate(
@@ -111,12 +109,20 @@ class Served(RolloutEngine):
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         self.engine.load_weights(weights)
 
+
+class Served(OverHttp):
+    """Over a native engine in a thread."""
+
+    def __init__(self, policy: NativePolicy, **settings: Any) -> None:
+        self.server = FakeServer(NativeEngine(policy.decoder))
+        self.connect(self.server.base_url, **{"concurrency": 8, "retry_pause_s": 0.01, **settings})
+
     def close(self) -> None:
         self.server.close()
 
 
-class VllmServe(RolloutEngine):
-    """The openai engine, and a real vLLM server for it. Starting takes a quarter of a minute."""
+class VllmServe(OverHttp):
+    """Over a real vLLM server. Starting takes a quarter of a minute."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:
         with socket.socket() as probe:
@@ -145,9 +151,7 @@ class VllmServe(RolloutEngine):
             )
         address = f"http://127.0.0.1:{port}/v1"
         self._wait_for(address)
-        openai = member(FAMILY, "openai")
-        config = openai.Config(base_url=address, logprobs="processed", concurrency=ROWS)
-        self.engine = openai.open_folder(config, None, None, "cpu", torch.float32, "torch")
+        self.connect(address, concurrency=ROWS)
 
     def _wait_for(self, address: str) -> None:
         deadline = time.monotonic() + 180
@@ -159,15 +163,6 @@ class VllmServe(RolloutEngine):
                 time.sleep(0.5)
         self.close()
         pytest.fail(f"vllm serve did not come up:\n{self.log.read_text()[-3000:]}")
-
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
-        made: Completions = self.engine.generate(prompts, seeds_PG, params)
-        return made
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        self.engine.load_weights(weights)
 
     def close(self) -> None:
         if self.process.poll() is None:

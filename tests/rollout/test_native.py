@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
+from engine_support import seeds_for
 
 from harness.model.policy import NativePolicy
-from harness.problems.benchmarks import arithmetic
 from harness.rollout.choice import draw, draw_by_integers, filtered
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.noise import key, sample_seeds, uniforms
@@ -17,24 +15,6 @@ from harness.rollout.types import Completions, SamplingParams, ragged_index
 
 EOS = 1
 PARAMS = SamplingParams(max_response_tokens=24, stop_token_ids=(EOS,))
-
-
-@pytest.fixture(scope="module")
-def policy(base_policy: Path) -> NativePolicy:
-    return NativePolicy.load(base_policy, "torch")
-
-
-@pytest.fixture(scope="module")
-def prompts(policy: NativePolicy) -> list[list[int]]:
-    from harness.model.checkpoint import load_tokenizer
-
-    tokenizer = load_tokenizer(policy.folder)
-    problems = arithmetic.load(arithmetic.Config(split="heldout", problems=12)).problems
-    return [tokenizer(problem.prompt)["input_ids"] for problem in problems]
-
-
-def seeds_for(prompts: list[list[int]], samples: int) -> np.ndarray:
-    return sample_seeds(key("test"), np.arange(len(prompts), dtype=np.uint64), samples)
 
 
 def generate(policy: NativePolicy, prompts: list[list[int]], samples: int, rows: int = 512) -> Completions:
@@ -92,14 +72,15 @@ def test_greedy_takes_the_most_likely_token(policy: NativePolicy, prompts: list[
     assert logits.argmax(-1)[len(prompts[0]) - 1 : -1].tolist() == tokens
 
 
-def test_top_p_keeps_the_smallest_set_that_reaches_the_mass() -> None:
-    probs = torch.tensor([[0.5, 0.25, 0.15, 0.1]])
-    kept = filtered(probs.log(), top_k=0, top_p=0.7).softmax(-1)
-    torch.testing.assert_close(kept, torch.tensor([[2 / 3, 1 / 3, 0.0, 0.0]]))
-    kept = filtered(probs.log(), top_k=0, top_p=0.3).softmax(-1)
-    torch.testing.assert_close(kept, torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
-    kept = filtered(probs.log(), top_k=3, top_p=1.0).softmax(-1)
-    torch.testing.assert_close(kept, torch.tensor([[5 / 9, 2.5 / 9, 1.5 / 9, 0.0]]))
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "kept"),
+    [(0, 0.7, [2 / 3, 1 / 3, 0, 0]), (0, 0.3, [1.0, 0, 0, 0]), (3, 1.0, [5 / 9, 2.5 / 9, 1.5 / 9, 0])],
+)
+def test_top_p_keeps_the_smallest_set_that_reaches_the_mass(
+    top_k: int, top_p: float, kept: list[float]
+) -> None:
+    log_probs = torch.tensor([[0.5, 0.25, 0.15, 0.1]]).log()
+    torch.testing.assert_close(filtered(log_probs, top_k, top_p).softmax(-1), torch.tensor([kept]))
 
 
 def test_integers_draw_what_floats_draw() -> None:
@@ -109,12 +90,9 @@ def test_integers_draw_what_floats_draw() -> None:
     generator = torch.Generator().manual_seed(0)
     many = (torch.randn(4000, 64, generator=generator) * 3).softmax(-1)
     uniform = torch.rand(4000, generator=generator, dtype=torch.float64)
-    assert (
-        draw_by_integers(many, uniform) != draw(many, uniform)
-    ).sum() <= 1  # a number within rounding of a boundary
-    assert torch.equal(
-        draw_by_integers(many.flip(0), uniform.flip(0)).flip(0), draw_by_integers(many, uniform)
-    )
+    drawn = draw_by_integers(many, uniform)
+    assert (drawn != draw(many, uniform)).sum() <= 1  # a number within rounding of a boundary
+    assert torch.equal(draw_by_integers(many.flip(0), uniform.flip(0)).flip(0), drawn)
 
 
 def test_a_token_below_the_unit_is_never_drawn() -> None:

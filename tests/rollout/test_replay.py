@@ -11,13 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from engine_support import seeds_for
-from small_runs import small_config
+from small_runs import claimed, finished, small_config
 
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import read_state
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import native, replay
@@ -25,7 +23,7 @@ from harness.rollout.engine import transformers as transformers_engine
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.replay.recording import RecordingEngine, ReplayEngine
 from harness.rollout.types import Completions, SamplingParams
-from harness.store import ResultStore, RunDir
+from harness.store import RunDir
 from harness.training.run import train_run
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12]]
@@ -166,20 +164,9 @@ def test_a_record_goes_on_after_a_torn_line(recorded: tuple[Path, Completions], 
     assert path.read_text() == ""
 
 
-def trained(config: RunConfig, store: ResultStore) -> RunDir:
-    """The run of this configuration, made here."""
-    run = store.run(run_id(config))
-    manifest = {"arm_id": arm_id(config), "seed": 0, "status": "finished", "labels": {}, "attempts": []}
-    run.create(yaml.safe_dump(dump(config)), manifest)
-    assert train_run(config, run, lambda: False, attempt=1)
-    return run
-
-
-def stopped(config: RunConfig, store: ResultStore, steps: int) -> RunDir:
+def stopped(config: RunConfig, root: Path, steps: int) -> RunDir:
     """The run of this configuration, asked to stop after some steps."""
-    run = store.run(run_id(config))
-    manifest = {"arm_id": arm_id(config), "seed": 0, "status": "interrupted", "labels": {}, "attempts": []}
-    run.create(yaml.safe_dump(dump(config)), manifest)
+    run = claimed(config, root, "interrupted")
     asked = iter(range(1, 100))
     assert not train_run(config, run, lambda: next(asked) >= steps, attempt=1)
     return run
@@ -192,20 +179,19 @@ def test_a_run_replayed_trains_the_same_policy(tmp_path: Path) -> None:
         "runtime__results": str(tmp_path),
         "runtime__record_rollouts": True,
     }
-    store = ResultStore(tmp_path)
-    first = trained(small_config(**changes), store)
+    first = finished(small_config(**changes), tmp_path)
     changes |= {
         "runtime__record_rollouts": False,
         "engine": replay.Config(path=str(first.path / "rollouts.jsonl")),
     }
-    second = trained(small_config(**changes), store)
+    second = finished(small_config(**changes), tmp_path)
     assert first.run_id != second.run_id
     timed = [name for name in first.steps() if name.startswith("seconds")]
     pd.testing.assert_frame_equal(first.steps().drop(columns=timed), second.steps().drop(columns=timed))
     policies = [read_state(run.checkpoints()[-1][1] / "policy") for run in (first, second)]
     assert all(torch.equal(policies[1][name], tensor) for name, tensor in policies[0].items())
     shutil.rmtree(second.path)  # a second replay finds no evaluation of the first one's base policy
-    second = trained(small_config(**changes), store)
+    second = finished(small_config(**changes), tmp_path)
     for step in (0, 2, 4):
         pd.testing.assert_frame_equal(
             first.samples("arithmetic_heldout", step), second.samples("arithmetic_heldout", step)
@@ -220,7 +206,7 @@ def test_checks_of_the_weights_are_no_rollouts(tmp_path: Path) -> None:
             engine=engine, runtime__record_rollouts=True, runtime__results=str(tmp_path / name), training__steps=1,
             training__evaluate_every=1,
         )  # fmt: skip
-        run = trained(config, ResultStore(tmp_path / name))
+        run = finished(config, tmp_path / name)
         recorded = [json.loads(line)["responses"] for line in (run.path / "rollouts.jsonl").open()]
         lines.append([[response["seed"] for response in responses] for responses in recorded])
     assert lines[0] == lines[1]
@@ -231,11 +217,9 @@ def test_a_stopped_run_records_what_an_undisturbed_one_does_and_its_replay_begin
 ) -> None:
     """Stopped after a checkpoint, with a step recorded beyond it that nothing will know of."""
     changes: dict[str, Any] = {"runtime__record_rollouts": True, "runtime__checkpoint_every": 1}
-    whole = trained(
-        small_config(**changes, runtime__results=str(tmp_path / "a")), ResultStore(tmp_path / "a")
-    )
+    whole = finished(small_config(**changes, runtime__results=str(tmp_path / "a")), tmp_path / "a")
     config = small_config(**changes, runtime__results=str(tmp_path / "b"))
-    parted = stopped(config, ResultStore(tmp_path / "b"), steps=2)
+    parted = stopped(config, tmp_path / "b", steps=2)
     lost = (parted.path / "rollouts.jsonl").read_text().splitlines(keepends=True)[-1]
     with (parted.path / "rollouts.jsonl").open("a") as file:
         file.write(lost)
@@ -245,7 +229,7 @@ def test_a_stopped_run_records_what_an_undisturbed_one_does_and_its_replay_begin
     served = small_config(
         engine=replay.Config(path=str(whole.path / "rollouts.jsonl")), runtime__checkpoint_every=1
     )
-    again = stopped(served, ResultStore(tmp_path / "c"), steps=2)
+    again = stopped(served, tmp_path / "c", steps=2)
     assert train_run(served, again, lambda: False, attempt=2)
     for step in (0, 2, 4):
         pd.testing.assert_frame_equal(

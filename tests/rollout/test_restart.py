@@ -51,11 +51,21 @@ class _Runtime:
     rollout_rows = 64
 
 
+@pytest.fixture
+def policy(base_policy: Path) -> NativePolicy:
+    """A test's own, whose weights it changes."""
+    return NativePolicy.load(base_policy, "torch")
+
+
+def mortal_engine(policy: NativePolicy, deaths: list[int]) -> tuple[Mortal, RestartingEngine]:
+    mortal = Mortal(policy.folder, deaths)
+    return mortal, RestartingEngine(mortal.build, policy)
+
+
 def test_a_death_costs_one_rebuild_with_the_newest_weights(
-    base_policy: Path, capsys: pytest.CaptureFixture[str]
+    policy: NativePolicy, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    policy, mortal = NativePolicy.load(base_policy, "torch"), Mortal(base_policy, [2])
-    engine = RestartingEngine(mortal.build, policy)
+    mortal, engine = mortal_engine(policy, [2])
     shift(policy, 0)
     engine.load_weights(policy.named_weights())
     first = engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
@@ -66,25 +76,22 @@ def test_a_death_costs_one_rebuild_with_the_newest_weights(
     assert "the rollout engine died (killed)" in capsys.readouterr().err
 
 
-def test_a_second_death_of_one_request_is_final(base_policy: Path) -> None:
-    policy, mortal = NativePolicy.load(base_policy, "torch"), Mortal(base_policy, [1, 2])
-    engine = RestartingEngine(mortal.build, policy)
+def test_a_second_death_of_one_request_is_final(policy: NativePolicy) -> None:
+    mortal, engine = mortal_engine(policy, [1, 2])
     with pytest.raises(EngineDied, match="killed"):
         engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
     assert mortal.built == 2
 
 
-def test_other_errors_are_no_death(base_policy: Path) -> None:
-    policy, mortal = NativePolicy.load(base_policy, "torch"), Mortal(base_policy, [])
-    engine = RestartingEngine(mortal.build, policy)
+def test_other_errors_are_no_death(policy: NativePolicy) -> None:
+    mortal, engine = mortal_engine(policy, [])
     with pytest.raises(ValueError, match="no tokens"):
         engine.generate([[]], seeds_for([[1]], 1), PARAMS)
     assert mortal.built == 1
 
 
-def test_a_death_while_weights_are_loaded_ends_with_the_newest_weights(base_policy: Path) -> None:
-    policy, mortal = NativePolicy.load(base_policy, "torch"), Mortal(base_policy, [])
-    engine = RestartingEngine(mortal.build, policy)
+def test_a_death_while_weights_are_loaded_ends_with_the_newest_weights(policy: NativePolicy) -> None:
+    _, engine = mortal_engine(policy, [])
     shift(policy, 0)
 
     def dying(weights: Iterable[tuple[str, torch.Tensor]]) -> None:

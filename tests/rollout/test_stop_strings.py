@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from engine_support import cases, open_engine, seeds_for
+from engine_support import Opener, cases, seeds_for
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
@@ -15,7 +15,6 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import EvaluationConfig, SamplingConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
-from harness.problems.benchmarks import arithmetic
 from harness.rollout.stop_strings import StopStringEngine, cut
 from harness.rollout.types import Completions, SamplingParams
 
@@ -55,24 +54,21 @@ def test_the_string_that_comes_first_ends_it() -> None:
 
 
 @pytest.mark.parametrize("name", cases("shared", "transformers", "openai", "vllm"))
-def test_every_engine_ends_at_the_same_place(name: str, base_policy: Path, tmp_path: Path) -> None:
-    policy, tokenizer = NativePolicy.load(base_policy, "torch"), load_tokenizer(base_policy)
-    problems = arithmetic.load(arithmetic.Config(split="heldout", problems=8)).problems
-    prompts = [tokenizer(problem.prompt)["input_ids"] for problem in problems]
-    engine = StopStringEngine(open_engine(name, base_policy, policy, tmp_path), tokenizer)
-    try:
-        free = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24))
-        texts = tokenizer.batch_decode(free.token_lists())
-        pairs = [text[i : i + 2] for text in texts for i in range(2, 12)]
-        ends = (max(set(pairs), key=pairs.count),)
-        made = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24, stop_strings=ends))
-        wanted = cut(free, ends, lambda rows: tokenizer.batch_decode(rows))
-        assert made.token_lists() == wanted.token_lists()
-        assert made.finished_R.tolist() == wanted.finished_R.tolist()
-        assert int(made.finished_R.sum()) > 0
-        torch.testing.assert_close(made.log_probs_N, wanted.log_probs_N, rtol=0, atol=1e-5)
-    finally:
-        engine.close()
+def test_every_engine_ends_at_the_same_place(
+    name: str, folder: Path, policy: NativePolicy, prompts: list[list[int]], opener: Opener
+) -> None:
+    tokenizer = load_tokenizer(folder)
+    engine = StopStringEngine(opener(name, folder, policy), tokenizer)
+    free = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24))
+    texts = tokenizer.batch_decode(free.token_lists())
+    pairs = [text[i : i + 2] for text in texts for i in range(2, 12)]
+    ends = (max(set(pairs), key=pairs.count),)
+    made = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24, stop_strings=ends))
+    wanted = cut(free, ends, lambda rows: tokenizer.batch_decode(rows))
+    assert made.token_lists() == wanted.token_lists()
+    assert made.finished_R.tolist() == wanted.finished_R.tolist()
+    assert int(made.finished_R.sum()) > 0
+    torch.testing.assert_close(made.log_probs_N, wanted.log_probs_N, rtol=0, atol=1e-5)
 
 
 def test_an_empty_string_is_refused_and_none_changes_no_identity() -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
+from engine_support import seeds_for
 
 from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import transformers as member
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.transformers.batches import TransformersEngine
-from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 
 EOS = 1
@@ -21,10 +20,6 @@ EOS = 1
 def prompts(prompts: list[list[int]]) -> list[list[int]]:
     """Half of the suite's: this engine is the slow one."""
     return prompts[:6]
-
-
-def seeds_for(prompts: list[list[int]], samples: int) -> np.ndarray:
-    return sample_seeds(key("test"), np.arange(len(prompts), dtype=np.uint64), samples)
 
 
 @pytest.mark.parametrize("shorten", [False, True], ids=["equal prompts", "unequal prompts"])

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from make_bases import make_set
 from safetensors.torch import load_file
+from small_runs import claimed
 
 from harness.base_policy import testbed
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import arm_id, run_id
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import resolve
 from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.store import ResultStore
@@ -90,10 +89,7 @@ def test_a_run_before_rl_is_its_own_seeds_policy(tmp_path: Path) -> None:
     names = []
     for seed in (1, 33, 2):
         config = RunConfig(seed=seed)
-        run = store.run(run_id(config))
-        about = {"arm_id": arm_id(config), "seed": seed, "status": "finished", "labels": {}, "attempts": []}
-        run.create(yaml.safe_dump(dump(config)), about)
-        names.append(f"{run.run_id}@0")
+        names.append(f"{claimed(config, tmp_path, 'finished').run_id}@0")
     models = [resolve(name, store, "torch") for name in names]
     assert models[0].fingerprint == models[1].fingerprint != models[2].fingerprint
     for model, index in zip(models, (1, 1, 2), strict=True):

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from stored_runs import about
 
 from harness.configuration.compose import compose_run
 from harness.configuration.runtime import RuntimeConfig
@@ -160,7 +161,7 @@ def test_a_run_that_repeats_steps_after_a_crash_is_followed_without_repeats(stor
     folder = store.run(spec.run_id)
     folder.create(
         spec.config_yaml,
-        {"arm_id": spec.arm_id, "seed": 0, "status": "running", "labels": {}, "attempts": []},
+        about(spec, "running"),
     )
     followed = Followed(folder.path)
     seen: list[int] = []

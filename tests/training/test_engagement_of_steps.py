@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.compose import compose_run
@@ -21,16 +21,12 @@ from harness.objective.kl import KlConfig
 from harness.objective.objective import Objective
 from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
-from harness.reward.grading import Grader
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected
-from harness.store import ResultStore
 from harness.training import update
 from harness.training.engagement import Touched, groups_row, sigma_weight_change, weight_change
-from harness.training.loop import train
 from harness.training.step_metrics import engagement_row
-from harness.training.trainer import Trainer
 from harness.training.update import Updater, UpdateStats
 
 RUNGS = (
@@ -300,27 +296,14 @@ def test_micro_batches_change_no_measure(base_policy: Path) -> None:
 # ---- whole runs ------------------------------------------------------------------------------------------------------------------
 
 
-def run(config: RunConfig, folder: Path, root: Path) -> tuple[ResultStore, torch.Tensor]:
-    """A run of its own; its store and the final weights."""
-    store = ResultStore(root)
-    directory = store.run("0" * 16)
-    manifest = {"status": "running", "arm_id": "a", "seed": 0, "labels": {}, "attempts": []}
-    directory.create("", {"schema_version": 1, "run_id": "0" * 16, **manifest})
-    trainer = Trainer(config, directory, folder, "torch", Grader(config.verifier, config.runtime))
-    assert train(trainer, lambda: False, attempt=0)
-    return store, torch.cat([p.detach().reshape(-1).clone() for p in trainer.policy.parameters()])
-
-
 @pytest.mark.parametrize("rung", range(len(RUNGS)))
-def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(
-    rung: int, base_policy: Path, tmp_path: Path
-) -> None:
+def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(rung: int, bench: Bench) -> None:
     config = small_config(training__steps=3, training__evaluate_every=3, optimizer__learning_rate=2e-3)
     sizes = {"prompts_per_step": 16, "responses_per_prompt": 8, "updates_per_step": 4}
     config.algorithm = copy.deepcopy(compose_run([f"rung={RUNGS[rung]}"]).algorithm)
     for name, size in sizes.items():
         setattr(config.algorithm, name, size)
-    steps = run(config, base_policy, tmp_path)[0].run("0" * 16).steps()
+    steps = bench.trained(config).run.steps()
     for name, first in FIRST.items():
         assert (float(steps[name].sum()) > 0) == (rung >= first), name
     assert (steps[list(OFF)] == 0).all(axis=None)
@@ -330,9 +313,7 @@ def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(
         assert float(steps["weight_change_batch_token_mean"].sum()) > 0
 
 
-def test_measuring_changes_no_bit_of_a_run(
-    base_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measuring_changes_no_bit_of_a_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same run with and without the measures: losses, samples and final weights."""
 
     def config() -> RunConfig:
@@ -348,16 +329,17 @@ def test_measuring_changes_no_bit_of_a_run(
         made.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
         return made
 
-    measured, weights = run(config(), base_policy, tmp_path / "measured")
+    measured = bench.trained(config(), "a")
     monkeypatch.setattr(update, "touched_by", lambda *_: Touched())
     monkeypatch.setattr(Touched, "add_update", lambda *_: None)
     monkeypatch.setattr(Objective, "_pulls", lambda *_: (0.0, 0.0, 0.0, 0.0))
     monkeypatch.delattr(ppo_clip, "released")
-    plain, plain_weights = run(config(), base_policy, tmp_path / "plain")
-    assert torch.equal(weights, plain_weights)
-    first, second = (store.run("0" * 16).steps() for store in (measured, plain))
+    plain = bench.trained(config(), "b")
+    pairs = zip(measured.policy.parameters(), plain.policy.parameters(), strict=True)
+    assert all(torch.equal(mine, other) for mine, other in pairs)
+    first, second = measured.run.steps(), plain.run.steps()
     assert first["kl_share"].sum() > 0
     for name in ("loss", "gradient_norm", "reward_mean", "generated_tokens", "ratio_max", "sampler_kl_nats"):
         assert first[name].equals(second[name]), name
-    samples = [store.run("0" * 16).samples("arithmetic_heldout", 4) for store in (measured, plain)]
+    samples = [trainer.run.samples("arithmetic_heldout", 4) for trainer in (measured, plain)]
     assert samples[0].equals(samples[1])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from small_runs import small_config
-from test_resume import trained
+from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import AlgorithmConfig, EntropyControl
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import identity
-from harness.store import ResultStore
 from harness.training.entropy_control import EntropyController
 
 
@@ -34,15 +30,15 @@ def test_without_a_target_the_coefficient_is_the_configured_one_and_no_part_of_t
     assert "entropy_control" in identity(compose_run(["algorithm=adaptive_entropy"]))["algorithm"]
 
 
-def test_the_coefficient_in_use_is_recorded_and_trains(base_policy: Path, tmp_path: Path) -> None:
+def test_the_coefficient_in_use_is_recorded_and_trains(bench: Bench) -> None:
     control = EntropyControl(target_nats=100.0, step=0.01, maximum=0.025)
     moving = small_config(training__steps=3, algorithm__entropy_control=control)
-    steps = trained(moving, ResultStore(tmp_path).run("a" * 16), base_policy).run.steps()
+    steps = bench.trained(moving, "a").run.steps()
     assert steps["entropy_coefficient"].tolist() == pytest.approx([0.01, 0.02, 0.025])
     assert (steps["entropy_share"] > 0).all()
     # the first step is that of a constant coefficient of the same size
     constant = small_config(training__steps=1, algorithm__entropy_coefficient=0.01)
-    first = trained(constant, ResultStore(tmp_path).run("b" * 16), base_policy).run.steps()
+    first = bench.trained(constant, "b").run.steps()
     assert first["loss"][0] == steps["loss"][0]
     assert first["gradient_norm"][0] == steps["gradient_norm"][0]
     assert "entropy_coefficient" not in first.columns

@@ -8,28 +8,25 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import Bench, small_config
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
 from harness.model.ranks import Ranks
-from harness.reward.grading import Grader
 from harness.rollout.sync import EngineMismatch, WeightSync
-from harness.store import ResultStore
 from harness.training.fault import MemoryFault, NumericalFault
 from harness.training.loop import train
 from harness.training.trainer import Trainer
 
 
 @pytest.fixture
-def trainer(base_policy: Path, tmp_path: Path) -> Trainer:
+def trainer(bench: Bench) -> Trainer:
     """A run of two steps, not yet started."""
     config = small_config(
         training__steps=2, training__evaluate_every=2, algorithm__dead_groups__policy="refill"
     )
     config.algorithm.dead_groups.max_rounds = 10
-    grader = Grader(config.verifier, config.runtime)
-    return Trainer(config, ResultStore(tmp_path).run("a" * 16), base_policy, "torch", grader)
+    return bench.trainer(config)
 
 
 def never() -> bool:
@@ -56,9 +53,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Tr
 
 
 def test_memory_that_runs_out_halves_the_budget_once(
-    trainer: Trainer,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
+    trainer: Trainer, capsys: pytest.CaptureFixture[str], bench: Bench
 ) -> None:
     plain, failures = trainer.updater._forward, iter([True])
 
@@ -72,34 +67,21 @@ def test_memory_that_runs_out_halves_the_budget_once(
     configured = trainer.config.runtime.micro_batch_tokens
     assert trainer.updater.micro_batch_tokens == configured // 2
     assert f"micro-batches of {configured // 2} tokens" in capsys.readouterr().err
-    straight = Trainer(
-        trainer.config,
-        ResultStore(tmp_path / "other").run("b" * 16),
-        trainer.policy.folder,
-        "torch",
-        trainer.grader,
-    )
-    assert train(straight, never, attempt=0)
+    straight = bench.trained(trainer.config, "b")
     timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
     assert straight.run.steps()[timeless].equals(trainer.run.steps()[timeless])
 
 
 def test_memory_that_runs_out_again_names_the_settings(trainer: Trainer) -> None:
-    def exhausted(*arguments: object) -> object:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes")
-
-    trainer.updater._forward = exhausted  # type: ignore[method-assign, assignment]
-    with pytest.raises(
-        MemoryFault, match=r"runtime\.micro_batch_tokens=1024.*gradient_checkpointing.*gpus_per_run"
-    ):
+    words = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes"
+    trainer.updater._forward = Mock(side_effect=RuntimeError(words))  # type: ignore[method-assign]
+    named = r"runtime\.micro_batch_tokens=1024.*gradient_checkpointing.*gpus_per_run"
+    with pytest.raises(MemoryFault, match=named):
         train(trainer, never, attempt=0)
 
 
 def test_another_error_is_not_taken_for_memory(trainer: Trainer) -> None:
-    def broken(*arguments: object) -> object:
-        raise RuntimeError("shape mismatch")
-
-    trainer.updater._forward = broken  # type: ignore[method-assign, assignment]
+    trainer.updater._forward = Mock(side_effect=RuntimeError("shape mismatch"))  # type: ignore[method-assign]
     with pytest.raises(RuntimeError, match="shape mismatch"):
         train(trainer, never, attempt=0)
 
@@ -135,30 +117,17 @@ def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: Trainer,
     assert honest.load() < 1e-5
 
 
-def test_offline_data_is_refused_on_several_ranks(base_policy: Path, tmp_path: Path) -> None:
-    from harness.configuration.registry import member
-
+def test_offline_data_is_refused_on_several_ranks(bench: Bench) -> None:
     config = small_config(algorithm__source=member("harness.sampling.source", "initial_policy").Config())
     with pytest.raises(ConfigError, match=r"one rank only; set runtime\.ranks=1"):
-        Trainer(
-            config,
-            ResultStore(tmp_path).run("a" * 16),
-            base_policy,
-            "torch",
-            None,
-            Ranks(0, 2),  # type: ignore[arg-type]
-        )
+        Trainer(config, bench.run(), bench.base, "torch", None, Ranks(0, 2))  # type: ignore[arg-type]
 
 
-def test_a_critic_that_diverges_stops_the_run(base_policy: Path, tmp_path: Path) -> None:
+def test_a_critic_that_diverges_stops_the_run(bench: Bench) -> None:
     advantage = member("harness.objective.advantage", "gae").Config()
     advantage.critic.learning_rate = 1e20
-    config = small_config(algorithm__advantage=advantage)
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, ResultStore(tmp_path).run("c" * 16), base_policy, "torch", grader)
     with pytest.raises(NumericalFault, match=r"critic|advantages"):
-        train(trainer, never, attempt=0)
-    grader.close()
+        bench.trained(small_config(algorithm__advantage=advantage))
 
 
 def test_an_engine_that_computes_nan_on_one_rank_is_no_match(trainer: Trainer) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import Bench, small_config
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
@@ -16,12 +15,9 @@ from harness.configuration.identity import run_id
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import trl, verl
 from harness.experiment.checks import inert
-from harness.reward.grading import Grader
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
 from harness.sampling.selection import Collected
-from harness.store import ResultStore, RunDir
-from harness.training.loop import train
 from harness.training.roll_out import Tally, collect
 from harness.training.trainer import Trainer
 
@@ -29,13 +25,12 @@ Watched = Callable[..., dict[int, tuple[int, Any]]]
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
     def train_watched(
-        config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None
+        config: RunConfig, name: str = "a", stop_after: int | None = None
     ) -> dict[int, tuple[int, Any]]:
         """Train; step → (step of the policy that its responses came from, the responses)."""
-        grader, seen = Grader(config.verifier, config.runtime), {}
-        trainer = Trainer(config, run, folder, "torch", grader)
+        seen = {}
 
         def watch(trainer: Trainer, step: int, tally: Tally) -> Collected:
             collected = collect(trainer, step, tally)
@@ -44,8 +39,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
             return collected
 
         monkeypatch.setattr("harness.training.step.collect", watch)
-        train(trainer, lambda: trainer.step == stop_after, attempt=0)
-        grader.close()
+        bench.trained(config, name, stop_after)
         return seen
 
     return train_watched
@@ -55,26 +49,20 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     ("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())]
 )
 def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
-    base_policy: Path,
-    tmp_path: Path,
-    watched: Watched,
-    lag: int,
-    engine: Any,
+    watched: Watched, lag: int, engine: Any
 ) -> None:
     config = small_config(training__steps=5, sampling__lag_steps=lag, engine=engine)
-    seen = watched(config, ResultStore(tmp_path).run("a" * 16), base_policy)
+    seen = watched(config)
     assert {step: policy for step, (policy, _) in seen.items()} == {
         s: max(0, s - 1 - lag) for s in range(1, 6)
     }
 
 
-def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(
-    base_policy: Path, tmp_path: Path, watched: Watched
-) -> None:
-    config, store = small_config(training__steps=5, sampling__lag_steps=2), ResultStore(tmp_path)
-    straight = watched(config, store.run("a" * 16), base_policy)
-    before = watched(config, store.run("b" * 16), base_policy, stop_after=2)
-    after = watched(config, store.run("b" * 16), base_policy)
+def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(watched: Watched) -> None:
+    config = small_config(training__steps=5, sampling__lag_steps=2)
+    straight = watched(config)
+    before = watched(config, "b", stop_after=2)
+    after = watched(config, "b")
     assert sorted(before) == [1, 2, 3, 4]
     assert sorted(after) == [5]
     for step, (policy, tokens) in {**before, **after}.items():
@@ -82,19 +70,13 @@ def test_responses_ahead_of_a_stop_are_those_of_an_unbroken_run(
         assert torch.equal(tokens, straight[step][1])
 
 
-def test_a_lag_moves_the_ratio_from_the_first_update_on(
-    base_policy: Path, tmp_path: Path, watched: Watched
-) -> None:
+def test_a_lag_moves_the_ratio_from_the_first_update_on(bench: Bench) -> None:
     ratios = {}
     for lag in (0, 2):
         config = small_config(training__steps=4, sampling__lag_steps=lag, algorithm__updates_per_step=1)
-        config.algorithm.advantage.baseline, config.algorithm.advantage.scale = (
-            "none",
-            "none",
-        )  # always something to learn
-        run = ResultStore(tmp_path / str(lag)).run("a" * 16)
-        watched(config, run, base_policy)
-        ratios[lag] = run.steps()["ratio_max"].tolist()
+        # always something to learn
+        config.algorithm.advantage.baseline = config.algorithm.advantage.scale = "none"
+        ratios[lag] = bench.trained(config, str(lag)).run.steps()["ratio_max"].tolist()
     assert all(ratio == pytest.approx(1.0, abs=1e-4) for ratio in ratios[0])
     assert ratios[2][0] == ratios[0][0]  # of the initial policy either way
     assert max(ratios[2]) > 1.001

@@ -14,18 +14,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
-from small_runs import small_config
+from small_runs import claimed, small_config
 
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.configuration.identity import arm_id, run_id
 from harness.configuration.registry import member
 from harness.configuration.runtime import RuntimeConfig
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig
 from harness.model.ranks import Ranks, balanced
-from harness.store import ResultStore, RunDir
+from harness.store import RunDir
 from harness.training import torchrun
 from harness.training.batching import Sizes, micro_batches, rank_batches
 from harness.training.torchrun import RankFailed, torchrun_command
@@ -51,18 +49,9 @@ ENGAGED = (
 
 
 def start(config: RunConfig, root: Path, ranks: int) -> RunDir:
-    """The run's directory, claimed as a supervisor would."""
+    """The directory of the configuration's run on so many ranks."""
     config.runtime.ranks, config.runtime.results = ranks, str(root)
-    run = ResultStore(root).run(run_id(config))
-    manifest = {
-        "arm_id": arm_id(config),
-        "seed": config.seed,
-        "status": "claimed",
-        "labels": {},
-        "attempts": [],
-    }
-    run.create(yaml.safe_dump(dump(config)), manifest)
-    return run
+    return claimed(config, root)
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -107,14 +96,25 @@ def weights(run: RunDir) -> dict[str, torch.Tensor]:
     return load_file(run.checkpoints()[-1][1] / "policy" / "model.safetensors")
 
 
+def apart(one: RunDir, other: RunDir) -> float:
+    """The largest distance between two weights of the final policies."""
+    a, b = weights(one), weights(other)
+    return max(float((a[name] - b[name]).abs().max()) for name in a)
+
+
+def on_one_and_two(config: RunConfig, folder: Path) -> tuple[RunDir, RunDir]:
+    """The run trained on one rank and on two, whose weights agree."""
+    config.runtime.gradient_checkpointing = True  # else one rank would train with the native decoder
+    alone, together = (start(config, folder / str(n), n) for n in (1, 2))
+    for config.runtime.ranks, run in ((1, alone), (2, together)):
+        assert train(config, run)
+    assert apart(alone, together) < 1e-5
+    return alone, together
+
+
 @pytest.mark.usefixtures("forked")
 def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path) -> None:
-    config.runtime.gradient_checkpointing = True  # else one rank would train with the native decoder
-    alone, together = (start(config, tmp_path / str(n), n) for n in (1, 2))
-    config.runtime.ranks = 1
-    assert train(config, alone)
-    config.runtime.ranks = 2
-    assert train(config, together)
+    alone, together = on_one_and_two(config, tmp_path)
     first, second = alone.steps(), together.steps()
     assert first["refill_rounds"].max() > 1
     for column in EXACT:
@@ -125,8 +125,6 @@ def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path)
         assert np.allclose(first[column], second[column], atol=1e-4, equal_nan=True), column
     assert first["weight_change_batch_token_mean"].sum() > 0
     assert first["entropy_share"].sum() > 0
-    a, b = weights(alone), weights(together)
-    assert max(float((a[name] - b[name]).abs().max()) for name in a) < 1e-5
     samples = [run.samples("arithmetic_heldout", 3) for run in (alone, together)]
     columns = ["problem_id", "sample_index", "max_response_tokens", "response", "correct"]
     assert samples[0][columns].equals(samples[1][columns])
@@ -138,17 +136,9 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     clip_cov = member("harness.objective.surrogate", "clip_cov").Config
     config.algorithm.surrogate = clip_cov(fraction=0.1, low=0.01, high=50.0)
     config.training.steps = config.training.evaluate_every = 2
-    config.runtime.gradient_checkpointing = True  # else one rank would train with the native decoder
-    alone, together = (start(config, tmp_path / str(n), n) for n in (1, 2))
-    config.runtime.ranks = 1
-    assert train(config, alone)
-    config.runtime.ranks = 2
-    assert train(config, together)
-    first, second = alone.steps(), together.steps()
+    first, second = (run.steps() for run in on_one_and_two(config, tmp_path))
     assert first["selected_fraction"].min() > 0
     assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
-    a, b = weights(alone), weights(together)
-    assert max(float((a[name] - b[name]).abs().max()) for name in a) < 1e-5
 
 
 def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: Path) -> None:
@@ -163,8 +153,7 @@ def test_a_run_stopped_on_two_ranks_resumes_on_one(config: RunConfig, tmp_path: 
     assert stopped["step"] < 4
     config.runtime.ranks = 1
     assert train(config, parted)
-    a, b = weights(straight), weights(parted)
-    assert max(float((a[name] - b[name]).abs().max()) for name in a) < 1e-5
+    assert apart(straight, parted) < 1e-5
     assert parted.steps()["step"].tolist() == [1, 2, 3, 4]
 
 

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import Bench, small_config
 
 from harness.configuration.registry import member
-from harness.reward.grading import Grader
-from harness.store import ResultStore
 from harness.training.loop import train
-from harness.training.trainer import Trainer
 
 
 @pytest.mark.parametrize(("every", "equal_after"), [(None, []), (1, [1, 2, 3]), (2, [2])])
 def test_the_reference_is_the_policy_right_after_a_reset(
-    base_policy: Path,
-    tmp_path: Path,
-    every: int | None,
-    equal_after: list[int],
+    bench: Bench, every: int | None, equal_after: list[int]
 ) -> None:
     kl = member("harness.objective.kl", "k3").Config(coefficient=0.1, reset_every_steps=every)
     config = small_config(training__steps=3, algorithm__kl=kl)
-    config.algorithm.advantage.baseline, config.algorithm.advantage.scale = (
-        "none",
-        "none",
-    )  # always something to learn
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, ResultStore(tmp_path).run("a" * 16), base_policy, "torch", grader)
+    # always something to learn
+    config.algorithm.advantage.baseline = config.algorithm.advantage.scale = "none"
+    trainer = bench.trainer(config)
     equal, fresh = [], []
 
     def look() -> bool:
@@ -41,6 +30,5 @@ def test_the_reference_is_the_policy_right_after_a_reset(
         return False
 
     assert train(trainer, look, attempt=0)
-    grader.close()
     assert [step for step, same in enumerate(equal, 1) if same] == equal_after
     assert fresh == equal

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
-from small_runs import small_config
+from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.registry import kinds, member
-from harness.configuration.schema import RunConfig
-from harness.reward.grading import Grader
-from harness.store import ResultStore, RunDir
 from harness.training.loop import train
 from harness.training.trainer import Trainer
 
@@ -46,16 +42,6 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def trained(config: RunConfig, run: RunDir, folder: Path, stop_after: int | None = None) -> Trainer:
-    """Train until the end, or until the step after which a stop signal comes."""
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, run, folder, "torch", grader)
-    complete = train(trainer, lambda: trainer.step == stop_after, attempt=0)
-    grader.close()
-    assert complete == (stop_after is None)
-    return trainer
-
-
 def state(trainer: Trainer) -> dict[str, object]:
     """Everything that a run carries on: the loop's state, weights and optimiser."""
     optimizer = trainer.updater.optimizer.state_dict()
@@ -84,12 +70,11 @@ def assert_equal(a: object, b: object, path: str = "state") -> None:
 
 
 @pytest.mark.parametrize("name", sorted(VARIANTS))
-def test_stop_and_resume_is_bit_identical(base_policy: Path, tmp_path: Path, name: str) -> None:
+def test_stop_and_resume_is_bit_identical(bench: Bench, name: str) -> None:
     config = small_config(training__steps=5, training__evaluate_every=5, **VARIANTS[name])
-    store = ResultStore(tmp_path)
-    straight = trained(config, store.run("a" * 16), base_policy)
-    trained(config, store.run("b" * 16), base_policy, stop_after=3)
-    resumed = trained(config, store.run("b" * 16), base_policy)
+    straight = bench.trained(config, "a")
+    bench.trained(config, "b", stop_after=3)
+    resumed = bench.trained(config, "b")
     assert_equal(state(straight), state(resumed))
     timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
     assert straight.run.steps()[timeless].equals(resumed.run.steps()[timeless])
@@ -98,69 +83,57 @@ def test_stop_and_resume_is_bit_identical(base_policy: Path, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(CURRICULUM)))
-def test_every_curriculum_survives_a_resume(base_policy: Path, tmp_path: Path, kind: str) -> None:
+def test_every_curriculum_survives_a_resume(bench: Bench, kind: str) -> None:
     config = small_config(
         training__steps=4, training__evaluate_every=4, algorithm__curriculum=member(CURRICULUM, kind).Config()
     )
-    store = ResultStore(tmp_path)
-    straight = trained(config, store.run("a" * 16), base_policy)
-    trained(config, store.run("b" * 16), base_policy, stop_after=2)
-    assert_equal(state(straight), state(trained(config, store.run("b" * 16), base_policy)))
+    straight = bench.trained(config, "a")
+    bench.trained(config, "b", stop_after=2)
+    assert_equal(state(straight), state(bench.trained(config, "b")))
 
 
-def test_a_kill_between_checkpoints_repeats_the_lost_steps(base_policy: Path, tmp_path: Path) -> None:
-    config = small_config(training__steps=4, runtime__checkpoint_every=2)
-    store = ResultStore(tmp_path)
-    straight = trained(config, store.run("a" * 16), base_policy)
-    killed = store.run("b" * 16)
-    grader = Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, killed, base_policy, "torch", grader)
+class Killed(Exception):
+    """Stands for SIGKILL: nothing after it runs."""
 
-    class Killed(Exception):
-        """Stands for SIGKILL: nothing after it runs."""
+
+def killed_after(step: int, trainer: Trainer) -> None:
+    """Train, and be gone once this step is done."""
 
     def kill() -> bool:
-        if trainer.step == 3:
+        if trainer.step == step:
             raise Killed
         return False
 
     with pytest.raises(Killed):
         train(trainer, kill, attempt=0)
-    resumed = trained(config, killed, base_policy)
+
+
+def test_a_kill_between_checkpoints_repeats_the_lost_steps(bench: Bench) -> None:
+    config = small_config(training__steps=4, runtime__checkpoint_every=2)
+    straight = bench.trained(config, "a")
+    killed_after(3, bench.trainer(config, "b"))
+    resumed = bench.trained(config, "b")
     assert_equal(state(straight), state(resumed))
-    assert killed.steps()["step"].tolist() == [1, 2, 3, 4]
+    assert resumed.run.steps()["step"].tolist() == [1, 2, 3, 4]
 
 
-def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(base_policy: Path, tmp_path: Path) -> None:
+def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(bench: Bench) -> None:
     # A time budget that a slower resume spends two steps earlier, as it may on another machine.
     config = small_config(training__steps=9, training__evaluate_every=2, runtime__checkpoint_every=3)
-    run, grader = ResultStore(tmp_path).run("a" * 16), Grader(config.verifier, config.runtime)
-    trainer = Trainer(config, run, base_policy, "torch", grader)
-
-    class Killed(Exception):
-        """Stands for SIGKILL."""
-
-    def kill() -> bool:
-        if trainer.step == 8:
-            raise Killed
-        return False
-
-    with pytest.raises(Killed):
-        train(trainer, kill, attempt=0)
+    run = bench.run()
+    killed_after(8, bench.trainer(config))
     assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 8]
     config.training.steps = 7
-    resumed = Trainer(config, run, base_policy, "torch", grader)
-    assert train(resumed, lambda: False, attempt=1)
+    assert train(bench.trainer(config), lambda: False, attempt=1)
     assert run.steps()["step"].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert run.steps()["attempt"].tolist() == [0] * 6 + [1]
     assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 7]
-    grader.close()
 
 
-def test_the_final_checkpoint_is_an_ordinary_transformers_model(base_policy: Path, tmp_path: Path) -> None:
+def test_the_final_checkpoint_is_an_ordinary_transformers_model(bench: Bench) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    trainer = trained(small_config(training__steps=1), ResultStore(tmp_path).run("a" * 16), base_policy)
+    trainer = bench.trained(small_config(training__steps=1))
     folder = trainer.run.checkpoints()[-1][1] / "policy"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(r"7+8*3:________\boxed{5}<eos>")["input_ids"]
@@ -170,13 +143,12 @@ def test_the_final_checkpoint_is_an_ordinary_transformers_model(base_policy: Pat
         torch.testing.assert_close(model(torch.tensor([ids])).logits[0], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_evaluations_in_between_take_the_first_samples_of_the_many(base_policy: Path, tmp_path: Path) -> None:
-    store = ResultStore(tmp_path)
+def test_evaluations_in_between_take_the_first_samples_of_the_many(bench: Bench) -> None:
     many = small_config(training__steps=4, training__evaluate_every=2)
     few = small_config(training__steps=4, training__evaluate_every=2, evaluation__samples_between=2)
-    trained(many, store.run("a" * 16), base_policy)
-    trained(few, store.run("b" * 16), base_policy)
+    bench.trained(many, "a")
+    bench.trained(few, "b")
     for step, count in ((0, 4), (2, 2), (4, 4)):
-        full, part = (store.run(run_id * 16).samples("arithmetic_heldout", step) for run_id in "ab")
+        full, part = (bench.run(name).samples("arithmetic_heldout", step) for name in "ab")
         first = full[full["sample_index"] < count].reset_index(drop=True)
         assert first.equals(part)

@@ -13,21 +13,18 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from small_runs import small_config
+from small_runs import Bench, small_config
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from harness.configuration.registry import kinds, member
-from harness.reward.grading import Grader
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
-from harness.store import ResultStore, UnreadableCheckpoint
+from harness.store import UnreadableCheckpoint
 from harness.training.checkpoints import STATE
-from harness.training.loop import train
 from harness.training.shards import PlainValues, ShardReader
 from harness.training.stored_state import as_data, load_state, save_state
-from harness.training.trainer import Trainer
 
 CURRICULUM = "harness.sampling.curriculum"
 
@@ -47,17 +44,11 @@ def mark(tmp_path: Path) -> Path:
     return tmp_path / "code-was-run"
 
 
-def test_a_resume_refuses_a_hostile_checkpoint_and_runs_none_of_it(
-    base_policy: Path, tmp_path: Path, mark: Path
-) -> None:
-    config = small_config()
-    run = ResultStore(tmp_path).run("a" * 16)
-    run.publish_checkpoint(2, lambda folder: torch.save({"step": Hostile(mark)}, folder / STATE))
-    trainer = Trainer(config, run, base_policy, "torch", grader := Grader(config.verifier, config.runtime))
+def test_a_resume_refuses_a_hostile_checkpoint_and_runs_none_of_it(bench: Bench, mark: Path) -> None:
+    bench.run().publish_checkpoint(2, lambda folder: torch.save({"step": Hostile(mark)}, folder / STATE))
     words = r"step-000002.state\.pt holds posix\.mkdir; .*nothing in it is run\. Delete the folder"
     with pytest.raises(UnreadableCheckpoint, match=words):
-        train(trainer, lambda: False, attempt=0)
-    grader.close()
+        bench.trained(small_config())
     assert not mark.exists()
 
 

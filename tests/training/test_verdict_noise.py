@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from small_runs import small_config
-from test_resume import trained
+from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import AlgorithmConfig, RewardConfig
 from harness.configuration.compose import compose_run
@@ -17,7 +14,6 @@ from harness.configuration.identity import identity
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
 from harness.rollout.noise import sample_seeds
-from harness.store import ResultStore
 from harness.training.roll_out import believed
 
 SEEDS = sample_seeds(np.uint64(7), np.arange(200), 50)
@@ -32,29 +28,23 @@ def test_exact_verdicts_are_believed() -> None:
 
 def test_rates_are_met_and_a_draw_belongs_to_its_response() -> None:
     correct = torch.arange(200)[:, None].expand(200, 50) < 100
-    seen = believed(correct, SEEDS, RewardConfig(true_positive=0.9, false_positive=0.2))
+    erring = RewardConfig(true_positive=0.9, false_positive=0.2)
+    seen = believed(correct, SEEDS, erring)
     # 5,000 draws each: standard errors of 0.4 and 0.6 points
     assert float(seen[:100].double().mean()) == pytest.approx(0.9, abs=0.02)
     assert float(seen[100:].double().mean()) == pytest.approx(0.2, abs=0.02)
-    part = believed(correct[90:110], SEEDS[90:110], RewardConfig(true_positive=0.9, false_positive=0.2))
+    part = believed(correct[90:110], SEEDS[90:110], erring)
     assert torch.equal(part, seen[90:110])
     # one draw a response: who is believed when wrong would be believed when right, too
-    when_right = believed(
-        torch.ones_like(correct), SEEDS, RewardConfig(true_positive=0.9, false_positive=0.2)
-    )
-    when_wrong = believed(
-        torch.zeros_like(correct), SEEDS, RewardConfig(true_positive=0.9, false_positive=0.2)
-    )
+    when_right, when_wrong = (believed(all_, SEEDS, erring) for all_ in (correct | True, correct & False))
     assert bool((when_right | ~when_wrong).all())
     assert not bool(believed(correct, SEEDS, RewardConfig(true_positive=0.0)).any())
 
 
 def test_a_random_reward_knows_nothing_of_the_answer() -> None:
     correct = torch.arange(200)[:, None].expand(200, 50) < 100
-    seen = believed(correct, SEEDS, RewardConfig(true_positive=0.5, false_positive=0.5)).double()
-    assert torch.equal(
-        seen, believed(~correct, SEEDS, RewardConfig(true_positive=0.5, false_positive=0.5)).double()
-    )
+    random = RewardConfig(true_positive=0.5, false_positive=0.5)
+    assert torch.equal(believed(correct, SEEDS, random), believed(~correct, SEEDS, random))
 
 
 def test_rates_outside_zero_and_one_are_refused() -> None:
@@ -62,17 +52,11 @@ def test_rates_outside_zero_and_one_are_refused() -> None:
         RewardConfig(false_positive=1.2)
 
 
-def test_a_run_trains_on_them_records_how_many_and_evaluates_exactly(
-    base_policy: Path, tmp_path: Path
-) -> None:
+def test_a_run_trains_on_them_records_how_many_and_evaluates_exactly(bench: Bench) -> None:
     reward = RewardConfig(true_positive=0.0, false_positive=1.0)  # every verdict turned round
     runs = [
-        trained(
-            small_config(training__steps=2, training__evaluate_every=2, **changes),
-            ResultStore(tmp_path).run(name),
-            base_policy,
-        )
-        for name, changes in (("a" * 16, {}), ("b" * 16, {"algorithm__reward": reward}))
+        bench.trained(small_config(training__steps=2, training__evaluate_every=2, **changes), name)
+        for name, changes in (("a", {}), ("b", {"algorithm__reward": reward}))
     ]
     exact, turned = (one.run.steps() for one in runs)
     assert exact["flipped_verdicts_fraction"].isna().all()

@@ -16,16 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
-from small_runs import small_config
+from small_runs import finished, small_config
 
-from harness.configuration.identity import arm_id, run_id
 from harness.configuration.runtime import RuntimeConfig
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.problems.benchmarks import arithmetic
@@ -37,9 +35,7 @@ from harness.rollout.engine.vllm.in_process import VllmEngine
 from harness.rollout.errors import EngineDied
 from harness.rollout.restart import RestartingEngine
 from harness.rollout.types import RolloutEngine, SamplingParams
-from harness.store import ResultStore
 from harness.testbed.warm_up import prepare_testbed
-from harness.training.run import train_run
 
 pytestmark = [
     pytest.mark.optional,
@@ -266,10 +262,7 @@ def test_a_run_trains_with_it(old_log_probs: str, tmp_path: Path) -> None:
         algorithm__engine_correction__old_log_probs=old_log_probs,
         runtime__results=str(tmp_path),
     )
-    run = ResultStore(tmp_path).run(run_id(config))
-    manifest = {"arm_id": arm_id(config), "seed": 0, "status": "finished", "labels": {}, "attempts": []}
-    run.create(yaml.safe_dump(dump(config)), manifest)
-    assert train_run(config, run, lambda: False, attempt=1)
+    run = finished(config, tmp_path)
     steps = run.steps()
     assert steps["step"].tolist() == [1, 2, 3, 4]
     assert float(steps["sampler_log_prob_gap_max"].max()) < 1e-4
