@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from harness.configuration.error import ConfigError
@@ -14,8 +14,10 @@ from harness.configuration.families import (
     SOURCE,
     SURROGATE,
     family,
+    neutral,
 )
 from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.source import source_hash
 
 CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask", "geometric_mask")
 
@@ -31,6 +33,8 @@ class RewardConfig(Checked, key="algorithm.reward"):
         true_positive: chance that a right answer of a training response is taken for right (a verifier that errs; evaluation keeps
             the exact one).
         false_positive: chance that a wrong one is. Equal rates are a random reward.
+        function: `FILE.py:NAME`, a function of one's own that scores training responses instead of the verifier
+            (`harness.reward.function`). Its file's content, not its path, is part of a run's identity.
     """
 
     correct: float = 1.0
@@ -38,11 +42,32 @@ class RewardConfig(Checked, key="algorithm.reward"):
     format_credit: float = 0.0
     true_positive: float = ranged(1.0, low=0.0, high=1.0, neutral=True)
     false_positive: float = ranged(0.0, low=0.0, high=1.0, neutral=True)
+    function: str = neutral("")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.function and not self._certain:
+            raise ConfigError(
+                "algorithm.reward.function takes no true_positive or false_positive: let it err by itself"
+            )
 
     @property
     def exact(self) -> bool:
         """Say if training sees the verifier's own verdicts."""
+        return self._certain and not self.function
+
+    @property
+    def _certain(self) -> bool:
         return self.true_positive == 1.0 and self.false_positive == 0.0
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a run's id holds: the content of a function's file instead of its path."""
+        values = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if not (item.metadata.get("neutral") and getattr(self, item.name) == item.default)
+        }
+        return values | ({"function": source_hash(self.function)} if self.function else {})
 
 
 @dataclass

@@ -21,14 +21,19 @@ def shaped_rewards(
     reward: RewardConfig,
     overlong: OverlongConfig,
     truncated: torch.Tensor,
+    outcome: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return rewards (float32) of responses, all tensors of one shape: outcome value, format credit, then the length penalty.
 
     Under `overlong.policy=wrong` a truncated response earns `reward.wrong` and nothing else, whatever the verifier says of it.
+    `outcome`: rewards of a function of one's own, instead of those of the verdicts.
     """
     if overlong.policy == "wrong":
         correct, answered = correct & ~truncated, answered & ~truncated
-    values = torch.where(correct, reward.correct, reward.wrong).double() + reward.format_credit * answered
+    values = torch.where(correct, reward.correct, reward.wrong).double()
+    if outcome is not None:
+        values = torch.where(truncated, reward.wrong, outcome) if overlong.policy == "wrong" else outcome
+    values = values + reward.format_credit * answered
     if overlong.punishes:
         ramp = overlong_ramp(lengths, cap, overlong.buffer_fraction)
         keep = (1 - overlong.penalty * ramp).clamp(min=0.0)

@@ -62,6 +62,8 @@ METRICS = (
     "sampler_kl_nats",
     "clip_released_fraction",
     "off_policy_masked_fraction",
+    "unevaluated_fraction",
+    "restated_fraction",
     "flipped_verdicts_fraction",
     "graders_both_fraction",
     "graders_only_first_fraction",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from harness.configuration.algorithm import RewardConfig
 from harness.evaluation.metrics.graders import second_codes, shares
+from harness.reward.function import RewardFunction
 from harness.reward.grading import Grades
 from harness.reward.shaping import shaped_rewards
 from harness.rollout.noise import key, sample_seeds, uniforms
@@ -19,6 +21,7 @@ from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected, choose_groups, enough
 from harness.training.trainer import Trainer
 
+UNFINISHED = ("unevaluated", "restated")
 SECOND_RESPONSES = 64  # of a step, that the second grader looks at
 SECOND_EVERY = 8  # steps
 _VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
@@ -31,7 +34,8 @@ class Tally:
     Attributes:
         seconds_rollout, seconds_verify: spent on responses, and on their verdicts.
         faults: timeouts, killed workers, errors and refused answers of the verifier.
-        verdicts, flipped: verdicts given, and those that a noisy verifier turned round.
+        verdicts, flipped: verdicts given, and those that a noisy verifier or a reward function turned round.
+        unfinished: answers of the right value that only restate the problem, or leave something to work out, by their status.
     """
 
     seconds_rollout: float = 0.0
@@ -39,6 +43,7 @@ class Tally:
     faults: int = 0
     verdicts: int = 0
     flipped: int = 0
+    unfinished: Counter[str] = field(default_factory=Counter)
 
 
 def collect(trainer: Trainer, step: int, tally: Tally) -> Collected:
@@ -81,8 +86,14 @@ def graded(
     algorithm = trainer.config.algorithm
     grades = _grades(trainer, chosen, completions, seeds_PG.shape[1])
     exact, answered = grades.correct_R.view(seeds_PG.shape), grades.answered_R.view(seeds_PG.shape)
-    correct = believed(exact, seeds_PG, algorithm.reward)
+    correct, outcome = believed(exact, seeds_PG, algorithm.reward), None
     tally.faults += grades.faults
+    for status in UNFINISHED:
+        tally.unfinished[status] += sum(verdict.verdict == status for verdict in grades.verdicts)
+    if trainer.reward_function is not None:
+        outcome, faults = _scores(trainer, trainer.reward_function, chosen, completions, seeds_PG)
+        correct = outcome > 0
+        tally.faults += faults
     tally.flipped += int((correct != exact).sum())
     tally.verdicts += exact.numel()
     rewards = shaped_rewards(
@@ -93,6 +104,7 @@ def graded(
         algorithm.reward,
         algorithm.overlong,
         ~completions.finished_R.view(seeds_PG.shape),
+        outcome,
     )
     return Groups(torch.from_numpy(chosen.astype(np.int64)), completions, correct, answered, rewards)
 
@@ -151,7 +163,27 @@ def pass_rates(trainer: Trainer, samples: int) -> tuple[np.ndarray, int]:
 def _grades(
     trainer: Trainer, chosen: Sequence[int] | np.ndarray, completions: Completions, samples: int
 ) -> Grades:
-    """The verifier's verdicts on the responses' texts, special tokens left out."""
+    """The verifier's verdicts on the responses' texts."""
+    return trainer.grader.grade(*_asked(trainer, chosen, completions, samples))
+
+
+def _scores(
+    trainer: Trainer,
+    function: RewardFunction,
+    chosen: np.ndarray,
+    completions: Completions,
+    seeds_PG: np.ndarray,
+) -> tuple[torch.Tensor, int]:
+    """Outcome rewards [P, G] of a function of one's own, and the calls that failed."""
+    before = function.faults
+    outcomes = function.outcomes(*_asked(trainer, chosen, completions, seeds_PG.shape[1]))
+    return outcomes.view(seeds_PG.shape), function.faults - before
+
+
+def _asked(
+    trainer: Trainer, chosen: Sequence[int] | np.ndarray, completions: Completions, samples: int
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the responses' texts without special tokens, their gold answers and their problems' texts."""
     texts = trainer.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
     asked = [trainer.problems[i] for i in chosen for _ in range(samples)]
-    return trainer.grader.grade(list(texts), [p.gold for p in asked], [p.prompt for p in asked])
+    return list(texts), [p.gold for p in asked], [p.prompt for p in asked]

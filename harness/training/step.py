@@ -13,7 +13,7 @@ from harness.store import layout
 from harness.training.checkpoints import save_fault
 from harness.training.fault import NumericalFault
 from harness.training.roll_out import Tally, collect, graders_row
-from harness.training.step_metrics import engagement_row, flipped_row, rollout_row, update_row
+from harness.training.step_metrics import engagement_row, rollout_row, update_row, verdicts_row
 from harness.training.trainer import Trainer
 from harness.training.update import UpdateStats
 
@@ -55,8 +55,7 @@ def take_step(trainer: Trainer, attempt: int) -> None:
         "attempt": attempt,
         **rollout_row(collected),
         "generated_tokens_total": trainer.generated_tokens,
-        "verifier_faults": sum(ranks.gather(tally.faults)),
-        **flipped_row(ranks.gather((tally.flipped, tally.verdicts)), config),
+        **verdicts_row(ranks.gather(tally), config),
         **graders,
         **update_row(stats, config, updater.loss_scale),
         **engagement_row(collected, stats, config),

@@ -12,6 +12,7 @@ from harness.objective.correction import Mismatch
 from harness.sampling.selection import Collected
 from harness.training.engagement import groups_row
 from harness.training.loss_scale import LossScale
+from harness.training.roll_out import UNFINISHED, Tally
 from harness.training.update import UpdateStats
 
 
@@ -44,12 +45,18 @@ def rollout_row(collected: Collected) -> dict[str, float]:
     }
 
 
-def flipped_row(counts: Sequence[tuple[int, int]], config: RunConfig) -> dict[str, float]:
-    """Share of verdicts that a noisy verifier turned round, from (flipped, all) of each rank; nothing where it is exact."""
-    if config.algorithm.reward.exact:
-        return {}
-    flipped, verdicts = (sum(column) for column in zip(*counts, strict=True))
-    return {"flipped_verdicts_fraction": flipped / verdicts if verdicts else float("nan")}
+def verdicts_row(tallies: Sequence[Tally], config: RunConfig) -> dict[str, float]:
+    """Return what the verdicts of all ranks came to: faults, answers with something left to work out, and verdicts turned round.
+
+    The last are of a noisy verifier or a reward function; there is nothing of them without.
+    """
+    verdicts = sum(tally.verdicts for tally in tallies) or float("nan")
+    row: dict[str, float] = {"verifier_faults": sum(tally.faults for tally in tallies)}
+    for status in UNFINISHED:
+        row[f"{status}_fraction"] = sum(tally.unfinished[status] for tally in tallies) / verdicts
+    if not config.algorithm.reward.exact:
+        row["flipped_verdicts_fraction"] = sum(tally.flipped for tally in tallies) / verdicts
+    return row
 
 
 def update_row(stats: UpdateStats, config: RunConfig, loss_scale: LossScale) -> dict[str, float]:

@@ -19,6 +19,7 @@ from harness.model.content import content_fingerprint
 from harness.model.ranks import Ranks
 from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
+from harness.reward.function import RewardFunction
 from harness.reward.grading import Grader
 from harness.rollout.engine.replay.recording import RecordingEngine
 from harness.rollout.noise import key
@@ -63,6 +64,8 @@ class Trainer:
             )
         self.tokenizer = load_tokenizer(initial)
         self.policy = open_policy(config, initial, linear_kernel, self.ranks, holds_shards(run))
+        reward = config.algorithm.reward
+        self.reward_function = RewardFunction(reward) if reward.function else None
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks

@@ -1,0 +1,70 @@
+"""A reward function of one's own: Python in a file that scores training responses instead of the verifier.
+
+The file holds a function `(response: str, gold: str, problem: str) -> bool | float`; it is called with those of the three names that it
+takes. True and False earn `reward.correct` and `reward.wrong`; a number is the outcome reward itself, and counts as right above 0. Held-out
+evaluation keeps the verifier, so that a policy that learns to please the function is seen.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import runpy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from harness.configuration.algorithm import RewardConfig
+from harness.configuration.error import ConfigError
+from harness.configuration.source import parts_of
+
+_NAMES = ("response", "gold", "problem")
+
+
+class RewardFunction:
+    """The function that `algorithm.reward.function=FILE.py:NAME` names.
+
+    Attributes:
+        faults: calls that raised or returned no finite number; such responses earn `reward.wrong`.
+
+    Raises:
+        ConfigError: the file cannot be run, or the function takes other names.
+    """
+
+    def __init__(self, reward: RewardConfig) -> None:
+        self.reward, self.faults = reward, 0
+        path, name = parts_of(reward.function)
+        try:
+            self._function: Callable[..., Any] = runpy.run_path(str(path))[name]
+        except Exception as error:
+            raise ConfigError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+        takes = inspect.signature(self._function).parameters
+        needed = {
+            key for key, item in takes.items() if item.default is item.empty and item.kind != item.VAR_KEYWORD
+        }
+        if unknown := sorted(needed - set(_NAMES)):
+            raise ConfigError(f"{name} of {path} takes {', '.join(unknown)}; it is given {', '.join(_NAMES)}")
+        self._takes = [key for key in _NAMES if key in takes]
+
+    def outcomes(
+        self, responses: Sequence[str], golds: Sequence[str], problems: Sequence[str]
+    ) -> torch.Tensor:
+        """Return the outcome rewards, float64 [R], of responses to problems with these gold answers."""
+        rows = zip(responses, golds, problems, strict=True)
+        return torch.tensor(
+            [self._outcome(dict(zip(_NAMES, row, strict=True))) for row in rows], dtype=torch.float64
+        )
+
+    def _outcome(self, given: dict[str, str]) -> float:
+        try:
+            found = self._function(**{key: given[key] for key in self._takes})
+            value = float(found)
+        except Exception:  # one response must not end a run
+            value = math.nan
+        if not math.isfinite(value):
+            self.faults += 1
+            return self.reward.wrong
+        if isinstance(found, bool):
+            return self.reward.correct if found else self.reward.wrong
+        return value
