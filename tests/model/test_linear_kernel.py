@@ -49,10 +49,32 @@ def test_the_kernels_agree_within_rounding() -> None:
     torch.manual_seed(0)
     inputs = torch.randn(37, 64), torch.randn(50, 64), torch.randn(50)
     got = []
-    for kernel in linear.KERNELS:
+    for kernel in ("torch", "onednn"):
         x, weight, bias = (tensor.clone().requires_grad_() for tensor in inputs)
         y = linear.Linear(kernel)(x, weight, bias)
         y.square().sum().backward()
         got.append([y.detach(), x.grad, weight.grad, bias.grad])
     for ours, torchs in zip(*got, strict=True):
         torch.testing.assert_close(ours, torchs, atol=1e-3, rtol=1e-5)
+
+
+def test_rounded_products_are_those_of_rounded_inputs_and_leave_other_products_alone() -> None:
+    torch.manual_seed(0)
+    x, weight, grad = torch.randn(64, 32), torch.randn(48, 32), torch.randn(64, 48)
+    rounded = linear.Linear(linear.BFLOAT16)
+    inputs = [tensor.clone().requires_grad_() for tensor in (x, weight)]
+    y = rounded(*inputs)
+    y.backward(grad)
+    with torch.no_grad():
+        torch.testing.assert_close(rounded(x, weight), y.detach(), atol=0, rtol=0)
+
+    def coarse(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.bfloat16().float()
+
+    # A processor without bfloat16 products keeps float32: the tolerance takes both.
+    wanted = coarse(x) @ coarse(weight).T, coarse(grad) @ coarse(weight), coarse(grad).T @ coarse(x)
+    for found, expected in zip((y.detach(), inputs[0].grad, inputs[1].grad), wanted, strict=True):
+        torch.testing.assert_close(found, expected, atol=0.15, rtol=0.02)
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert linear.Linear(linear.BFLOAT16).for_head().kernel == "torch"
+    assert linear.Linear("torch").for_head().kernel == "torch"

@@ -34,6 +34,15 @@ def test_answers_follow_from_the_questions(split: str) -> None:
     assert all(kinds.count(kind) == 10 for kind in KINDS)
 
 
+def test_expressions_say_the_same_questions_with_signs() -> None:
+    for problem in load(Config(problems=40, most=40, wording="expressions", split="heldout")).problems:
+        kind, text = problem.id.split("/")[1], problem.prompt
+        assert str(worked(kind, text)) == problem.gold
+        assert bool(re.search(r"What is \d+ [-+x] \d+\?", text)) == (kind != "largest")
+    with pytest.raises(ConfigError, match="wording"):
+        Config(wording="words and expressions")
+
+
 def test_problems_are_distinct_and_splits_apart() -> None:
     train = {problem.prompt for problem in load(Config(problems=1500)).problems}
     held_out = {problem.prompt for problem in load(Config(problems=256, split="heldout")).problems}

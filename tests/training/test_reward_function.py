@@ -1,0 +1,109 @@
+"""A reward function of one's own: what it may return, what is part of a run's identity, and that evaluation keeps the verifier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_runs import small_config
+from test_resume import trained
+
+from harness.configuration.algorithm import RewardConfig
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import identity, run_id
+from harness.reward.function import RewardFunction
+from harness.store import ResultStore
+
+CODE = """
+import math
+def in_it(response: str, gold: str) -> bool:
+    return gold in response
+def partly(response, problem):
+    return len(response) / 10 if problem else 0
+def broken(response):
+    raise RuntimeError(response)
+def endless(response):
+    return math.inf
+def other(response, temperature):
+    return True
+def never(response):
+    return False
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    path = tmp_path / "rewards.py"
+    path.write_text(CODE)
+    return path
+
+
+def outcomes(code: Path, name: str) -> tuple[list[float], int]:
+    function = RewardFunction(RewardConfig(correct=2.0, wrong=-1.0, function=f"{code}:{name}"))
+    return function.outcomes(["12", "1"], ["2", "2"], ["p", ""]).tolist(), function.faults
+
+
+def test_verdicts_earn_the_rewards_of_verdicts_and_numbers_themselves(code: Path) -> None:
+    assert outcomes(code, "in_it") == ([2.0, -1.0], 0)
+    assert outcomes(code, "partly") == ([0.2, 0.0], 0)
+
+
+@pytest.mark.parametrize("name", ["broken", "endless"])
+def test_a_call_that_fails_costs_its_response_and_is_counted(code: Path, name: str) -> None:
+    assert outcomes(code, name) == ([-1.0, -1.0], 2)
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("{code}:missing", "defines no function 'missing'; it has broken"),
+        ("{code}:other", "other of .* takes temperature"),
+        ("{code}.txt:in_it", "write FILE.py:NAME"),
+        ("{code}", "write FILE.py:NAME"),
+        ("gone.py:score", "there is no file gone.py"),
+    ],
+)
+def test_what_is_no_function_is_refused_by_name(code: Path, reference: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        RewardFunction(RewardConfig(function=reference.format(code=code)))
+
+
+def test_rates_of_a_noisy_verifier_are_not_its_business(code: Path) -> None:
+    with pytest.raises(ConfigError, match=r"algorithm\.reward\.function"):
+        RewardConfig(function=f"{code}:in_it", true_positive=0.9)
+
+
+def test_the_content_of_the_file_is_the_identity_not_its_place(code: Path, tmp_path: Path) -> None:
+    def of(path: Path, name: str = "in_it") -> str:
+        return run_id(small_config(algorithm__reward=RewardConfig(function=f"{path}:{name}")))
+
+    copy = tmp_path / "elsewhere" / "other_name.py"
+    copy.parent.mkdir()
+    copy.write_text(CODE)
+    before = of(code)
+    assert of(copy) == before != of(code, "never")
+    code.write_text(CODE + "# edited")
+    assert of(code) != before
+    assert "function" not in identity(small_config())["algorithm"]["reward"]
+
+
+def test_training_follows_the_function_and_evaluation_the_verifier(
+    base_policy: Path, tmp_path: Path, code: Path
+) -> None:
+    rewards = RewardConfig(), RewardConfig(function=f"{code}:never")
+    runs = [
+        trained(
+            small_config(training__steps=1, training__evaluate_every=1, algorithm__reward=reward),
+            ResultStore(tmp_path).run(name * 16),
+            base_policy,
+        ).run
+        for name, reward in zip("ab", rewards, strict=True)
+    ]
+    exact, own = (run.steps() for run in runs)
+    assert own["accuracy_mean"].tolist() == [0.0]
+    assert own["reward_mean"].tolist() == [-1.0]
+    # The same responses: what the verifier holds right is turned round, and nothing else.
+    assert own["flipped_verdicts_fraction"][0] == pytest.approx(exact["accuracy_mean"][0]) != 0
+    before = [run.samples("arithmetic_heldout", 0)["correct"].tolist() for run in runs]
+    assert before[0] == before[1]
+    assert {"unevaluated_fraction", "restated_fraction"} <= set(exact.columns)
