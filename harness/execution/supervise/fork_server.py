@@ -9,8 +9,7 @@ a SIGTERM sent to the whole job, and leaves a worker's children alive when the s
 * when this process dies too, the kernel kills the workers (Linux);
 * a worker holds `worker.lock` from before its first action until its death, so two never work on one run.
 
-Messages are JSON lines. In: `{"start": run_id, "run_dir", "attempt_dir", "environment"}`,
-`{"signal": number, "run": run_id}`. Out: `{"started": run_id, "pid"}`, `{"exited": run_id, "code"}`.
+In come requests `Start` and `Signal`, out go events `Started` and `Exited` (`harness.execution.supervise.process`).
 """
 
 from __future__ import annotations
@@ -18,17 +17,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import json
 import os
-import select
 import signal
-import socket
 import sys
 import traceback
 from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
+from harness.execution.supervise.process import Exited, Signal, Start, Started
 from harness.store import RunDir, layout
 from harness.training.parent_death import die_with
 
@@ -40,9 +38,8 @@ _STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, s
 class ForkServer:
     """Forks a worker per request and reports how each ended."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: Connection) -> None:
         self._control = control
-        self._buffer = b""
         self._runs: dict[int, str] = {}  # process id of a worker that is not reaped -> its run
         self._wake_read, self._wake_write = os.pipe()
         for end in (self._wake_read, self._wake_write):
@@ -50,40 +47,31 @@ class ForkServer:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
 
-    def serve(self) -> dict[str, Any] | None:
+    def serve(self) -> Start | None:
         """Serve until the supervisor is gone (then None). In a forked worker: return its request."""
         while True:
-            ready = select.select([self._control.fileno(), self._wake_read], [], [])[0]
+            ready = wait([self._control, self._wake_read])
             if self._wake_read in ready:
                 os.read(self._wake_read, 4096)
                 self._reap()
-            if self._control.fileno() in ready:
-                requests = self._receive()
-                if requests is None:
-                    self._kill_all()
-                    return None
-                for request in requests:
-                    if "start" not in request:
-                        self._signal(request["run"], request["signal"])
-                    elif self._fork(request):
-                        return request
+            if self._control not in ready:
+                continue
+            try:
+                request = self._control.recv()
+            except (EOFError, ConnectionResetError):
+                self._kill_all()
+                return None
+            if isinstance(request, Signal):
+                self._signal(request)
+            elif self._fork(request):
+                return request
 
-    def _receive(self) -> list[dict[str, Any]] | None:
-        try:
-            data = self._control.recv(1 << 16)
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            return None
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        return [json.loads(line) for line in lines]
-
-    def _send(self, **message: Any) -> None:
-        # A supervisor that is gone is noticed, and dealt with, by the next `_receive`.
+    def _send(self, event: Started | Exited) -> None:
+        # A supervisor that is gone is noticed, and dealt with, by `serve`.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._control.sendall(json.dumps(message).encode() + b"\n")
+            self._control.send(event)
 
-    def _fork(self, request: dict[str, Any]) -> bool:
+    def _fork(self, request: Start) -> bool:
         """Fork; True in the new worker."""
         server = os.getpid()
         pid = os.fork()
@@ -96,14 +84,14 @@ class ForkServer:
             os.close(self._wake_read)
             os.close(self._wake_write)
             return True
-        self._runs[pid] = request["start"]
-        self._send(started=request["start"], pid=pid)
+        self._runs[pid] = request.run_id
+        self._send(Started(request.run_id, pid))
         return False
 
-    def _signal(self, run_id: str, number: int) -> None:
-        for pid, run in self._runs.items():
-            if run == run_id:
-                os.kill(pid, number)
+    def _signal(self, request: Signal) -> None:
+        for pid, run_id in self._runs.items():
+            if run_id == request.run_id:
+                os.kill(pid, request.number)
 
     def _reap(self) -> None:
         while self._runs:
@@ -112,7 +100,7 @@ class ForkServer:
                 return
             if pid in self._runs:  # not a helper that some library started when it was imported
                 _kill_group(pid)  # what the worker started and left behind
-                self._send(exited=self._runs.pop(pid), code=os.waitstatus_to_exitcode(status))
+                self._send(Exited(self._runs.pop(pid), os.waitstatus_to_exitcode(status)))
 
     def _kill_all(self) -> None:
         for pid in self._runs:
@@ -120,19 +108,18 @@ class ForkServer:
             os.kill(pid, signal.SIGKILL)  # a worker that has not yet made its own group
 
 
-def work(request: dict[str, Any], entry: str) -> int:
+def work(request: Start, entry: str) -> int:
     """The life of a worker: own log files, environment and lock, then the entry. Returns its exit code."""
-    attempt = Path(request["attempt_dir"])
     _redirect(0, "/dev/null", os.O_RDONLY)
     for number, name in ((1, layout.STDOUT), (2, layout.STDERR)):
-        _redirect(number, str(attempt / name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        _redirect(number, str(request.attempt_dir / name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-    os.environ.update(request["environment"])
+    os.environ.update(request.environment)
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
-    run = RunDir(Path(request["run_dir"]))
+    run = RunDir(request.run_dir)
     with run.worker_lock(WAIT_FOR_OLD_WORKER_SECONDS):
         run.remove_leftovers()
         return int(_load(entry)(run.path))
@@ -142,7 +129,7 @@ def main(arguments: list[str]) -> NoReturn:
     """Serve the supervisor at the other end of the socket `arguments[0]` with the entry `arguments[1]`."""
     # Blocked, not ignored: a worker gets what arrives while it starts as soon as it unblocks them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
-    control, entry = socket.socket(fileno=int(arguments[0])), arguments[1]
+    control, entry = Connection(int(arguments[0])), arguments[1]
     # An entry that cannot be imported fails again in each worker, which writes the reason to its own log.
     with contextlib.suppress(Exception):
         _load(entry)

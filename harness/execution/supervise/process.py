@@ -1,23 +1,40 @@
-"""The supervisor's end of the fork server: start workers, signal them, learn how they ended."""
+"""The supervisor's end of the fork server: start workers, signal them, learn how they ended. Messages are pickled."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 _PROJECT = Path(__file__).resolve().parents[3]
 _CLOSE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Fork a worker for a run; its directories are absolute."""
+
+    run_id: str
+    run_dir: Path
+    attempt_dir: Path
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Send a signal to the worker of a run, if it still lives."""
+
+    run_id: str
+    number: int
 
 
 @dataclass(frozen=True)
@@ -53,16 +70,15 @@ class Workers:
     def __init__(self, entry: str, threads: int) -> None:
         self._entry, self._threads = entry, threads
         self._server: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._control: Connection | None = None
         self._log: IO[bytes] | None = None
-        self._buffer = b""
         self._pids: dict[str, int | None] = {}
 
     def warm_up(self) -> None:
         """Start the fork server, if it does not run, so that it loads its libraries meanwhile."""
         if self._server is not None:
             return
-        ours, theirs = socket.socketpair()
+        ours, theirs = Pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `close`)
         environment = {**os.environ, "OMP_NUM_THREADS": str(self._threads), "PYTHONPATH": python_path()}
         with theirs:
@@ -81,40 +97,36 @@ class Workers:
                 env=environment,
                 start_new_session=True,
             )
-        self._control, self._buffer = ours, b""
+        self._control = ours
 
     def start(self, run_id: str, run_dir: Path, attempt_dir: Path, environment: Mapping[str, str]) -> None:
         """Ask for a worker; `wait` reports `Started`, and `Exited` in any case."""
         self.warm_up()
         self._pids[run_id] = None
-        self._send(
-            start=run_id,
-            run_dir=str(run_dir.resolve()),
-            attempt_dir=str(attempt_dir.resolve()),
-            environment=dict(environment),
-        )
+        self._send(Start(run_id, run_dir.resolve(), attempt_dir.resolve(), dict(environment)))
 
     def signal(self, run_id: str, number: int) -> None:
         """Send a signal to the worker of a run, if it still lives."""
         if run_id in self._pids:
-            self._send(run=run_id, signal=int(number))
+            self._send(Signal(run_id, int(number)))
 
     def wait(self, seconds: float) -> list[Started | Exited]:
         """Return what happened since the last call, waiting up to `seconds` for something to happen."""
         if self._control is None:
-            select.select([], [], [], seconds)
+            time.sleep(seconds)
             return []
-        ready, _, _ = select.select([self._control], [], [], seconds)
-        if not ready:
-            return []
-        try:
-            data = self._control.recv(1 << 16)
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            return list(self._server_ended())
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        return [self._event(json.loads(line)) for line in lines]
+        events: list[Started | Exited] = []
+        while self._control.poll(0.0 if events else seconds):
+            try:
+                event = self._control.recv()
+            except (EOFError, ConnectionResetError):
+                return [*events, *self._server_ended()]
+            if isinstance(event, Started):
+                self._pids[event.run_id] = event.pid
+            else:
+                del self._pids[event.run_id]
+            events.append(event)
+        return events
 
     def close(self) -> None:
         """End the fork server; workers that still live are killed with it."""
@@ -131,18 +143,11 @@ class Workers:
         self._server = self._control = self._log = None
         self._pids.clear()
 
-    def _event(self, message: dict[str, Any]) -> Started | Exited:
-        if "started" in message:
-            self._pids[message["started"]] = message["pid"]
-            return Started(message["started"], message["pid"])
-        del self._pids[message["exited"]]
-        return Exited(message["exited"], message["code"])
-
-    def _send(self, **message: Any) -> None:
+    def _send(self, request: Start | Signal) -> None:
         assert self._control is not None
         # A server that is gone is noticed, and reported for each run, by the next `wait`.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._control.sendall(json.dumps(message).encode() + b"\n")
+            self._control.send(request)
 
     def _server_ended(self) -> list[Exited]:
         """The fork server died, its workers with it: report each run; the next start makes a new server."""
