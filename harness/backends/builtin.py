@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,56 +23,52 @@ class Config:
 
 def check(config: RunConfig) -> list[str]:
     """See the family's contract. Most of what cannot be combined is an error when the configuration is loaded."""
+    return [*_refused_engines(config), *_needs_the_testbed(config), *_needs_one_place(config)]
+
+
+def _refused_engines(config: RunConfig) -> Iterator[str]:
     runtime, engine = config.runtime, config.engine.kind
-    refused = []
     if engine == "openai":
-        refused.append(
-            "engine.kind=openai: a server's weights cannot be updated; use engine=vllm, native or transformers"
-        )
+        yield "engine.kind=openai: a server's weights cannot be updated; use engine=vllm, native or transformers"
     if engine == "vllm" and runtime.device == "cuda" and runtime.runs_per_gpu > 1:
-        refused.append(
+        yield (
             f"runtime.runs_per_gpu={runtime.runs_per_gpu} with engine=vllm: vLLM sizes its cache by what is free on the whole GPU and "
             "checks that figure at start and at sleep, while other runs take and give memory; set runtime.runs_per_gpu=1 or engine=native"
         )
     if engine == "vllm" and runtime.deterministic:
-        refused.append(
+        yield (
             "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples; use "
             "engine=native or transformers"
         )
-    return refused + _needs_the_testbed(config) + _needs_one_place(config)
 
 
-def _needs_the_testbed(config: RunConfig) -> list[str]:
-    algorithm, model, refused = config.algorithm, config.model.kind, []
+def _needs_the_testbed(config: RunConfig) -> Iterator[str]:
+    algorithm, model = config.algorithm, config.model.kind
     if hasattr(algorithm.advantage, "critic") and (model != "testbed" or distributed(config.runtime)):
-        refused.append(
+        yield (
             f"algorithm.advantage={algorithm.advantage.kind}: a critic is built for model=testbed on one rank only; choose an advantage "
             "without values"
         )
     if algorithm.source.kind == "demonstrations" and (model, config.task.kind) != ("testbed", "arithmetic"):
-        refused.append(
+        yield (
             f"algorithm.source=demonstrations: the testbed's demonstrator knows neither model={model} nor task={config.task.kind}; use "
             "algorithm.source=initial_policy"
         )
-    return refused
 
 
-def _needs_one_place(config: RunConfig) -> list[str]:
-    runtime, refused = config.runtime, []
+def _needs_one_place(config: RunConfig) -> Iterator[str]:
+    runtime = config.runtime
     if config.algorithm.source.kind != "policy" and distributed(runtime):
-        refused.append(
-            f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
-        )
+        yield f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
     if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):
-        refused.append(
+        yield (
             f"engine.tensor_parallel={config.engine.tensor_parallel} shards one engine over GPUs, and each of several ranks has an engine "
             "of its own; set runtime.ranks=1 (and runtime.nodes=1), or engine.tensor_parallel=1"
         )
     if runtime.nodes > 1 and runtime.launcher.kind != "slurm" and "SLURM_JOB_ID" not in os.environ:
-        refused.append(
+        yield (
             f"runtime.nodes={runtime.nodes} needs a Slurm job over that many nodes; use launcher=slurm, or set runtime.nodes=1"
         )
-    return refused
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

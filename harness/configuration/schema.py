@@ -6,7 +6,6 @@ combinations, naming the nearest valid key. Importing this module imports no tor
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,22 +86,9 @@ def load(values: dict[str, Any]) -> RunConfig:
 
 def dump(config: Any) -> dict[str, Any]:
     """The plain nested mapping of a configuration; `load(dump(c)) == c`."""
-    return {item.name: _plain(getattr(config, item.name)) for item in dataclasses.fields(config)}
+    return dataclasses.asdict(config)
 
 
 def as_yaml(config: Any) -> str:
     """A configuration as YAML, every key written out: how runs store theirs."""
     return str(yaml.dump(dump(config), Dumper=_Dumper, sort_keys=False))
-
-
-def _plain(value: Any) -> Any:
-    """Return what `dataclasses.asdict` returns, without asking of every number if it needs a copy."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if dataclasses.is_dataclass(value):
-        return dump(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return copy.deepcopy(value)

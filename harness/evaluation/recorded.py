@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.result import arrays, graders_of, graders_text, result_of
-from harness.problems.records import parse_line
+from harness.problems.records import rows_of
 from harness.store.atomic import publish_file, write_file
 from harness.verify import MathVerifier, Verdict
 
@@ -51,31 +51,15 @@ def read_recorded(path: Path) -> list[dict[str, Any]]:
     Raises:
         ConfigError: the file or a line is malformed, an id repeats, or problems have different numbers of samples; with the line.
     """
-    found, seen, first = list[dict[str, Any]](), set[str](), None
-    try:
-        content = path.read_bytes()
-        lines = content.decode().split("\n")
-    except OSError as error:
-        raise ConfigError(f"cannot read samples={path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        broken = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(
-            f"{path} line {broken} is not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start}); write the file as UTF-8"
-        ) from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path} line {number}"
-        row = _parse(line, where)
-        if str(row["id"]) in seen:
-            raise ConfigError(f"{where} repeats the id {row['id']!r}; ids must be distinct")
-        seen.add(str(row["id"]))
+    found, first = list[dict[str, Any]](), None
+    for where, row in rows_of(path, ("id", "answer", "samples")):
+        _check(row, where)
         count = len(row["samples"])
-        first = first or (number, count)
+        first = first or (where, count)
         if count != first[1]:
             raise ConfigError(
-                f"{where} has {count} samples, line {first[0]} has {first[1]}: an average over n samples needs n of every problem; "
-                "write null for each sample that was lost"
+                f"{where} has {count} samples, {first[0].removeprefix(f'{path} ')} has {first[1]}: an average over n samples needs n of "
+                "every problem; write null for each sample that was lost"
             )
         found += _samples(row)
     if not found:
@@ -83,8 +67,8 @@ def read_recorded(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _parse(line: str, where: str) -> dict[str, Any]:
-    row = parse_line(line, where, ("id", "answer", "samples"))
+def _check(row: dict[str, Any], where: str) -> None:
+    """Raise ConfigError where a row's lists are not what they have to be; keys that are null are removed."""
     samples = row["samples"]
     if not isinstance(samples, list) or not all(item is None or isinstance(item, str) for item in samples):
         raise ConfigError(f"{where}: samples must be a list of texts (null for a lost one)")
@@ -100,7 +84,6 @@ def _parse(line: str, where: str) -> dict[str, Any]:
             raise ConfigError(
                 f"{where}: finish_reasons has {reason!r}; say stop (the response ended by itself) or length (the cap cut it)"
             )
-    return row
 
 
 def _samples(row: dict[str, Any]) -> list[dict[str, Any]]:

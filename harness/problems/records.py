@@ -32,33 +32,43 @@ class Record:
 
 
 def read_jsonl(path: Path) -> list[Record]:
-    """Lines `{"id", "problem", "answer"}`; blank lines are skipped, further keys are ignored.
+    """Lines `{"id", "problem", "answer"}`; further keys are ignored. Raises ConfigError as `rows_of`."""
+    rows = rows_of(path, ("id", "problem", "answer"))
+    return [Record(str(row["id"]), str(row["problem"]), str(row["answer"])) for _, row in rows]
+
+
+def rows_of(path: Path, needs: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each line of a JSONL file stands (`FILE line 3`) and its object; blank lines are skipped.
+
+    Args:
+        path: the file.
+        needs: keys of every line; `id` is one of them.
 
     Raises:
         ConfigError: no such file, or a line that is not such an object or repeats an id; the message names the line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
+        lines = content.decode().split("\n")
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}; give a JSONL file with id, problem, answer"
+            f"cannot read {path}: {error.strerror}; give a JSONL file with {', '.join(needs)}"
         ) from error
     except UnicodeDecodeError as error:
+        broken = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(
-            f"{path} is not UTF-8 (byte at offset {error.start}); write the file as UTF-8"
+            f"{path} line {broken} is not UTF-8 (byte 0x{content[error.start]:02x} at offset {error.start}); write the file as UTF-8"
         ) from error
-    records: list[Record] = []
     seen: set[str] = set()
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        row = parse_line(line, f"{path} line {number}", ("id", "problem", "answer"))
-        record = Record(str(row["id"]), str(row["problem"]), str(row["answer"]))
-        if record.id in seen:
-            raise ConfigError(f"{path} line {number} repeats the id {record.id!r}; ids must be distinct")
-        seen.add(record.id)
-        records.append(record)
-    return records
+        where = f"{path} line {number}"
+        row = parse_line(line, where, needs)
+        if str(row["id"]) in seen:
+            raise ConfigError(f"{where} repeats the id {row['id']!r}; ids must be distinct")
+        seen.add(str(row["id"]))
+        yield where, row
 
 
 def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:

@@ -17,21 +17,16 @@ class PassingEngine(RolloutEngine):
 
     @property
     def positions(self) -> int | None:
-        """See `RolloutEngine`."""
         return self.engine.positions
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `RolloutEngine`."""
         self.engine.load_weights(weights)
 
     def sleep(self) -> None:
-        """See `RolloutEngine`."""
         self.engine.sleep()
 
     def wake(self) -> None:
-        """See `RolloutEngine`."""
         self.engine.wake()
 
     def close(self) -> None:
-        """See `RolloutEngine`."""
         self.engine.close()

@@ -51,7 +51,6 @@ class RestartingEngine(PassingEngine):
             self._drop(reason)
 
     def wake(self) -> None:
-        """See `RolloutEngine`."""
         if reason := _death_in(self.engine.wake):
             self._restart(reason)
 

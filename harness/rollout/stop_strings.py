@@ -26,7 +26,6 @@ class StopStringEngine(PassingEngine):
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
-        """See `RolloutEngine`."""
         completions = self.engine.generate(prompts, seeds_PG, params)
         if not params.stop_strings:
             return completions

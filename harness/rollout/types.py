@@ -100,13 +100,8 @@ class Completions:
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
         """Lay several results end to end."""
-        return Completions(
-            tokens_N=torch.cat([part.tokens_N for part in parts]),
-            log_probs_N=torch.cat([part.log_probs_N for part in parts]),
-            entropy_N=torch.cat([part.entropy_N for part in parts]),
-            lengths_R=torch.cat([part.lengths_R for part in parts]),
-            finished_R=torch.cat([part.finished_R for part in parts]),
-        )
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return Completions(*map(torch.cat, columns))
 
 
 class RolloutEngine:

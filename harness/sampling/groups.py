@@ -21,13 +21,9 @@ class Groups:
     answered_PG: torch.Tensor
     rewards_PG: torch.Tensor
 
-    def state(self) -> dict[str, Any]:
-        """The groups as tensors in plain dicts, for a checkpoint."""
-        return {**vars(self), "completions": dict(vars(self.completions))}
-
     @staticmethod
     def of_state(state: dict[str, Any]) -> Groups:
-        """The groups that `state` described."""
+        """Take back a checkpoint's groups: the fields as tensors in plain dicts."""
         return Groups(**{**state, "completions": Completions(**state["completions"])})
 
     def __len__(self) -> int:

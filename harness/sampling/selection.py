@@ -35,14 +35,9 @@ class Collected:
     generated_tokens: int
     generated_groups: int
 
-    def state(self) -> dict[str, Any]:
-        """Return all of it as tensors and plain values, for a checkpoint."""
-        surplus = None if self.surplus is None else self.surplus.state()
-        return {**vars(self), "first": self.first.state(), "kept": self.kept.state(), "surplus": surplus}
-
     @staticmethod
     def of_state(state: dict[str, Any]) -> Collected:
-        """Take back what `state` returned."""
+        """Take back a checkpoint's record: the fields as tensors and plain values in dicts."""
         parts = {name: None if state[name] is None else Groups.of_state(state[name]) for name in _PARTS}
         return Collected(**{**state, **parts})
 

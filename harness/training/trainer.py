@@ -34,6 +34,7 @@ from harness.sampling.source import SourceContext
 from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, holds_shards
 from harness.training.open_policy import open_policy
+from harness.training.stored_state import as_data
 from harness.training.update import Updater
 
 
@@ -125,8 +126,8 @@ class Trainer:
             "entropy_coefficient": self.updater.entropy_control.value,
             "loss_scale": (self.updater.loss_scale.value, self.updater.loss_scale.since_overflow),
             "curriculum": self.curriculum.state(),
-            "carried": None if self.carried is None else self.carried.state(),
-            "waiting": [collected.state() for collected in self.waiting],
+            "carried": as_data(self.carried),
+            "waiting": as_data(self.waiting),
             "recorded": self.ranks.gather(getattr(self.engine, "recorded_bytes", None)),
             "step": self.step,
             "updates": self.updates,

@@ -103,7 +103,7 @@ def assert_same_groups(a: Groups, b: Groups) -> None:
 
 
 def test_carried_groups_are_stored_as_tensors(tmp_path: Path) -> None:
-    save_state({"carried": groups().state()}, tmp_path / STATE)
+    save_state({"carried": as_data(groups())}, tmp_path / STATE)
     assert_same_groups(Groups.of_state(load_state(tmp_path / STATE)["carried"]), groups())
 
 

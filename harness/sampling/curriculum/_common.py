@@ -1,10 +1,53 @@
-"""Parts that several curricula have: the refusal of a draw that is too large, and the lists of problems in a step's metrics."""
+"""The base of all curricula, and parts that several have: the refusal of too large a draw, lists of problems for a step's metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
 
 from harness.configuration.error import ConfigError
+
+
+class Curriculum:
+    """Draws training problems, learns from their outcomes, and survives a resume through plain state.
+
+    Attributes:
+        STATE: the attributes that a resumed run needs: arrays, numbers and other curricula.
+    """
+
+    STATE: ClassVar[tuple[str, ...]]
+
+    def draw(self, count: int) -> np.ndarray:
+        """Indices [count] of the problems to roll out next; distinct within one call."""
+        raise NotImplementedError
+
+    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
+        """Take note of the share of right responses of each problem just rolled out; here outcomes do not matter."""
+
+    def record(self) -> dict[str, Any]:
+        """Return entries for the step's metrics: what was sampled, paused and retired since the last call."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return `STATE` as plain values (lists, not arrays)."""
+        return {name: _plain(getattr(self, name)) for name in self.STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` returned."""
+        for name in self.STATE:
+            kept, value = getattr(self, name), state[name]
+            if isinstance(kept, Curriculum):
+                kept.restore(value)
+            else:
+                setattr(self, name, np.array(value, kept.dtype) if isinstance(kept, np.ndarray) else value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Curriculum):
+        return value.state()
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def require_problems(count: int, problems: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.limits import Checked, ranged
+from harness.sampling.curriculum._common import Curriculum
 from harness.sampling.curriculum.uniform import Uniform
 
 
@@ -31,8 +32,10 @@ class Config(Checked, key="algorithm.curriculum"):
         require_range("algorithm.curriculum.min_pass_rate", self.min_pass_rate, 0.0, self.pass_rate)
 
 
-class OfflineFilter:
+class OfflineFilter(Curriculum):
     """A uniform walk over the kept problems, which `calibrate` decides once."""
+
+    STATE = ("walk", "kept")
 
     def __init__(self, config: Config, problems: int, seed: int) -> None:
         self.config, self.problems, self.seed = config, problems, seed
@@ -64,22 +67,15 @@ class OfflineFilter:
             )
         return self.kept[self.walk.draw(count)]
 
-    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
-        """Outcomes during training do not matter here."""
-
     def record(self) -> dict[str, float]:
         return {
             "curriculum_kept": float(len(self.kept)),
             "curriculum_filtered": float(self.problems - len(self.kept)),
         }
 
-    def state(self) -> dict[str, Any]:
-        return {"walk": self.walk.state(), "kept": self.kept.tolist()}
-
     def restore(self, state: dict[str, Any]) -> None:
-        self.kept = np.array(state["kept"], dtype=np.int64)
-        self.walk = Uniform(len(self.kept), self.seed)
-        self.walk.restore(state["walk"])
+        self.walk = Uniform(len(state["kept"]), self.seed)
+        super().restore(state)
 
 
 build = OfflineFilter

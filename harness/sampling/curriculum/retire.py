@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.limits import Checked, ranged
-from harness.sampling.curriculum._common import Report, require_problems
+from harness.sampling.curriculum._common import Curriculum, Report, require_problems
 from harness.sampling.curriculum.uniform import Uniform
 
 
@@ -23,8 +23,10 @@ class Config(Checked, key="algorithm.curriculum"):
     pass_rate: float = ranged(0.875, low=0.0, high=1.0)
 
 
-class Retire:
+class Retire(Curriculum):
     """Draws from a uniform walk and skips retired problems; when too few are left, the oldest retirements come back."""
+
+    STATE = ("walk", "retired", "clock")
 
     def __init__(self, config: Config, problems: int, seed: int) -> None:
         self.pass_rate = config.pass_rate
@@ -58,13 +60,6 @@ class Retire:
     def record(self) -> dict[str, Any]:
         """Return how many are retired, and the problems sampled and retired since the last call (indices, space-separated)."""
         return {"curriculum_retired": float((self.retired > 0).sum()), **self._report.take()}
-
-    def state(self) -> dict[str, Any]:
-        return {"walk": self.walk.state(), "retired": self.retired.tolist(), "clock": self.clock}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.walk.restore(state["walk"])
-        self.retired, self.clock = np.array(state["retired"], dtype=np.int64), state["clock"]
 
 
 build = Retire

@@ -17,7 +17,7 @@ import numpy as np
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.limits import Checked, ranged
 from harness.rollout.noise import key
-from harness.sampling.curriculum._common import Report, require_problems
+from harness.sampling.curriculum._common import Curriculum, Report, require_problems
 
 _FOREVER = np.iinfo(np.int64).max
 _ROUNDING = 1e-9  # a mean of rates may miss an exact bound by its last bits
@@ -58,8 +58,10 @@ class Config(Checked, key="algorithm.curriculum"):
             require_range("algorithm.curriculum.retire_up_to", self.retire_up_to, 0.0, self.retire_from)
 
 
-class SuccessBands:
+class SuccessBands(Curriculum):
     """State: the newest accuracies of every problem (NaN: not seen) and until which draw it rests (`_FOREVER`: retired)."""
+
+    STATE = ("window", "resting", "retired_at", "draws")
 
     def __init__(self, config: Config, problems: int, seed: int) -> None:
         self.config, self.seed = config, seed
@@ -136,19 +138,6 @@ class SuccessBands:
             row[f"curriculum_sampled_band_{index}"] = float(self._sampled_bands.count(index))
         self._sampled_bands = []
         return row | self._report.take()
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "window": self.window.tolist(),
-            "resting": self.resting.tolist(),
-            "retired_at": self.retired_at.tolist(),
-            "draws": self.draws,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.window = np.array(state["window"], dtype=np.float64)
-        self.resting = np.array(state["resting"], dtype=np.int64)
-        self.retired_at, self.draws = np.array(state["retired_at"], dtype=np.int64), state["draws"]
 
 
 build = SuccessBands

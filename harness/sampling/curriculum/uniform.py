@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from harness.rollout.noise import key
-from harness.sampling.curriculum._common import require_problems
+from harness.sampling.curriculum._common import Curriculum, require_problems
 
 
 @dataclass
@@ -18,8 +17,10 @@ class Config:
     kind: str = "uniform"
 
 
-class Uniform:
+class Uniform(Curriculum):
     """Walks through one permutation after the other; the state is the epoch and what is left of it."""
+
+    STATE = ("epochs", "left")
 
     def __init__(self, problems: int, seed: int) -> None:
         self.problems, self.seed = problems, seed
@@ -40,18 +41,6 @@ class Uniform:
             drawn = np.concatenate([drawn, fresh[:missing]])
             self.left = np.concatenate([order[held], fresh[missing:]])
         return drawn
-
-    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:
-        """Outcomes do not matter here."""
-
-    def record(self) -> dict[str, float]:
-        return {}
-
-    def state(self) -> dict[str, Any]:
-        return {"epochs": self.epochs, "left": self.left.tolist()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.epochs, self.left = state["epochs"], np.array(state["left"], dtype=np.int64)
 
 
 def build(config: Config, problems: int, seed: int) -> Uniform:

@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.configuration.limits import Checked, ranged
 from harness.rollout.noise import key
-from harness.sampling.curriculum._common import Report, require_problems
+from harness.sampling.curriculum._common import Curriculum, Report, require_problems
 
 
 @dataclass
@@ -34,8 +34,10 @@ class Config(Checked, key="algorithm.curriculum"):
     samples: int = ranged(0, low=0)
 
 
-class Unsolved:
+class Unsolved(Curriculum):
     """State: in how many observed groups of each problem something was right, and how often each was drawn."""
+
+    STATE = ("successes", "drawn")
 
     def __init__(self, config: Config, problems: int, seed: int) -> None:
         self.seed = seed
@@ -78,16 +80,6 @@ class Unsolved:
             "curriculum_filled": float(self._report.count("filled")),
             **self._report.take(),
         }
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "successes": self.successes.tolist(),
-            "drawn": self.drawn.tolist(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.successes = np.array(state["successes"], dtype=np.int64)
-        self.drawn = np.array(state["drawn"], dtype=np.int64)
 
 
 build = Unsolved

@@ -39,11 +39,9 @@ class NativeEngine(RolloutEngine):
 
     @property
     def positions(self) -> int | None:
-        """See `RolloutEngine`."""
         return self.decoder.shape.max_positions
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `RolloutEngine`."""
         with self.updating():
             self.decoder.load_named(weights)
 

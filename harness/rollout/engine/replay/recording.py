@@ -57,7 +57,6 @@ class RecordingEngine(PassingEngine):
         self._file.seek(0, 2)
 
     def close(self) -> None:
-        """See `RolloutEngine`."""
         self._file.close()
         super().close()
 

@@ -30,7 +30,6 @@ class TransformersEngine(RolloutEngine):
 
     @property
     def positions(self) -> int | None:
-        """See `RolloutEngine`."""
         found: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return found
 
@@ -51,7 +50,6 @@ class TransformersEngine(RolloutEngine):
 
     @torch.no_grad()
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `RolloutEngine`."""
         own = self.model.state_dict(keep_vars=True)
         missing = {name for name, _ in self.model.named_parameters()}  # a tied projection once
         with self.updating():

@@ -152,7 +152,6 @@ class VllmEngine(RolloutEngine):
 
     @property
     def positions(self) -> int | None:
-        """See `RolloutEngine`."""
         return int(self.llm.llm_engine.model_config.max_model_len)
 
     def enqueue(self, prompts: Sequence[Sequence[int]], seeds_R: np.ndarray, params: SamplingParams) -> None:
