@@ -48,16 +48,12 @@ def keys_of(cls: type[Any], prefix: str = "", of: str = "", *, a_member: bool = 
 def _family(name: str, item: dataclasses.Field[Any], package: str, meaning: str, of: str) -> Iterator[Key]:
     members = sorted(kinds(package))
     named = "family_values" in item.metadata
-    default = "{}" if named else _made(item).kind
+    assert item.default_factory is not dataclasses.MISSING
+    default = "{}" if named else item.default_factory().kind
     yield Key(name if named else f"{name}.kind", f"one of {', '.join(members)}", default, meaning, of)
     for kind in members:
         config = member(package, kind).Config
         yield from keys_of(config, f"{name}.<name>." if named else f"{name}.", kind, a_member=True)
-
-
-def _made(item: dataclasses.Field[Any]) -> Any:
-    assert item.default_factory is not dataclasses.MISSING
-    return item.default_factory()
 
 
 def _default(item: dataclasses.Field[Any]) -> str:

@@ -76,7 +76,7 @@ class Evaluator:
                 table = self._sample(name, benchmark, samples)
                 if made is not None and self.ranks.first:
                     made.parent.mkdir(parents=True, exist_ok=True)
-                    publish_file(made, functools.partial(_write_parquet, table))
+                    publish_file(made, functools.partial(pq.write_table, table, compression="zstd"))
             if self.ranks.first:
                 self.run.write_samples(name, benchmark.version, step, table)
 
@@ -156,10 +156,6 @@ def evaluation_seeds(seed: int, name: str, benchmark: Benchmark, samples: int) -
     """Return one 64-bit seed a (problem, sample): the same for every run and step, so that arms are evaluated with the same noise."""
     keys = [int(key("problem", problem.id)) for problem in benchmark.problems]
     return sample_seeds(key("evaluation", seed, name), np.array(keys, dtype=np.uint64), samples)
-
-
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, compression="zstd")
 
 
 def _per_response(values_N: torch.Tensor, completions: Completions) -> np.ndarray:

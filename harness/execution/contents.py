@@ -50,8 +50,14 @@ def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, 
                 name for name in own if name in contents and known.get(name, contents[name]) != contents[name]
             ]
             if changed:
+                names = (
+                    f"the checkpoint {name}"
+                    if name.startswith(_MODEL)
+                    else f"the problem set {name.partition(' ')[0]}"
+                    for name in changed
+                )
                 raise ConfigError(
-                    f"{', '.join(map(_plainly, changed))} has changed since run {spec.run_id} began, which has the same configuration; "
+                    f"{', '.join(names)} has changed since run {spec.run_id} began, which has the same configuration; "
                     "restore what was there, or give the new one another path or version"
                 )
 
@@ -65,9 +71,3 @@ def _model_folder(config: RunConfig) -> dict[str, Path]:
     path = getattr(config.model, "path", "")
     folder = Path(path).expanduser()
     return {f"{_MODEL}{path}": folder} if path and folder.is_dir() else {}
-
-
-def _plainly(name: str) -> str:
-    return (
-        f"the checkpoint {name}" if name.startswith(_MODEL) else f"the problem set {name.partition(' ')[0]}"
-    )

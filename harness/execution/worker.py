@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
-from types import FrameType
 
 import pandas  # noqa: F401 (pyarrow imports it when it makes its first array)
 import pyarrow.dataset  # noqa: F401 (and this, with `compute`, when it reads a file)
@@ -29,27 +29,14 @@ def main(run_path: Path) -> int:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     run = RunDir(run_path)
     config = load(yaml.safe_load(run.config()))
-    stopping = _StopFlag()
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda *_: stopping.set())
     backend = implementation("harness.backends", config.backend)
-    return 0 if backend.train(config, run, stopping, _attempt(run)) else EXIT_INTERRUPTED
+    return 0 if backend.train(config, run, stopping.is_set, _attempt(run)) else EXIT_INTERRUPTED
 
 
 def _attempt(run: RunDir) -> int:
     """The number of this attempt: the newest directory the supervisor made."""
     attempts = run.path / "attempts"
     return max((int(item.name) for item in attempts.glob("[0-9]*")), default=0)
-
-
-class _StopFlag:
-    """True once a stop signal came; installed on construction."""
-
-    def __init__(self) -> None:
-        self._stop = False
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, self._set)
-
-    def _set(self, number: int, frame: FrameType | None) -> None:
-        self._stop = True
-
-    def __call__(self) -> bool:
-        return self._stop

@@ -6,6 +6,7 @@ Sampling is causal, so cutting afterwards gives what stopping there would have g
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,10 +30,8 @@ class StopStringEngine(PassingEngine):
         completions = self.engine.generate(prompts, seeds_PG, params)
         if not params.stop_strings:
             return completions
-        return cut(completions, params.stop_strings, self._decode)
-
-    def _decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        return list(self.tokenizer.batch_decode(rows, skip_special_tokens=False))
+        decode = functools.partial(self.tokenizer.batch_decode, skip_special_tokens=False)
+        return cut(completions, params.stop_strings, decode)
 
 
 def cut(

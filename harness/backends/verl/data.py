@@ -57,8 +57,8 @@ def write_data(config: RunConfig, tokenizer: Any, train_file: Path, validation_f
         table, length = _table(tokenizer, name, "validation", load_benchmark(item))
         validation.append(table)
         longest = max(longest, length)
-    publish_file(train_file, functools.partial(_write, train))
-    publish_file(validation_file, functools.partial(_write, pa.concat_tables(validation or [train])))
+    publish_file(train_file, functools.partial(pq.write_table, train))
+    publish_file(validation_file, functools.partial(pq.write_table, pa.concat_tables(validation or [train])))
     return longest
 
 
@@ -107,7 +107,3 @@ def _table(tokenizer: Any, name: str, split: str, benchmark: Benchmark) -> tuple
         for index, (problem, text) in enumerate(zip(benchmark.problems, texts, strict=True))
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA), longest
-
-
-def _write(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path)

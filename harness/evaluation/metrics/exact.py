@@ -73,11 +73,6 @@ def mg_pass_at_k(right_P: ArrayLike, n: ArrayLike, k: int) -> Floats:
     return _by_count(right_P, n, k, _mg_pass_at_k)
 
 
-def _require_k(n: int, k: int) -> None:
-    if not 1 <= k <= n:
-        raise ValueError(f"k={k} needs 1 <= k <= n, but a problem has n={n} samples; sample more or drop k")
-
-
 def _by_count(right_P: ArrayLike, n: ArrayLike, k: int, value: Callable[[int, int, int], Fraction]) -> Floats:
     """Evaluate an exact rational function of (c, n, k) once per distinct (c, n) and look it up."""
     right = np.asarray(right_P, dtype=np.int64)
@@ -86,7 +81,10 @@ def _by_count(right_P: ArrayLike, n: ArrayLike, k: int, value: Callable[[int, in
         raise ValueError("right counts must lie between 0 and the number of samples of their problem")
     result = np.empty(right.shape)
     for size in np.unique(samples):
-        _require_k(int(size), k)
+        if not 1 <= k <= size:
+            raise ValueError(
+                f"k={k} needs 1 <= k <= n, but a problem has n={size} samples; sample more or drop k"
+            )
         here = samples == size
         counts, inverse = np.unique(right[here], return_inverse=True)
         table = np.array([float(value(int(c), int(size), k)) for c in counts])

@@ -123,7 +123,7 @@ class _Pass:
         cap = self.params.max_response_tokens
         for position in range(cap):
             chosen = self._choose(hidden, position, rows)
-            ended = live & self._stops(chosen)
+            ended = live & torch.isin(chosen, self.stops)
             if bool(ended.any()):
                 self.lengths[rows[ended]] = position + 1
                 self.finished[rows[ended]] = True
@@ -143,11 +143,6 @@ class _Pass:
             self.lengths[:count],
             self.finished[:count],
         )
-
-    def _stops(self, chosen: torch.Tensor) -> torch.Tensor:
-        if len(self.stops) == 1:
-            return chosen == self.stops
-        return torch.isin(chosen, self.stops)
 
     def _choose(self, hidden: torch.Tensor, position: int, rows: torch.Tensor) -> torch.Tensor:
         """Sample one token a row, and note its log-probability and the entropy."""
