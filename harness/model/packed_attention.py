@@ -141,37 +141,30 @@ def _varlen(
     scale: float | None,
     window: int | None,
 ) -> torch.Tensor:
-    """Torch's flash kernel over ragged sequences; what an older torch's version does not take is done around it."""
-    known = inspect.signature(_VARLEN).parameters
-    options: dict[str, Any] = {}
-    if "window_size" in known:
-        options["window_size"] = (-1 if window is None else window - 1, 0)
-    else:
-        options["is_causal"] = True
-        if window is not None:
-            return _padded(q, k, v, boundaries, longest, scale, window)
-    if q.shape[1] != k.shape[1]:
-        if "enable_gqa" in known:
-            options["enable_gqa"] = True
-        else:
-            repeat = q.shape[1] // k.shape[1]
-            k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
-    if scale is not None and "scale" in known:
-        options["scale"] = scale
-    elif scale is not None:
-        q = q * (scale * q.shape[-1] ** 0.5)
+    """Torch's flash kernel over ragged sequences."""
     attended: torch.Tensor = _VARLEN(
-        q.contiguous(), k.contiguous(), v.contiguous(), boundaries, boundaries, longest, longest, **options
+        q.contiguous(),
+        k.contiguous(),
+        v.contiguous(),
+        boundaries,
+        boundaries,
+        longest,
+        longest,
+        scale=scale,
+        window_size=(-1 if window is None else window - 1, 0),
+        enable_gqa=q.shape[1] != k.shape[1],
     )
     return attended
 
 
 def _varlen_kernel() -> Any:
+    """Find torch's kernel; None where this torch has none that takes every option: then sequences are padded."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
         return None
-    return varlen_attn
+    known = inspect.signature(varlen_attn).parameters
+    return varlen_attn if {"scale", "window_size", "enable_gqa"} <= known.keys() else None
 
 
 _VARLEN = _varlen_kernel()
