@@ -16,21 +16,18 @@ from harness.verify.extract import sentences
 from harness.verify.extract.claims import claimed
 from harness.verify.limits import looks_like_code
 
-_BOX = re.compile(r"(?:\\+(?:begin)?boxed|\\+fbox|\x08oxed)\s*\{")
-_BOX_LEAD = re.compile(r"(?:\\(?:begin)?b|\x08|\\)$")
-_BOX_BRACE = re.compile(r"\s*\{")
+_BOX = re.compile(r"(?:\\+(?:(?:begin)?b)?oxed|\\+fbox|\x08oxed)\s*\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")
 _EMPTY = re.compile(r"[\s$]{0,40}")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_BOX_WINDOW = 16_384
-_BOX_TRIES = 24
-_BOX_NESTING = 400
 _BOXES_JOINT = re.compile(
     r"^[\s$,;.\\()\[\]*]*(?:\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|and|or|[\s$,;\\()\[\]*])*$"
 )
 
 _BOXES_JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-Z]\w{0,3}\s*=\s*)?$")
 _BOXES_JOINT_CHARS = 60
+_COMMAND_CHARS = 12  # of a box before its `oxed` or `fbox`
+_MOST_NEIGHBOURS = 64
 _CORRECTED = re.compile(
     r"\b(?:but|correct\w*|wait|no|actually|rather|instead|sorry|mistake\w*|then)\b", re.IGNORECASE
 )
@@ -54,6 +51,14 @@ _FENCED = re.compile(r"```\w*\n([^\n`]+)\n```$")
 _TAIL_CHARS = 4_000
 _SAID_CHARS = 400
 _LINE_CHARS = 200_000
+
+
+class _Box(NamedTuple):
+    """Where a box begins with its command, where its content begins, and where that ends."""
+
+    start: int
+    content: int
+    end: int
 
 
 class Extracted(NamedTuple):
@@ -117,95 +122,54 @@ def _extract(body: str, extraction: str) -> Extracted | None:
 
 
 def _last_box(body: str) -> Extracted | None:
-    stop = len(body)
-    has_fbox = "\\fbox" in body
-    for _ in range(_BOX_TRIES):
-        at = max(body.rfind("oxed", 0, stop), body.rfind("fbox", 0, stop) if has_fbox else -1)
-        if at < 0:
-            return None
-        opener = _opener(body, at)
-        if opener is not None:
-            end = _closing(body, opener[1])
-            if end is not None and not _EMPTY.fullmatch(body, opener[1], end):
-                return _with_neighbours(body, *_outermost(body, opener, end))
-        elif bare := _BARE_BOX.match(body, max(at - 2, 0), at + 200):
-            return Extracted(bare[1].rstrip("."), bare.end(), "box")
-        stop = at
-    return _last_box_by_stack(body)
-
-
-def _outermost(body: str, opener: tuple[int, int], end: int) -> tuple[int, int, int]:
-    """Start, start of the content and end of the box that encloses a box, or of the box itself."""
-    start, content = opener
-    for _ in range(_BOX_TRIES):
-        low = max(0, start - _BOX_NESTING)
-        at = max(body.rfind("oxed", low, start), body.rfind("fbox", low, start))
-        around = _opener(body, at) if at >= 0 else None
-        close = _closing(body, around[1]) if around is not None else None
-        if around is None or close is None or close < end:
-            break
-        (start, content), end = around, close
-    return start, content, end
-
-
-def _opener(body: str, at: int) -> tuple[int, int] | None:
-    """Start of the box command whose `oxed` or `fbox` stands at `at`, and where its content starts."""
-    lead = _BOX_LEAD.search(body, max(0, at - 12), at)
-    brace = _BOX_BRACE.match(body, at + 4, at + 40)
-    return (lead.start(), brace.end()) if lead and brace else None
-
-
-def _closing(body: str, start: int) -> int | None:
-    depth = 1
-    for brace in _BRACE.finditer(body, start, start + _BOX_WINDOW):
-        if brace[0][0] != "\\":
-            depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    return None
-
-
-def _last_box_by_stack(body: str) -> Extracted | None:
-    """One pass with a stack: for texts with many boxes that never close."""
-    openers = {match.end() - 1: match for match in _BOX.finditer(body)}
-    stack: list[int] = []
-    found: tuple[int, int] | None = None
-    for brace in _BRACE.finditer(body):
-        position = brace.start()
-        if brace[0] == "{":
-            stack.append(position)
-        elif brace[0] == "}" and stack:
-            opened = stack.pop()
-            if opened in openers and (found is None or opened > found[0]):
-                found = opened, position
-    if found is None:
+    """The last box, with its percent sign after it, and joined to the boxes that stand beside it as in a list."""
+    places = [at for at in (body.find("oxed"), body.find("fbox")) if at >= 0]
+    if not places:
         return None
-    return Extracted(body[found[0] + 1 : found[1]], found[1] + 1, "box")
-
-
-def _with_neighbours(body: str, start: int, content: int, end: int) -> Extracted:
-    """The box, with its percent sign after it, and joined to the boxes that stand beside it as in a list."""
-    text, after = body[content:end], end + 1
+    begin = max(0, min(places) - _COMMAND_CHARS)
+    boxes = _boxes(body, begin)
+    bare = _last(_BARE_BOX.finditer(body, begin))
+    if bare is not None and (not boxes or bare.start() > boxes[-1].start):
+        return Extracted(bare[1].rstrip("."), bare.end(), "box")
+    if not boxes:
+        return None
+    last = boxes[-1]
+    text, after = body[last.content : last.end], last.end + 1
     percent = sentences.PERCENT_AFTER.match(body, after, after + 40)
     if percent is not None:
         text, after = text + r"\%", percent.end()
-    parts, stop = [text], start
-    while len(parts) < 64:
-        low = max(0, stop - 600)
-        at = max(body.rfind("oxed", low, stop), body.rfind("fbox", low, stop))
-        opener = _opener(body, at) if at >= 0 else None
-        close = _closing(body, opener[1]) if opener is not None else None
-        if opener is None or close is None or close >= stop or not _joins(body[close + 1 : stop]):
+    parts, stop = [text], last.start
+    for box in boxes[-2 : -_MOST_NEIGHBOURS - 1 : -1]:
+        if not _joins(body[box.end + 1 : stop]):
             break
-        parts.append(body[opener[1] : close])
-        stop = opener[0]
+        parts.append(body[box.content : box.end])
+        stop = box.start
     return Extracted(text, after, "box", tuple(reversed(parts)) if len(parts) > 1 else ())
+
+
+def _boxes(body: str, begin: int) -> list[_Box]:
+    """The balanced boxes that are not empty and stand in no other one, in order; one pass, since some may never close."""
+    commands = {match.end() - 1: match.start() for match in _BOX.finditer(body, begin)}
+    found: list[_Box] = []
+    opened: list[int] = []
+    for brace in _BRACE.finditer(body, min(commands, default=len(body))):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif brace[0] == "}" and opened:
+            at = opened.pop()
+            if at not in commands or _EMPTY.fullmatch(body, at + 1, brace.start()):
+                continue
+            while found and found[-1].start > at:
+                found.pop()  # it stands in this one
+            found.append(_Box(commands[at], at + 1, brace.start()))
+    return found
 
 
 def _joins(between: str) -> bool:
     """Return whether the text between two boxes makes them items of one list."""
     return (
         len(between) <= _BOXES_JOINT_CHARS
+        and "oxed" not in between
         and not _CORRECTED.search(between)
         and (_BOXES_JOINT.match(between) is not None or _BOXES_JOINT_TAIL.search(between) is not None)
     )
