@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,15 +27,8 @@ from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.work import estimate_lines, estimate_of
 from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
+from harness.experiment.power import power_lines, power_of_metrics
 from harness.experiment.refusals import absent, refusal_lines, refusals
-from harness.experiment.seed_spread import (
-    evaluation_noise,
-    plan_power,
-    planned_comparisons,
-)
-from harness.statistics.families import comparison_level
-from harness.statistics.power import minimum_detectable_difference
-from harness.statistics.spread import replicate_count
 from harness.store import ResultStore
 
 ARGUMENTS = {
@@ -77,7 +69,9 @@ def run(options: argparse.Namespace) -> int:
         *look_lines(plan),
         *estimate_lines(estimates),
         *power_lines(plan, store),
-        *power_of_metrics(plan, store, finished="finished" in statuses.values()),
+        *power_of_metrics(
+            plan, lambda: stored_spreads(plan, store) if "finished" in statuses.values() else {}
+        ),
         *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime)]),
         *filter(None, [left_out(plan, answered_runs(store, experiment.name))]),
     ):
@@ -152,15 +146,14 @@ def _table(
     base = next((planned for planned in plan.arms if planned.arm.parent is None), plan.arms[0])
     for planned in plan.arms:
         parent = by_name.get(planned.arm.parent or "")
-        against_base = "" if parent is base else _changes(base, planned)
-        cost = costs[planned.arm.name]
+        counts = Counter(statuses[spec.run_id] for spec in planned.runs.values())
         table.add_row(
             planned.arm.name,
             _changes(parent, planned) if parent else "",
-            against_base,
+            "" if parent is base else _changes(base, planned),
             arm_id(planned.config)[:8],
-            _runs(planned, statuses),
-            "refused" if refused[planned.arm.name] else _takes(cost),
+            ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later",
+            "refused" if refused[planned.arm.name] else _takes(costs[planned.arm.name]),
             *[engaged.get(planned.arm.name, "")] * bool(engaged),
         )
     return table
@@ -177,12 +170,6 @@ def _takes(cost: Cost | None) -> str:
 def _changes(old: PlannedArm, new: PlannedArm) -> str:
     pairs = difference(old.config, new.config)
     return "\n".join(f"{key}: {before} → {after}" for key, (before, after) in pairs.items() if key != "seed")
-
-
-def _runs(planned: PlannedArm, statuses: dict[str, str]) -> str:
-    """`2 finished, 1 new` over the seeds."""
-    counts = Counter(statuses[spec.run_id] for spec in planned.runs.values())
-    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
 
 
 def _cost(planned: PlannedArm, history: History) -> Cost | None:
@@ -204,7 +191,6 @@ def _totals(
     counts = [f"{len(statuses)} runs", f"{finished} finished", f"{len(left)} to run"]
     lines = [", ".join(counts + [f"{impossible} refused"] * bool(impossible))]
     expected = [cost for cost in left.values() if cost is not None]
-    unknown = len(left) - len(expected)
     if expected:
         seconds, tokens = sum(c.seconds for c in expected), sum(c.generated_tokens for c in expected)
         gpu_hours = sum(cost.gpu_hours for cost in expected)
@@ -214,80 +200,9 @@ def _totals(
             f"expected for {len(expected)} of them: {format_seconds(seconds)} of runs one after the other, "
             f"{_tokens(tokens)} generated tokens, {device} (from {sources})"
         )
-    if unknown:
-        lines.append(f"no run in the store tells what {unknown} of them cost")
+    if len(expected) < len(left):
+        lines.append(f"no run in the store tells what {len(left) - len(expected)} of them cost")
     return lines
-
-
-def power_of_metrics(plan: Plan, store: ResultStore, *, finished: bool) -> list[str]:
-    """Tell what the seeds can resolve in metrics other than accuracy, from the finished runs of this experiment."""
-    others = [one for one in asked_metrics(plan.experiment.metrics) if one.kind != "avg"]
-    spreads = stored_spreads(plan, store) if others and finished else {}
-    seeds, paired, family = plan.experiment.seeds, plan.experiment.paired, planned_comparisons(plan)
-    planned = replicate_count(seeds, plan.base_policies)
-    plural = "seeds" if planned == len(seeds) else "base policies"
-    lines = []
-    for one in others:
-        known = spreads.get(one.name)
-        if known is None or planned < 2:
-            lines.append(f"power for {one.title}: unknown until two {plural} of a comparison have finished")
-            continue
-        found = minimum_detectable_difference(
-            known["sd"], planned, paired=paired, alpha=1 - comparison_level(family)
-        )
-        lines.append(
-            f"power for {one.title}: {plural} differ by {known['sd']:.{one.digits}f} {one.unit} (standard deviation, "
-            f"{known['comparisons']:.0f} of its comparisons); {_replicates(len(seeds), planned)} resolve a difference of "
-            f"{found:.{one.digits}f} or more"
-        )
-    return lines
-
-
-def power_lines(plan: Plan, store: ResultStore) -> list[str]:
-    """Tell what the seeds can resolve in accuracy; without two finished seeds only what evaluation alone adds."""
-    if "avg" not in plan.experiment.metrics:
-        return []
-    noise = evaluation_noise(plan)
-    lines = []
-    if not math.isnan(noise):
-        lines.append(
-            f"evaluation alone: one score varies by up to ±{100 * noise:.1f} points (standard deviation) "
-            "from its samples; arms share problems and sampling seeds"
-        )
-    power = plan_power(plan, store)
-    if power is None:
-        lines.append("power: unknown until an arm on this benchmark has two finished seeds")
-        return lines
-    unit = "base policies" if power.shares_bases else "seeds"
-    of_what = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
-    spread = f"{unit} differ by {100 * power.spread.sd:.1f} points ({of_what}, {power.spread.source})"
-    if power.replicates < 2:
-        lines.append(
-            f"power: {spread}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing"
-        )
-    else:
-        family = (
-            f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
-        )
-        lines.append(
-            f"power: {spread}; {_replicates(power.seeds, power.replicates)} resolve a difference of "
-            f"{100 * power.resolvable:.1f} points or more (80 % power, 5 % level, {family})"
-        )
-    needs = ", ".join(
-        f"{100 * size:g} points: {'over 1000' if seeds is None else seeds}"
-        for size, seeds in power.replicates_for.items()
-    )
-    most = max(seeds or math.inf for seeds in power.replicates_for.values())
-    more = power.bases is not None and most > power.bases
-    lines.append(
-        f"{unit} needed for {needs}" + f" (each another base policy; there are {power.bases})" * more
-    )
-    return lines
-
-
-def _replicates(seeds: int, replicates: int) -> str:
-    """`5 seeds`, or `16 seeds from 8 base policies` where they share them."""
-    return f"{seeds} seeds" + f" from {replicates} base policies" * (replicates < seeds)
 
 
 def _tokens(count: float) -> str:

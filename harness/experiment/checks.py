@@ -45,18 +45,27 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
     return objections
 
 
+Said = tuple[str, str, str]
+"""Name of the check, reason and fix."""
+
+
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
     by_name = {planned.arm.name: planned for planned in plan.arms}
-    objections, unsaid = list(_same_arm_twice(plan)), _unsaid_parents(plan)
-    for arm, other in unsaid.items():
-        reason = f"it names none, so it is compared with {other}, the first arm without one"
-        fix = f"say `parent: {other}`, or the arm that it is a change of"
-        objections.append(Objection(arm, "no parent", reason, fix))
+    compared = against(
+        {planned.arm.name: planned.arm.parent for planned in plan.arms}, plan.experiment.design
+    )
+    objections, unsaid = list(_same_arm_twice(plan)), dict[str, str]()
+    for planned in plan.arms:  # of a list; designs from patches mean it
+        other = compared[planned.arm.name]
+        if plan.experiment.design == "arms" and planned.arm.parent is None and other is not None:
+            unsaid[planned.arm.name] = other
+            reason = f"it names none, so it is compared with {other}, the first arm without one"
+            fix = f"say `parent: {other}`, or the arm that it is a change of"
+            objections.append(Objection(planned.arm.name, "no parent", reason, fix))
     for planned in plan.arms:
-        for check in _ARM_CHECKS:
-            objections += check(planned.arm.name, planned.config)
-        objections += _conflicting_patches(planned)
+        said = [one for check in _ARM_CHECKS for one in check(planned.config)]
+        said += _conflicting_patches(planned)
         parent = by_name.get(planned.arm.parent or unsaid.get(planned.arm.name, ""))
         if parent is not None:
             pairs = _PAIR_CHECKS
@@ -65,20 +74,9 @@ def check_plan(plan: Plan) -> list[Objection]:
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
                 parent = dataclasses.replace(parent, config=same_budget)
-            objections += [objection for pair in pairs for objection in pair(planned, parent)]
+            said += [one for pair in pairs for one in pair(planned, parent)]
+        objections += [Objection(planned.arm.name, *one) for one in said]
     return objections
-
-
-def _unsaid_parents(plan: Plan) -> dict[str, str]:
-    """Arms of a list that name no parent, with what they are compared with all the same; designs from patches mean it."""
-    if plan.experiment.design != "arms":
-        return {}
-    compared = against({planned.arm.name: planned.arm.parent for planned in plan.arms}, "arms")
-    return {
-        planned.arm.name: other
-        for planned in plan.arms
-        if planned.arm.parent is None and (other := compared[planned.arm.name]) is not None
-    }
 
 
 def _ratio_is_one(config: RunConfig) -> bool:
@@ -91,12 +89,11 @@ def _ratio_is_one(config: RunConfig) -> bool:
     return one_update and algorithm.source.kind != "initial_policy" and not carried and not lagging
 
 
-def _inert_clip(arm: str, config: RunConfig) -> Iterator[Objection]:
+def _inert_clip(config: RunConfig) -> Iterator[Said]:
     algorithm = config.algorithm
     clips = _off_ratio(algorithm.surrogate) or algorithm.importance_ratio == "sequence"
     if clips and _ratio_is_one(config):
-        yield Objection(
-            arm,
+        yield (
             "inert clip",
             "with one update per rollout step the importance ratio is always 1, so no clip, cap or ratio level can matter",
             "raise algorithm.updates_per_step, or drop the arm",
@@ -119,25 +116,23 @@ def _off_ratio(surrogate: Any) -> bool:
     return bool(keys) and own - keys == {"algorithm.surrogate.kind"}
 
 
-def _reward_refill(arm: str, config: RunConfig) -> Iterator[Objection]:
+def _reward_refill(config: RunConfig) -> Iterator[Said]:
     algorithm = config.algorithm
     dead = algorithm.dead_groups
     if dead.policy != "keep" and dead.metric == "reward" and algorithm.overlong.punishes:
-        yield Objection(
-            arm,
+        yield (
             f"{dead.policy} on a continuous reward",
             "with a length penalty almost no group has equal rewards, so filtering on reward hardly ever removes one",
             "set algorithm.dead_groups.metric=accuracy, as DAPO's constraint is written",
         )
 
 
-def _kl_alone_in_dead_groups(arm: str, config: RunConfig) -> Iterator[Objection]:
+def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Said]:
     algorithm = config.algorithm
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     scale = getattr(algorithm.advantage, "scale", "none")
     if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
-        yield Objection(
-            arm,
+        yield (
             "KL alone in dead groups",
             "responses of a group with equal rewards differ by their KL term alone, and the group's standard deviation scales that up to "
             "advantages of one, however small the coefficient (experiments/objective_axes)",
@@ -145,14 +140,13 @@ def _kl_alone_in_dead_groups(arm: str, config: RunConfig) -> Iterator[Objection]
         )
 
 
-def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Objection]:
+def _binding_gradient_clip(config: RunConfig) -> Iterator[Said]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
     divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(
         aggregation.kind
     )
     if divisor is not None and divisor * 4 <= cap:
-        yield Objection(
-            arm,
+        yield (
             "gradient clipping always binds",
             f"a sum over up to {cap} tokens divided by {divisor:g} has a norm far above "
             f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping",
@@ -161,32 +155,34 @@ def _binding_gradient_clip(arm: str, config: RunConfig) -> Iterator[Objection]:
         )
 
 
-def _answers_at_no_cap_of_training(arm: str, config: RunConfig) -> Iterator[Objection]:
+def _answers_at_no_cap_of_training(config: RunConfig) -> Iterator[Said]:
     cap, caps = config.sampling.max_response_tokens, config.evaluation.caps
     if cap not in caps:
-        yield Objection(
-            arm,
+        yield (
             "not evaluated at the training cap",
             f"scores are read at a cap of {config.score_cap} tokens, while training cuts responses at {cap} (sampling.max_response_tokens)",
             f"to read them there add {cap} to evaluation.caps",
         )
 
 
-def _no_contrast(arm: str, config: RunConfig) -> Iterator[Objection]:
+def _no_contrast(config: RunConfig) -> Iterator[Said]:
     algorithm = config.algorithm
     kind, baseline = algorithm.advantage.kind, getattr(algorithm.advantage, "baseline", "group_mean")
     if algorithm.responses_per_prompt > 1:
         return
     if kind in ("group", "return_to_go", "decoupled", "best_worst") and baseline != "none":
         reason = "the baseline of a group of one is its own reward, so every advantage is zero and nothing is learned"
-        fix = "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline"
-        yield Objection(arm, "groups of one", reason, fix)
+        yield (
+            "groups of one",
+            reason,
+            "raise algorithm.responses_per_prompt, or choose an advantage without a group baseline",
+        )
     if algorithm.dead_groups.policy == "drop":
         reason = "a group of one is always dead, so algorithm.dead_groups.policy=drop removes everything"
-        yield Objection(arm, "groups of one", reason, "set algorithm.dead_groups.policy=keep")
+        yield "groups of one", reason, "set algorithm.dead_groups.policy=keep"
 
 
-def _conflicting_patches(planned: PlannedArm) -> Iterator[Objection]:
+def _conflicting_patches(planned: PlannedArm) -> Iterator[Said]:
     """Two patches of one arm that write the same key: the last one silently wins in Hydra."""
     names = patches_of(planned.arm.overrides)
     base = [item for item in planned.arm.overrides if not item.startswith(("patch=", "+patch="))]
@@ -194,8 +190,7 @@ def _conflicting_patches(planned: PlannedArm) -> Iterator[Objection]:
     for first, second in itertools.combinations(written, 2):
         shared = written[first].keys() & written[second].keys()
         if shared:
-            yield Objection(
-                planned.arm.name,
+            yield (
                 "conflicting patches",
                 f"{first} and {second} both write {', '.join(sorted(shared))}, so their order decides",
                 "keep one of them, or write the combination as a patch of its own",
@@ -210,7 +205,7 @@ def _written(base: list[str], patch: str) -> Changes:
         return {}
 
 
-def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     """A rung must be its parent plus exactly what its patch declares."""
     patch, overrides, before = planned.arm.patch, tuple(planned.arm.overrides), tuple(parent.arm.overrides)
     if patch is None or before in lower_rungs(overrides) or tuple(with_patch(before, patch)) == overrides:
@@ -219,20 +214,18 @@ def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Ob
     declared = _written([*parent.arm.overrides, *planned.common], patch)
     extra = sorted(key for key in changes if declared.get(key) != changes[key])
     if extra:
-        yield Objection(
-            planned.arm.name,
+        yield (
             "more than one change",
             f"differs from {parent.arm.name} also in {', '.join(extra)}, which the patch {patch} does not declare",
             "split the arm into one patch a step",
         )
 
 
-def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     changes = difference(parent.config, planned.config)
     idle = {key for key in changes if inert(key, planned.config) and inert(key, parent.config)}
     if changes and idle == changes.keys():
-        yield Objection(
-            planned.arm.name,
+        yield (
             "nothing that matters changes",
             f"differs from {parent.arm.name} only in {', '.join(sorted(idle))}, which nothing reads in this configuration",
             "switch on what the keys belong to, or drop the arm",
@@ -287,11 +280,10 @@ def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
             break
 
 
-def _rate_of_the_testbed(name: str, config: RunConfig) -> Iterator[Objection]:
+def _rate_of_the_testbed(config: RunConfig) -> Iterator[Said]:
     rate = config.optimizer.learning_rate
     if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
-        yield Objection(
-            name,
+        yield (
             "learning rate",
             f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where published recipes take 1e-6: the default is "
             "that of the testbed's small policy",
@@ -299,7 +291,7 @@ def _rate_of_the_testbed(name: str, config: RunConfig) -> Iterator[Objection]:
         )
 
 
-def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     """Another amount of generated tokens or responses an update at equal steps."""
     ours, theirs = planned.config, parent.config
     if ours.training.generated_tokens is not None:
@@ -320,15 +312,14 @@ def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Object
     if cap != other_cap:
         reasons.append(f"a cap of {cap} instead of {other_cap} tokens")
     if reasons:
-        yield Objection(
-            planned.arm.name,
+        yield (
             "unequal cost",
             f"against {parent.arm.name}: {'; '.join(reasons)}; at equal steps it has another amount of compute",
             "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
         )
 
 
-def _unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+def _unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     """The critic's warm-up is part of the steps, and the policy waits meanwhile."""
     ours, theirs = planned.config, parent.config
     warmup, before = _critic_warmup(ours), _critic_warmup(theirs)
@@ -336,8 +327,7 @@ def _unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Object
         return
     longer = planned if warmup > before else parent
     steps = max(warmup, before) - min(warmup, before)
-    yield Objection(
-        planned.arm.name,
+    yield (
         "unequal policy updates",
         f"in the warm-up of its critic {longer.arm.name} does not train the policy for {steps} steps more, which count as training steps: "
         f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.arm.name}",
@@ -355,13 +345,12 @@ def _policy_updates(config: RunConfig) -> int:
     return steps * algorithm.updates_per_step * algorithm.epochs_per_step
 
 
-def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Objection]:
+def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     """Importance weights between two computations of the same numbers."""
     changes = difference(parent.config, planned.config)
     only = changes and all(key.startswith("algorithm.engine_correction.") for key in changes)
     if only and _same_computation(planned.config):
-        yield Objection(
-            planned.arm.name,
+        yield (
             "inert engine correction",
             f"differs from {parent.arm.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
             "probabilities in float32: every weight is 1 up to rounding",
@@ -380,7 +369,7 @@ def _same_computation(config: RunConfig) -> bool:
     return same and unfiltered and own and not carried
 
 
-_ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Objection]], ...] = (
+_ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Said]], ...] = (
     _inert_clip,
     _reward_refill,
     _kl_alone_in_dead_groups,
@@ -389,7 +378,7 @@ _ARM_CHECKS: tuple[Callable[[str, RunConfig], Iterator[Objection]], ...] = (
     _answers_at_no_cap_of_training,
     _rate_of_the_testbed,
 )
-_PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Objection]], ...] = (
+_PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Said]], ...] = (
     _more_than_its_patch,
     _undeclared_cost,
     _unequal_updates,

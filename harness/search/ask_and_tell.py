@@ -29,7 +29,7 @@ from harness.experiment.arm_names import short_names
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
 from harness.experiment.planning import Plan, PlannedArm, RunSpec
-from harness.experiment.seed_spread import score
+from harness.experiment.power import score
 from harness.search.space import overrides_of, parse_space
 from harness.search.study import Search, grid_values, open_study, sampler_of
 from harness.store import ResultStore, StoreError

@@ -15,14 +15,13 @@ import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from analysis.evidence.stored_plan import parse_plan
-from harness.commands.plan import power_lines
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.execution.supervise import Summary
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 from harness.experiment.history import History
 from harness.experiment.planning import plan_experiment
-from harness.experiment.seed_spread import plan_power, planned_comparisons
+from harness.experiment.power import Power, planned_comparisons, power_lines, seed_spread
 from harness.statistics.power import minimum_detectable_difference
 
 # ---- plan --------------------------------------------------------------------------------------------------------------
@@ -108,17 +107,18 @@ def test_seeds_of_one_base_policy_are_one_replicate_in_spread_and_power(store):
     finish_two_arms(store, ((0.50, 0.55), (0.40, 0.46), (0.60, 0.67), (0.30, 0.40)), *shared)
     *_, told, needs = power_lines(plan(store, *shared), store)
     assert "base policies differ by 1.4 points (standard deviation of the means of" in told
-    found = plan_power(plan(store, *shared), store)
-    assert found.spread.sd == pytest.approx(0.02 / math.sqrt(2))  # of 6 and 8 points
-    assert (found.seeds, found.replicates, found.bases) == (4, 2, 2)
+    found, (sd, _) = Power(plan(store, *shared)), seed_spread(plan(store, *shared), store)
+    assert sd == pytest.approx(0.02 / math.sqrt(2))  # of 6 and 8 points
+    assert (len(found.seeds), found.replicates, found.bases) == (4, 2, 2)
     alpha = 1 - 0.95 ** (1 / (GRID - 1))
     needed = minimum_detectable_difference(0.02 / math.sqrt(2), 2, paired=True, alpha=alpha)
-    assert found.resolvable == pytest.approx(needed)
+    assert found.resolvable(sd) == pytest.approx(needed)
     assert f"4 seeds from 2 base policies resolve a difference of {100 * needed:.1f} points or more" in told
     assert needs.startswith("base policies needed for 1 points: ")
     assert needs.endswith("(each another base policy; there are 2)")
-    alone = plan_power(plan(store, "experiment.seeds=[0,1]", "model.bases.count=2"), store)
-    assert alone.spread.sd == pytest.approx(0.01 / math.sqrt(2))  # of 5 and 6 points: each seed has its own
+    two = plan(store, "experiment.seeds=[0,1]", "model.bases.count=2")
+    alone, (sd, _) = Power(two), seed_spread(two, store)
+    assert sd == pytest.approx(0.01 / math.sqrt(2))  # of 5 and 6 points: each seed has its own
     assert (alone.replicates, alone.shares_bases) == (2, False)
 
 

@@ -13,7 +13,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.execution.answer import answer_stands
 from harness.experiment.planning import plan_multirun
-from harness.experiment.seed_spread import plan_power
+from harness.experiment.power import Power, seed_spread
 from harness.statistics.families import comparison_level
 from harness.statistics.power import minimum_detectable_difference
 
@@ -70,12 +70,13 @@ def test_power_of_independent_seeds_is_welchs(store):
     for arm, accuracies in zip(planned.arms, [(0.5, 0.52), (0.6, 0.64)], strict=False):
         for (_, spec), accuracy in zip(arm.runs.items(), accuracies, strict=True):
             finish(store, spec, accuracy)
-    found = plan_power(planned, store)
-    assert found is not None
+    found, (spread, _) = Power(planned), seed_spread(planned, store)
     sd = math.sqrt((2 * 0.01**2 + 2 * 0.02**2) / 2)
-    assert found.spread.sd == pytest.approx(sd)
+    assert spread == pytest.approx(sd)
     alpha = 1 - comparison_level(found.comparisons)
-    assert found.resolvable == pytest.approx(minimum_detectable_difference(sd, 2, paired=False, alpha=alpha))
+    assert found.resolvable(spread) == pytest.approx(
+        minimum_detectable_difference(sd, 2, paired=False, alpha=alpha)
+    )
 
 
 def test_mean_of_the_last_five_and_a_development_benchmark_can_be_declared(store):

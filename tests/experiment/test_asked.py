@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.commands import plan as plan_verb
-from harness.commands.plan import metric_lines, power_lines, power_of_metrics
+from harness.commands.plan import metric_lines
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.experiment.planning import declared_experiment, make_plan, plan_experiment
-from harness.experiment.seed_spread import planned_comparisons
+from harness.experiment.power import planned_comparisons, power_lines, power_of_metrics
 from harness.statistics.families import comparison_level
 from harness.statistics.power import power
 from harness.store import METRICS, ResultStore
@@ -93,21 +92,18 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
         make_plan([*MULTIRUN, "experiment.metric=pass@64"], multirun=True)
 
 
-def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(monkeypatch, tmp_path):
+def test_power_of_a_metric_is_that_of_its_spread_in_all_comparisons(tmp_path):
     plan = plan_experiment(
         [*DECLARED, "experiment.metric=[length_wrong,entropy]", "experiment.seeds=[0,1,2,3,4]"]
     )
     store = ResultStore(tmp_path)
     assert power_lines(plan, store) == []
-    unknown = power_of_metrics(plan, store, finished=False)
+    unknown = power_of_metrics(plan, dict)
     assert (
         unknown[0]
         == "power for length of wrong answers: unknown until two seeds of a comparison have finished"
     )
-    monkeypatch.setattr(
-        plan_verb, "stored_spreads", lambda *_: {"length_wrong": {"sd": 0.8, "comparisons": 3}}
-    )
-    line, other = power_of_metrics(plan, store, finished=True)
+    line, other = power_of_metrics(plan, lambda: {"length_wrong": {"sd": 0.8, "comparisons": 3}})
     assert "seeds differ by 0.80 tokens (standard deviation, 3 of its comparisons)" in line
     found = float(line.rpartition("difference of ")[2].removesuffix(" or more"))
     assert power(found, 0.8, 5, paired=True, alpha=1 - comparison_level(6)) == pytest.approx(0.8, abs=0.01)

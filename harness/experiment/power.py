@@ -1,0 +1,182 @@
+"""The power of a plan: what its seeds can resolve, by the spread of seeds in the store, in lines for `harness plan`.
+
+Several seeds of one base policy are one replicate, as in the answer (docs/statistics.md): their mean is what counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+from harness.experiment.asked import asked_metrics
+from harness.experiment.planning import Plan, PlannedArm
+from harness.statistics.families import comparison_level
+from harness.statistics.power import minimum_detectable_difference, seeds_needed
+from harness.statistics.spread import pooled_spread, replicate_count, replicates
+from harness.store import ResultStore
+
+DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
+_OTHER_RUNS = 100  # read at most from other experiments
+
+
+class Power:
+    """Differences that each planned comparison resolves with 80 % power where all of them together err at the 5 % level.
+
+    `replicates` is the number of `seeds`, or of base policies where several of the seeds start from one; `bases` how many there are, None
+    where each seed has its own; `units` names them. `sd` is the standard deviation of one replicate's difference between two arms, or of
+    one arm's values where arms do not share seeds (see `harness.statistics.power`).
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.seeds, self.bases, self.paired = (
+            plan.experiment.seeds,
+            plan.base_policies,
+            plan.experiment.paired,
+        )
+        self.replicates = replicate_count(self.seeds, self.bases)
+        self.comparisons = planned_comparisons(plan)
+        self.shares_bases = self.replicates < len(self.seeds)
+        self.units = "base policies" if self.shares_bases else "seeds"
+        self.alpha = 1 - comparison_level(self.comparisons)
+
+    def resolvable(self, sd: float) -> float:
+        """The smallest difference that is found."""
+        return minimum_detectable_difference(sd, self.replicates, paired=self.paired, alpha=self.alpha)
+
+    def needed(self, difference: float, sd: float) -> int | None:
+        """The replicates that find a difference; None where a thousand do not."""
+        return seeds_needed(difference, sd, paired=self.paired, alpha=self.alpha)
+
+    @property
+    def text(self) -> str:
+        """`5 seeds`, or `16 seeds from 8 base policies` where they share them."""
+        return f"{len(self.seeds)} seeds" + f" from {self.replicates} base policies" * self.shares_bases
+
+
+def power_lines(plan: Plan, store: ResultStore) -> list[str]:
+    """Tell what the seeds can resolve in accuracy; without two finished seeds only what evaluation alone adds."""
+    if "avg" not in plan.experiment.metrics:
+        return []
+    noise, lines = evaluation_noise(plan), []
+    if not math.isnan(noise):
+        lines.append(
+            f"evaluation alone: one score varies by up to ±{100 * noise:.1f} points (standard deviation) "
+            "from its samples; arms share problems and sampling seeds"
+        )
+    spread = seed_spread(plan, store)
+    if spread is None:
+        return [*lines, "power: unknown until an arm on this benchmark has two finished seeds"]
+    (sd, source), power = spread, Power(plan)
+    of_what = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
+    told = f"power: {power.units} differ by {100 * sd:.1f} points ({of_what}, {source})"
+    if power.replicates < 2:
+        lines.append(f"{told}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing")
+    else:
+        many = power.comparisons > 1
+        family = f"together over {power.comparisons} comparisons" if many else "one comparison"
+        lines.append(
+            f"{told}; {power.text} resolve a difference of {100 * power.resolvable(sd):.1f} points or more (80 % power, 5 % level, "
+            f"{family})"
+        )
+    needed = {size: power.needed(size, sd) for size in DIFFERENCES}
+    needs = ", ".join(f"{100 * size:g} points: {number or 'over 1000'}" for size, number in needed.items())
+    more = power.bases is not None and max(number or math.inf for number in needed.values()) > power.bases
+    others = f" (each another base policy; there are {power.bases})" * more
+    return [*lines, f"{power.units} needed for {needs}{others}"]
+
+
+def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str, float]]]) -> list[str]:
+    """Tell what the seeds can resolve in metrics other than accuracy.
+
+    `spreads` gives for each metric that finished runs tell of `sd` in its shown unit, and of how many `comparisons`.
+    """
+    others = [one for one in asked_metrics(plan.experiment.metrics) if one.kind != "avg"]
+    known, power, lines = spreads() if others else {}, Power(plan), []
+    for one in others:
+        found = known.get(one.name)
+        if found is None or power.replicates < 2:
+            lines.append(
+                f"power for {one.title}: unknown until two {power.units} of a comparison have finished"
+            )
+            continue
+        lines.append(
+            f"power for {one.title}: {power.units} differ by {found['sd']:.{one.digits}f} {one.unit} (standard deviation, "
+            f"{found['comparisons']:.0f} of its comparisons); {power.text} resolve a difference of "
+            f"{power.resolvable(found['sd']):.{one.digits}f} or more"
+        )
+    return lines
+
+
+def planned_comparisons(plan: Plan) -> int:
+    """The comparisons of the answer's tables in all metrics, at least one each: arms with a parent, and the others against the base.
+
+    In a leave-one-out arms without a parent are compared with nothing.
+    """
+    parents = [planned.arm.parent for planned in plan.arms]
+    orphans = 0 if plan.experiment.design == "leave_one_out" else parents.count(None) - 1
+    return len(plan.experiment.metrics) * max(1, len(parents) - parents.count(None) + max(0, orphans))
+
+
+def evaluation_noise(plan: Plan) -> float:
+    """Standard deviation of one score from sampling alone at accuracy one half: its problems times its samples are all it has."""
+    config = plan.arms[0].config
+    benchmark = config.evaluation.benchmarks.get(plan.experiment.benchmark)
+    problems = getattr(benchmark, "problems", None)
+    if not isinstance(problems, int) or problems < 1:
+        return math.nan
+    return 0.5 / math.sqrt(problems * config.evaluation.samples_per_problem)
+
+
+def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
+    """Pooled spread as `Power` takes it, a fraction of 1, and where it was seen; None where no arm has two finished seeds.
+
+    It is that of paired differences in this experiment, else of its arms' scores, else of other arms on this benchmark.
+    """
+    both = (
+        math.sqrt(2) if plan.experiment.paired else 1.0
+    )  # a difference of two arms' scores, or one arm's scores
+
+    def pooled(groups: Iterable[Mapping[int, float]], factor: float, source: str) -> tuple[float, str] | None:
+        sd, count = pooled_spread(replicates(values, plan.base_policies) for values in groups)
+        return (factor * sd, source.format(count, "s" if count > 1 else "")) if count else None
+
+    scores = {planned.arm.name: _arm_scores(plan, store, planned) for planned in plan.arms}
+    differences = []
+    for planned in plan.arms if plan.experiment.paired else ():
+        ours, theirs = scores[planned.arm.name], scores.get(planned.arm.parent or "", {})
+        differences.append({seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())})
+    return (
+        pooled(differences, 1.0, "paired differences of {} comparison{} of this experiment")
+        or pooled(scores.values(), both, "{} arm{} of this experiment, taken as unpaired")
+        or pooled(_other_arms(plan, store), both, "{} other arm{} on this benchmark, taken as unpaired")
+    )
+
+
+def _arm_scores(plan: Plan, store: ResultStore, planned: PlannedArm) -> dict[int, float]:
+    cap = planned.config.score_cap
+    found = {
+        seed: score(store, spec.run_id, plan.experiment.benchmark, cap)
+        for seed, spec in planned.runs.items()
+        if store.run(spec.run_id).status == "finished"
+    }
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int | None = None) -> float | None:
+    """avg@n of a run's evaluation at `step` (None: the last) and a response cap; None where it has none."""
+    steps = store.run(run_id).sample_steps(benchmark) if benchmark else []
+    if not steps or (step is not None and step not in steps):
+        return None
+    return store.run(run_id).accuracies(benchmark, steps[-1] if step is None else step).get(cap)
+
+
+def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
+    """Scores by seed. Their seeds are taken to share base policies as the plan's do."""
+    cap = plan.arms[0].config.score_cap
+    finished = [row for row in store.readable() if row["status"] == "finished"]
+    arms: dict[str, dict[int, float]] = {}
+    for row in finished[-_OTHER_RUNS:]:
+        value = score(store, row["run_id"], plan.experiment.benchmark, cap)
+        if value is not None:
+            arms.setdefault(row["arm_id"], {})[row["seed"]] = value
+    return list(arms.values())
