@@ -17,7 +17,7 @@ from harness.experiment.asked import check_metrics
 from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, Arm, as_a_ladder, design_arms
 from harness.experiment.equal_budget import MATCHES
-from harness.experiment.looks import check_design
+from harness.experiment.looks import check_numbers
 from harness.store import layout
 
 _CHECKPOINT_RULE = re.compile(r"last|best_on_dev|mean_last_(?:k|[1-9][0-9]*)")
@@ -118,14 +118,24 @@ class Experiment:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ConfigError(f"experiment.seeds={self.seeds} must be distinct and at least one")
         if self.looks:
-            conflicts = {
-                "a grid, whose best cell is asked for": bool(self.grid),
-                "a search": self.search is not None,
-                "arms that have seeds of their own": any(
-                    isinstance(a, dict) and a.get("seeds") for a in self.arms
-                ),
-            }
-            check_design(self.looks, self.seeds, self.design, conflicts)
+            self._check_looks()
+
+    def _check_looks(self) -> None:
+        check_numbers(self.looks)
+        if self.looks[-1] != len(self.seeds):
+            raise ConfigError(
+                f"experiment.looks={self.looks} ends at {self.looks[-1]} seeds, but experiment.seeds has {len(self.seeds)}; they must agree"
+            )
+        own_seeds = any(isinstance(arm, dict) and arm.get("seeds") for arm in self.arms)
+        conflicts = {
+            f"design={self.design}, which compares no two arms": self.design in ("shapley", "factorial"),
+            "a grid, whose best cell is asked for": bool(self.grid),
+            "a search": self.search is not None,
+            "arms that have seeds of their own": own_seeds,
+        }
+        for what, met in conflicts.items():
+            if met:
+                raise ConfigError(f"experiment.seeds in looks does not go with {what}; list the seeds")
 
     @property
     def metrics(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.engagement.measure import HARDLY, Measure
-from harness.experiment.estimate.work import Estimate
+from harness.experiment.estimate.work import RunEstimate
 from harness.experiment.planning import Plan, RunSpec, cost_class
 from harness.store import ResultStore, StoreError
 from harness.store.device import CPU, devices_of
@@ -77,10 +77,9 @@ class History:
 _time = datetime.fromisoformat
 
 
-def computed(estimate: Estimate) -> Cost:
+def computed(estimate: RunEstimate) -> Cost:
     """The cost that an estimate gives."""
-    work = estimate.work
-    return Cost(work.seconds, work.generated_tokens, estimate.gpus, "an estimate", measured=False)
+    return Cost(estimate.seconds, estimate.generated_tokens, estimate.gpus, "an estimate", measured=False)
 
 
 def _scaled(past: Sequence[_Spent], config: RunConfig, source: str) -> Cost:
@@ -132,25 +131,24 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
     """
     records = {arm["name"]: arm for arm in plan.record()["arms"]}
     steps = functools.cache(lambda run_id: store.run(run_id).steps())
-    stored = functools.cache(
-        lambda: list(_stored_arms(store))
-    )  # every plan of the store is read once, and only if asked for
+    # Every plan of the store is read once, and only if asked for.
+    stored = functools.cache(lambda: list(_stored_arms(store)))
     known: dict[str, str] = {}
     for name, measures in plan.measures().items():
         parts = []
         for measure in measures:
             if measure.fields:
                 own = history.finished(records[measure.arm]["arm_id"])
-                text = _told(measure, own, steps, "finished")
+                similar = _similar(records[name], measure, store, stored)
                 parts.append(
-                    text or _told(measure, _similar(records[name], measure, store, stored), steps, "similar")
+                    _told(measure, own, steps, "finished") or _told(measure, similar, steps, "similar")
                 )
         if any(parts):
-            known[name] = "; ".join(part for part in parts if part)
+            known[name] = "; ".join(filter(None, parts))
     return known
 
 
-def _told(measure: Measure, run_ids: Sequence[str], steps: Callable[[str], Any], source: str) -> str:
+def _told(measure: Measure, run_ids: Iterable[str], steps: Callable[[str], Any], source: str) -> str:
     frames = [steps(run_id) for run_id in run_ids]
     seen = [frame for frame in frames if not math.isnan(measure.value([frame]))]
     if not seen:
@@ -166,18 +164,15 @@ def _similar(
     measure: Measure,
     store: ResultStore,
     stored: Callable[[], Sequence[Mapping[str, Any]]],
-) -> list[str]:
+) -> Iterator[str]:
     """Finished runs of stored plans that show this measure for an arm with the same changes."""
-    if not arm["changes"]:
-        return []
-    changes = json.dumps(arm["changes"], sort_keys=True)
-    found = dict.fromkeys(
-        run_id
-        for other in stored()
-        if json.dumps(other.get("changes"), sort_keys=True) == changes
-        for run_id in _runs_showing(measure, other)
-    )
-    return [run_id for run_id in found if store.run(run_id).status == "finished"]
+    changes, found = json.dumps(arm["changes"], sort_keys=True), dict[str, None]()
+    for other in stored() if arm["changes"] else ():
+        if json.dumps(other.get("changes"), sort_keys=True) == changes:
+            for one in map(Measure.of_record, other.get("engagement") or ()):
+                if (one.fields, one.keys) == (measure.fields, measure.keys):
+                    found |= dict.fromkeys(other["runs_of"].get(one.arm, ()))
+    return (run_id for run_id in found if store.run(run_id).status == "finished")
 
 
 def _stored_arms(store: ResultStore) -> Iterator[Mapping[str, Any]]:
@@ -189,18 +184,6 @@ def _stored_arms(store: ResultStore) -> Iterator[Mapping[str, Any]]:
             continue  # `harness status` tells of unreadable plans
         runs_of = {arm["name"]: list(arm["runs"].values()) for arm in arms}
         yield from ({**arm, "runs_of": runs_of} for arm in arms)
-
-
-def _runs_showing(measure: Measure, arm: Mapping[str, Any]) -> list[str]:
-    shown_by = next(
-        (
-            stored.arm
-            for stored in map(Measure.of_record, arm.get("engagement") or ())
-            if (stored.fields, stored.keys) == (measure.fields, measure.keys)
-        ),
-        "",
-    )
-    return [str(run_id) for run_id in arm["runs_of"].get(shown_by, ())]
 
 
 def found_elsewhere(store: ResultStore, run_ids: Iterable[str], runtime: RuntimeConfig) -> str:

@@ -13,9 +13,6 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.loader import load_dataclass
 
-# What these designs ask is no comparison of two arms, so there is nothing to decide at a look.
-_WITHOUT_COMPARISONS = ("shapley", "factorial")
-
 
 @dataclass
 class Looks:
@@ -25,7 +22,7 @@ class Looks:
         start: seeds before the first look.
         step: seeds between looks.
         most: seeds at the last look, the budget of an arm.
-        looks: the numbers of seeds themselves instead.
+        looks: the numbers of seeds themselves instead; filled from the others, the budget is always the last.
     """
 
     start: int = 4
@@ -36,16 +33,13 @@ class Looks:
     def __post_init__(self) -> None:
         if self.step < 1:
             raise ConfigError(f"experiment.seeds.step={self.step} must be at least 1")
-        if self.looks is None and self.most < self.start:
-            raise ConfigError(
-                f"experiment.seeds.most={self.most} is below experiment.seeds.start={self.start}: no look would take place"
-            )
-
-    def numbers(self) -> list[int]:
-        """Seeds at each look; the budget is always the last."""
-        if self.looks is not None:
-            return self.looks
-        return sorted({*range(self.start, self.most, self.step), self.most})
+        if self.looks is None:
+            if self.most < self.start:
+                raise ConfigError(
+                    f"experiment.seeds.most={self.most} is below experiment.seeds.start={self.start}: no look would take place"
+                )
+            self.looks = sorted({*range(self.start, self.most, self.step), self.most})
+        check_numbers(self.looks)
 
 
 def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,8 +54,7 @@ def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
     given = values["seeds"]
     if given.get("looks") is not None and given.keys() & {"start", "step", "most"}:
         raise ConfigError("experiment.seeds: give either looks, or start, step and most")
-    looks = load_dataclass(Looks, dict(given), "experiment.seeds").numbers()
-    check_numbers(looks)
+    looks = load_dataclass(Looks, dict(given), "experiment.seeds").looks or []
     return {**values, "seeds": list(range(looks[-1])), "looks": looks}
 
 
@@ -83,19 +76,3 @@ def check_numbers(looks: Sequence[int]) -> None:
     for before, after in pairwise(looks):
         if after <= before:
             raise ConfigError(f"experiment.seeds: looks must increase, but {after} seeds follow {before}")
-
-
-def check_design(looks: Sequence[int], seeds: Sequence[int], design: str, others: Mapping[str, bool]) -> None:
-    """Raises `ConfigError` for looks that do not fit the rest of the declaration; `others`: conflicts by name, true where met."""
-    check_numbers(looks)
-    if looks[-1] != len(seeds):
-        raise ConfigError(
-            f"experiment.looks={list(looks)} ends at {looks[-1]} seeds, but experiment.seeds has {len(seeds)}; they must agree"
-        )
-    if design in _WITHOUT_COMPARISONS:
-        raise ConfigError(
-            f"experiment.seeds in looks does not go with design={design}, which compares no two arms; list the seeds"
-        )
-    for what, met in others.items():
-        if met:
-            raise ConfigError(f"experiment.seeds in looks does not go with {what}; list the seeds")

@@ -126,7 +126,7 @@ def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, ca
 def test_dynamic_sampling_costs_more_than_the_rung_below():
     arms = {one.arm.name: one for one in plan_experiment(["experiment=dapo_qwen25_7b"]).arms}
     below, above = (
-        estimate_of(arms[n].config).work for n in ("dapo_4_token_level_loss", "dapo_5_dynamic_sampling")
+        estimate_of(arms[n].config) for n in ("dapo_4_token_level_loss", "dapo_5_dynamic_sampling")
     )
     assert above.generated_tokens == 3 * below.generated_tokens
     assert above.update_seconds == below.update_seconds

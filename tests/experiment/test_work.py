@@ -6,9 +6,9 @@ import pytest
 
 from harness.base_policy import pretrained
 from harness.configuration.schema import RunConfig
-from harness.experiment.estimate.fit import fit_of
+from harness.experiment.estimate.fit import Fit, fit_of
 from harness.experiment.estimate.memory import plant_of, rollout_memory
-from harness.experiment.estimate.work import estimate_work, forward_flop, groups_generated, update_passes
+from harness.experiment.estimate.work import forward_flop, groups_generated, run_estimate, update_passes
 from harness.model.shapes import SHAPES, ModelSize, from_config
 
 TINY = ModelSize(
@@ -30,7 +30,7 @@ def config() -> RunConfig:
 
 def work(config: RunConfig, shape: ModelSize = TINY):
     plant = plant_of(config)
-    return estimate_work(config, shape, plant, rollout_memory(config, shape, plant, 0.0))
+    return run_estimate(config, Fit(shape, plant, {}, rollout_memory(config, shape, plant, 0.0)))
 
 
 def test_a_forward_pass_by_hand():
@@ -138,7 +138,7 @@ def test_a_model_with_more_weights_decodes_more_slowly(config):
         config.model.path = path
         fit = fit_of(config)
         assert fit is not None
-        return estimate_work(config, fit.shape, fit.plant, fit.rollout).tokens_per_second
+        return run_estimate(config, fit).tokens_per_second
 
     rates = [tokens_per_second(f"Qwen/Qwen2.5-{size}") for size in ("0.5B", "1.5B", "7B", "32B")]
     assert rates == sorted(rates, reverse=True)

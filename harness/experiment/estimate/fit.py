@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from harness.configuration.gpus import GIB, host_memory_gib, visible_memory_gib
 from harness.experiment.estimate.memory import (
     Plant,
-    Rollout,
+    RolloutMemory,
     awake_engine,
     plant_of,
     resident,
@@ -40,7 +40,7 @@ class Fit:
     shape: ModelSize
     plant: Plant
     update: dict[str, float]
-    rollout: Rollout
+    rollout: RolloutMemory
 
     @property
     def update_bytes(self) -> float:

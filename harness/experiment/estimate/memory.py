@@ -173,7 +173,7 @@ def resident(config: RunConfig, parts: Mapping[str, float]) -> float:
 
 
 @dataclass(frozen=True)
-class Rollout:
+class RolloutMemory:
     """Bytes on one GPU during rollouts: what training keeps, the engine's weights, its keys and values.
 
     Attributes:
@@ -190,7 +190,7 @@ class Rollout:
     fits: bool
 
 
-def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: float) -> Rollout:
+def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: float) -> RolloutMemory:
     """Beside `kept` bytes of training. Precision of the engine and its cache is the trainer's."""
     width, verl = element_bytes(config), config.backend.kind == "verl"
     elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS
@@ -206,7 +206,7 @@ def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: floa
     )
     needed = rows_at_once(config) * longest
     fits = cache >= needed and kept + engine + cache <= plant.usable
-    return Rollout(kept, engine, cache, needed, max(0.0, cache) / mean, fits)
+    return RolloutMemory(kept, engine, cache, needed, max(0.0, cache) / mean, fits)
 
 
 def mean_response(config: RunConfig) -> float:

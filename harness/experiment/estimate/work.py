@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.configuration.gpus import GIB, GPUS
 from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.fit import Fit, billions, fit_of, listed, model_name
-from harness.experiment.estimate.memory import Plant, Rollout, element_bytes, mean_response
+from harness.experiment.estimate.memory import element_bytes, mean_response
 from harness.model.shapes import ModelSize
 
 if TYPE_CHECKING:
@@ -29,15 +29,19 @@ _PROBLEMS = {
 
 
 @dataclass(frozen=True)
-class Work:
-    """One run. FLOP and seconds of the rollout and of the update are a step's, those of the evaluation one evaluation's.
+class RunEstimate:
+    """One run, computed, not measured. FLOP and seconds of rollout and update are a step's, those of the evaluation one evaluation's.
 
     Attributes:
+        config: the run's.
+        fit: its memory.
         generated_tokens: of all steps, discarded groups included, evaluations not.
         tokens_per_second: of one GPU while it generates.
         unknown_sets: benchmarks whose size is not known here, left out.
     """
 
+    config: RunConfig
+    fit: Fit
     rollout_flop: float
     update_flop: float
     evaluation_flop: float
@@ -57,6 +61,11 @@ class Work:
             self.steps * (self.rollout_seconds + self.update_seconds)
             + self.evaluations * self.evaluation_seconds
         )
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that the run occupies."""
+        return self.fit.plant.gpus / self.config.runtime.runs_per_gpu
 
 
 def forward_flop(shape: ModelSize, length: float) -> float:
@@ -83,32 +92,42 @@ def groups_generated(config: RunConfig) -> float:
     return min(config.runtime.assumed.groups_per_trained_group, float(dead.max_rounds))
 
 
-def estimate_work(config: RunConfig, shape: ModelSize, plant: Plant, rollout: Rollout) -> Work:
-    """Tokens, FLOP and seconds of one run."""
-    algorithm, assumed = config.algorithm, config.runtime.assumed
+def estimate_of(config: RunConfig) -> RunEstimate | None:
+    """The estimate of a run on GPUs; None on a CPU, or where the model's sizes are not known."""
+    fit = fit_of(config) if config.runtime.device == "cuda" else None
+    return None if fit is None else run_estimate(config, fit)
+
+
+def run_estimate(config: RunConfig, fit: Fit) -> RunEstimate:
+    """Tokens, FLOP and seconds of one run with this fit."""
+    algorithm, training, assumed, plant = config.algorithm, config.training, config.runtime.assumed, fit.plant
     prompt, response = assumed.prompt_tokens, mean_response(config)
-    rows = algorithm.prompts_per_step * algorithm.responses_per_prompt
-    rounds = groups_generated(config)
-    sampled = _Sampling(config, shape, plant, rollout)
+    rows, rounds = algorithm.prompts_per_step * algorithm.responses_per_prompt, groups_generated(config)
+    sampled = _Sampling(config, fit)
     one_round = sampled.seconds(rows, response, config.sampling.max_response_tokens)
     peak = GPUS[plant.gpu].teraflops * 1e12 * plant.gpus * plant.share
-    trained = rows * (prompt + response)
-    a_token = forward_flop(shape, prompt + response)
-    update = trained * a_token * update_passes(config)
+    a_token = forward_flop(fit.shape, prompt + response)
+    update = rows * (prompt + response) * a_token * update_passes(config)
+    update_seconds = update / (peak * assumed.update_utilisation)
     samples, unknown = _evaluation_samples(config)
-    cap = max(config.evaluation.caps)
+    cap, step_tokens = max(config.evaluation.caps), rows * response * rounds
     mean = min(response, float(cap))
-    step_tokens = rows * response * rounds
-    steps = _steps(config, step_tokens, rounds * one_round + update / (peak * assumed.update_utilisation))
-    return Work(
+    steps = float(training.steps)  # until the number, or a budget of tokens or seconds, ends the run
+    if training.generated_tokens is not None:
+        steps = min(steps, training.generated_tokens / step_tokens)
+    if training.seconds is not None:
+        steps = min(steps, training.seconds / (rounds * one_round + update_seconds))
+    return RunEstimate(
+        config,
+        fit,
         rollout_flop=rounds * (rows * response + algorithm.prompts_per_step * prompt) * a_token,
         update_flop=update,
         evaluation_flop=samples * mean * a_token,
         rollout_seconds=rounds * one_round,
-        update_seconds=update / (peak * assumed.update_utilisation),
+        update_seconds=update_seconds,
         evaluation_seconds=sampled.seconds(samples, mean, cap),
         steps=steps,
-        evaluations=1 + math.ceil(steps / config.training.evaluate_every),
+        evaluations=1 + math.ceil(steps / training.evaluate_every),
         generated_tokens=steps * step_tokens,
         tokens_per_second=rows * response / (one_round * plant.gpus),
         unknown_sets=unknown,
@@ -121,13 +140,13 @@ class _Sampling:
     Runs that share a GPU are taken to share its rates.
     """
 
-    def __init__(self, config: RunConfig, shape: ModelSize, plant: Plant, rollout: Rollout) -> None:
-        self.assumed, self.shape, self.plant = config.runtime.assumed, shape, plant
-        self.width = element_bytes(config)
-        gpu, assumed = GPUS[plant.gpu], self.assumed
-        self.bytes_per_second = gpu.terabytes_per_second * 1e12 * assumed.sampling_bandwidth * plant.share
-        self.flop_per_second = gpu.teraflops * 1e12 * assumed.sampling_utilisation * plant.share
-        self.room = max(1.0, min(rollout.responses, config.runtime.rollout_rows))
+    def __init__(self, config: RunConfig, fit: Fit) -> None:
+        self.assumed, self.shape, self.plant = config.runtime.assumed, fit.shape, fit.plant
+        self.width, gpu = element_bytes(config), GPUS[fit.plant.gpu]
+        bandwidth, peak = gpu.terabytes_per_second * 1e12, gpu.teraflops * 1e12
+        self.bytes_per_second = bandwidth * self.assumed.sampling_bandwidth * fit.plant.share
+        self.flop_per_second = peak * self.assumed.sampling_utilisation * fit.plant.share
+        self.room = max(1.0, min(fit.rollout.responses, config.runtime.rollout_rows))
 
     def step_seconds(self, rows: float, context: float) -> float:
         """One token for each of `rows` sequences of one engine."""
@@ -165,47 +184,12 @@ def _evaluation_samples(config: RunConfig) -> tuple[float, tuple[str, ...]]:
     return float(total * config.evaluation.samples_per_problem), tuple(unknown)
 
 
-def _steps(config: RunConfig, tokens: float, seconds: float) -> float:
-    """Rollout steps until the number, or a budget of tokens or seconds, ends the run."""
-    training = config.training
-    steps = float(training.steps)
-    if training.generated_tokens is not None:
-        steps = min(steps, training.generated_tokens / tokens)
-    if training.seconds is not None:
-        steps = min(steps, training.seconds / seconds)
-    return steps
-
-
 # ---- in words for `harness plan` ----
 
 _NOT_COUNTED = "loading, compiling, weight transfer to the engine, grading, checkpoints, waiting of ranks for one another, restarts"
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """Memory and work of one run, computed, not measured."""
-
-    config: RunConfig
-    fit: Fit
-    work: Work
-
-    @property
-    def gpus(self) -> float:
-        """GPUs that the run occupies."""
-        return self.fit.plant.gpus / self.config.runtime.runs_per_gpu
-
-
-def estimate_of(config: RunConfig) -> Estimate | None:
-    """The estimate of a run on GPUs; None on a CPU, or where the model's sizes are not known."""
-    if config.runtime.device != "cuda":
-        return None
-    fit = fit_of(config)
-    if fit is None:
-        return None
-    return Estimate(config, fit, estimate_work(config, fit.shape, fit.plant, fit.rollout))
-
-
-def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:
+def estimate_lines(estimates: Mapping[str, RunEstimate]) -> Iterator[str]:
     """The estimates of arms in lines for `harness plan`: the first arm's whole, of the others what differs."""
     told: set[str] = set()
     for name, estimate in estimates.items():
@@ -216,13 +200,11 @@ def estimate_lines(estimates: Mapping[str, Estimate]) -> Iterator[str]:
             yield from (f"  {line}" for line in new)
 
 
-def _lines(estimate: Estimate) -> Iterator[str]:
+def _lines(work: RunEstimate) -> Iterator[str]:
     """Machine, memory, time, assumptions."""
-    config, fit, work = estimate.config, estimate.fit, estimate.work
-    plant, rollout = fit.plant, fit.rollout
-    where = f"{plant.gpus} x {plant.gpu}" + (
-        f" on {config.runtime.nodes} nodes" if config.runtime.nodes > 1 else ""
-    )
+    config, fit = work.config, work.fit
+    plant, rollout, nodes = fit.plant, fit.rollout, config.runtime.nodes
+    where = f"{plant.gpus} x {plant.gpu}" + f" on {nodes} nodes" * (nodes > 1)
     yield f"{model_name(config)}: {billions(fit.shape.parameters)} parameters, on {where}, sharded over {plant.ranks} rank(s)"
     yield (
         f"memory of one GPU, {plant.usable / GIB:.0f} GiB usable: update {fit.update_bytes / GIB:.1f} GiB ({listed(fit.update)}); "
