@@ -35,12 +35,12 @@ def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]
     return grouped
 
 
-def k_curves_figure(cells: Sequence[dict[str, Any]], style: str) -> Figure:
+def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
     """Draw Pass@k and Maj@k (side by side) against k; one line per model.
 
     Bands are t intervals over problems; where all problems score alike, a whisker has Clopper and Pearson's interval.
     """
-    figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
+    figure, axes = new_figure(width=1.6, ncols=2, sharey=True)
     models = appearances([cell["model"] for cell in cells])
     for axes_, (kind, title) in zip(axes, _PANELS, strict=True):
         ks: set[int] = set()
@@ -85,4 +85,4 @@ def draw_evaluation(path: Path) -> None:
     grouped = cells_of(json.loads(path.read_bytes()), path.parent.name or "samples")
     with styled("paper"):
         for benchmark, cells in grouped.items():
-            save(k_curves_figure(cells, "paper"), path.parent / "figures", f"k_curves_{benchmark}", FORMATS)
+            save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}", FORMATS)

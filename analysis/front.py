@@ -149,7 +149,7 @@ def figure_of(
     view = results if metric is None else _about(results, metric)
     plan = replace(view.experiment.plan, metrics=(view.metric,))
     view = replace(view, experiment=replace(view.experiment, plan=plan))
-    makers = dict(figure_makers(view, ResultStore(root), style))
+    makers = dict(figure_makers(view, ResultStore(root)))
     if name not in makers:
         raise LookupError(f"there is no figure {name!r}; there are: {', '.join(makers)}")
     with styled(style):

@@ -133,7 +133,7 @@ def write_figures(
     if not formats:
         return paths
     with styled(style):
-        for name, build in figure_makers(results, ResultStore(store_root), style):
+        for name, build in figure_makers(results, ResultStore(store_root)):
             figure = build()
             if figure is not None:
                 folder, _, stem = name.rpartition("/")
@@ -141,29 +141,27 @@ def write_figures(
     return paths
 
 
-def figure_makers(
-    results: Results, store: ResultStore, style: str
-) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
+def figure_makers(results: Results, store: ResultStore) -> Iterator[tuple[str, Callable[[], Figure | None]]]:
     """File name and maker of every figure; a maker answers None where the experiment has no data for it."""
     experiment = results.experiment
     for view in results.each_metric():
         end = metric_suffix(view)
-        yield f"ladder{end}", partial(waterfall_figure, view, style)
-        yield f"differences{end}", partial(differences_figure, view, style)
-        yield f"metric{end}", partial(metric_figure, view, style)
-        yield f"grid{end}", partial(grid_figure, view, style)
-    yield "accuracy", partial(accuracy_figure, experiment, style)
-    yield "accuracy-by-arm", partial(accuracy_multiples, experiment, style)
-    yield "k-curves", partial(k_figure, results, style)
-    yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment, style)
-    yield "graders", partial(graders_figure, experiment, style)
-    yield "profile", partial(profile_figure, results, style)
-    yield "gradient-share", partial(share_figure, results, store, style)
+        yield f"ladder{end}", partial(waterfall_figure, view)
+        yield f"differences{end}", partial(differences_figure, view)
+        yield f"metric{end}", partial(metric_figure, view)
+        yield f"grid{end}", partial(grid_figure, view)
+    yield "accuracy", partial(accuracy_figure, experiment)
+    yield "accuracy-by-arm", partial(accuracy_multiples, experiment)
+    yield "k-curves", partial(k_figure, results)
+    yield "entropy-against-accuracy", partial(entropy_accuracy_figure, experiment)
+    yield "graders", partial(graders_figure, experiment)
+    yield "profile", partial(profile_figure, results)
+    yield "gradient-share", partial(share_figure, results, store)
     for name in FIGURES:
-        yield f"training/{name}", partial(training_figure, experiment, name, "step", style)
+        yield f"training/{name}", partial(training_figure, experiment, name, "step")
     for axis in ("updates", "tokens", "seconds"):  # the step has a figure for every quantity above
         folder = "cost" if axis == "seconds" else "training"
-        yield f"{folder}/all-against-{axis}", partial(overview_figure, experiment, axis, style)
+        yield f"{folder}/all-against-{axis}", partial(overview_figure, experiment, axis)
 
 
 def _runs_json(results: Results) -> str:

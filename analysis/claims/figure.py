@@ -23,10 +23,10 @@ _ARROWS = {"higher": "→", "not_lower": "→|", "lower": "←", "not_higher": "
 _WIDEST = 6.0  # margins; longer whiskers are cut at the frame
 
 
-def claims_figure(found: Sequence[Judged], style: str) -> Figure:
+def claims_figure(found: Sequence[Judged]) -> Figure:
     """One row a claim with an interval, by verdict and effect; the arrow after its name is what the source predicts."""
     shown = sorted((one for one in found if not math.isnan(one.effect.low)), key=_place)
-    figure, axes = new_figure(style, width=1.8, height=(0.9 + 0.15 * len(shown)) / 1.5)
+    figure, axes = new_figure(width=1.8, height=(0.9 + 0.15 * len(shown)) / 1.5)
     axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     widest = max(

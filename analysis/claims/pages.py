@@ -38,7 +38,7 @@ def write_overview(found: Sequence[Judged], out: Path) -> None:
     """Write what is about all claims below `out`: table, figure, README."""
     write_table(claims_table(found), out, "claims")
     with styled("paper"):
-        save(claims_figure(found, "paper"), out / "figures", "claims")
+        save(claims_figure(found), out / "figures", "claims")
     write_file(out / "README.md", _overview(found, _counts(found)).encode())
 
 

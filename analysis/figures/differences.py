@@ -33,7 +33,7 @@ MARKS: dict[Verdict, dict[str, Any]] = {
 }
 
 
-def differences_figure(results: Results, style: str, *, width: float = 1.6) -> Figure | None:
+def differences_figure(results: Results, *, width: float = 1.6) -> Figure | None:
     """Draw one row a comparison, ``width`` columns wide; None where no two arms can be compared."""
     plan, metric, margin = results.experiment.plan, results.metric, results.shown_margin
     deltas = {
@@ -45,7 +45,7 @@ def differences_figure(results: Results, style: str, *, width: float = 1.6) -> F
         return None
     labels = [textwrap.fill(_row_label(plan, plan.arm(name)), 34) for name in deltas]
     rows = sum(1 + 0.6 * label.count("\n") for label in labels)
-    figure, axes = new_figure(style, width=width, height=(0.6 + 0.2 * rows) / 1.5)
+    figure, axes = new_figure(width=width, height=(0.6 + 0.2 * rows) / 1.5)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)

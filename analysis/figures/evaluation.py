@@ -38,7 +38,7 @@ from harness.statistics.intervals import performance_profile
 _HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}
 
 
-def accuracy_figure(experiment: StoredExperiment, style: str) -> Figure | None:
+def accuracy_figure(experiment: StoredExperiment) -> Figure | None:
     """Draw evaluation accuracy against rollout steps and against generated tokens, side by side.
 
     Of many arms the means only; ``accuracy_multiples`` has their intervals.
@@ -46,7 +46,7 @@ def accuracy_figure(experiment: StoredExperiment, style: str) -> Figure | None:
     if not len(experiment.cells):
         return None
     few = few_arms(experiment)
-    figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
+    figure, axes = new_figure(width=1.6, ncols=2, sharey=True)
     for name, appearance in arm_appearances(experiment).items():
         draw_series(axes[0], accuracy_series(experiment, name, "step"), appearance, marked=True, spread=few)
         draw_series(axes[1], accuracy_series(experiment, name, "tokens"), appearance, spread=few)
@@ -58,12 +58,12 @@ def accuracy_figure(experiment: StoredExperiment, style: str) -> Figure | None:
     return figure
 
 
-def metric_figure(results: Results, style: str) -> Figure | None:
+def metric_figure(results: Results) -> Figure | None:
     """Draw the metric against rollout steps; None for the score, which has a figure, and for what no evaluation has."""
     experiment, metric = results.experiment, results.metric
     if metric == experiment.plan.score or not evaluated(metric) or results.column not in experiment.cells:
         return None
-    figure, axes = new_figure(style)
+    figure, axes = new_figure()
     for name, appearance in arm_appearances(experiment).items():
         series = accuracy_series(experiment, name, "step", results.column, scale=metric.scale)
         draw_series(axes, series, appearance, marked=True)
@@ -73,12 +73,12 @@ def metric_figure(results: Results, style: str) -> Figure | None:
     return figure
 
 
-def entropy_accuracy_figure(experiment: StoredExperiment, style: str) -> Figure | None:
+def entropy_accuracy_figure(experiment: StoredExperiment) -> Figure | None:
     """Draw training entropy at matched training accuracy: faster learners have lower entropy at any step."""
     entropy, accuracy = Panel("entropy_nats", ""), Panel("accuracy_mean", "", scale=100.0)
     if not logged(experiment, entropy):
         return None
-    figure, axes = new_figure(style)
+    figure, axes = new_figure()
     end = {"markersize": 2 * float(rcParams["lines.markersize"]), "markeredgecolor": "white", "zorder": 4}
     for name, appearance in arm_appearances(experiment).items():
         x = panel_series(experiment, name, accuracy, "step").mean
@@ -91,13 +91,13 @@ def entropy_accuracy_figure(experiment: StoredExperiment, style: str) -> Figure 
     return figure
 
 
-def k_figure(results: Results, style: str) -> Figure | None:
+def k_figure(results: Results) -> Figure | None:
     """Draw Pass@k and Maj@k against k, before RL (dashed) and after; of many arms the means only."""
     experiment, few = results.experiment, few_arms(results.experiment)
     before = k_curves(results, None)
     if not before:
         return None
-    figure, axes = new_figure(style, width=1.6, ncols=2, sharey=True)
+    figure, axes = new_figure(width=1.6, ncols=2, sharey=True)
     dashed: dict[str, Any] = {"color": "#666666", "linestyle": "--"}
     for axes_, kind, label in zip(axes, ("pass", "maj"), ("Pass@k, %", "Maj@k, %"), strict=True):
         start = before[kind]
@@ -117,10 +117,10 @@ def k_figure(results: Results, style: str) -> Figure | None:
     return figure
 
 
-def profile_figure(results: Results, style: str) -> Figure | None:
+def profile_figure(results: Results) -> Figure | None:
     """Draw the share of problems solved more often than tau against tau, 95 % t band over seeds."""
     thresholds = np.linspace(0.0, 0.99, 34)
-    figure, axes = new_figure(style)
+    figure, axes = new_figure()
     few, appearance = few_arms(results.experiment), arm_appearances(results.experiment)
     for arm in results.experiment.plan.arms:
         profiles = [100 * performance_profile(p, thresholds) for p in results.problem_scores(arm).values()]
@@ -134,7 +134,7 @@ def profile_figure(results: Results, style: str) -> Figure | None:
     return figure
 
 
-def waterfall_figure(results: Results, style: str) -> Figure | None:
+def waterfall_figure(results: Results) -> Figure | None:
     """Draw the score of every arm with its interval; the step from its parent is a bar that looks as its word says."""
     plan, metric = results.experiment.plan, results.metric
     estimates = {arm.name: results.mean(arm) for arm in plan.arms}
@@ -144,7 +144,7 @@ def waterfall_figure(results: Results, style: str) -> Figure | None:
     appearance = arm_appearances(results.experiment)
     labels = [textwrap.fill(arm.label, 32) for arm in plan.arms]
     crowded = max(label.count("\n") for label in labels) * 0.3 + 1
-    figure, axes = new_figure(style, width=1.15, height=(0.5 + 0.22 * len(labels) * crowded) / 1.5)
+    figure, axes = new_figure(width=1.15, height=(0.5 + 0.22 * len(labels) * crowded) / 1.5)
     numbers = []
     for y, arm in enumerate(plan.arms):
         estimate, delta = estimates[arm.name], deltas.get(arm.name)
@@ -180,7 +180,7 @@ def _bar_legend(deltas: Iterable[Estimate]) -> str:
     return ", ".join(["bar: difference", *(f"{filling}: {word}" for filling, word in words.items())])
 
 
-def grid_figure(results: Results, style: str) -> Figure | None:
+def grid_figure(results: Results) -> Figure | None:
     """Draw a heat map of the score over two settings, or None where the arms are no two-way grid."""
     plan, metric = results.experiment.plan, results.metric
     grid = grid_of(plan)
@@ -195,7 +195,7 @@ def grid_figure(results: Results, style: str) -> Figure | None:
         values[places[arm.name]] = metric.scale * results.mean(arm).value
     if np.isnan(values).all():
         return None
-    figure, axes = new_figure(style, height=max(0.7, 0.25 * len(grid.rows) + 0.35))
+    figure, axes = new_figure(height=max(0.7, 0.25 * len(grid.rows) + 0.35))
     image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (i, j), value in np.ndenumerate(values):

@@ -15,7 +15,7 @@ from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, legend_below, new_fig
 _WIDE = 9  # arms, above which panels stand five in a row
 
 
-def accuracy_multiples(experiment: StoredExperiment, style: str) -> Figure | None:
+def accuracy_multiples(experiment: StoredExperiment) -> Figure | None:
     """Draw the evaluation accuracy of every arm against rollout steps; None where the arms fit into one panel or nothing was evaluated.
 
     Thick line: mean over seeds; band: its 95 % t interval; thin lines: the seeds; grey: the other arms' means. The number is the mean at
@@ -28,7 +28,6 @@ def accuracy_multiples(experiment: StoredExperiment, style: str) -> Figure | Non
     columns = 5 if len(arms) > _WIDE else 3
     rows = -(-len(arms) // columns)
     figure, axes = new_figure(
-        style,
         width=2.0,
         height=(0.62 if columns == 5 else 0.75) * rows,
         nrows=rows,

@@ -113,7 +113,7 @@ def write_paper_figures(results: Results, directory: Path, style: str, formats: 
     with styled(style):
         for entry in FIGURES:
             arms = entry.arms(results)
-            figure = paper_figure(results, entry, style) if arms else None
+            figure = paper_figure(results, entry) if arms else None
             if figure is None:
                 captions.append(
                     f"- `{entry.name}` ({entry.paper}): not drawn, no run of this experiment shows {entry.shows}."
@@ -121,7 +121,7 @@ def write_paper_figures(results: Results, directory: Path, style: str, formats: 
                 continue
             paths += save(figure, directory, entry.name, formats)
             captions.append(f"- `{entry.name}`: {caption(results, entry, arms)}")
-        figure = k_figure(results, style)
+        figure = k_figure(results)
         if figure is not None:
             paths += save(figure, directory, "deepseekmath-maj-pass", formats)
             captions.append(
@@ -154,22 +154,22 @@ def _ours(results: Results) -> str:
     return f"Ours: {plan.benchmark}{plan.cap_text}, experiment {plan.name}."
 
 
-def paper_figure(results: Results, entry: PaperFigure, style: str) -> Figure | None:
+def paper_figure(results: Results, entry: PaperFigure) -> Figure | None:
     """Draw one figure; None where no panel has data or no arm is in it."""
     experiment, arms = results.experiment, entry.arms(results)
     if entry.name == "dapo-figure-1" and arms and logged(experiment, ACCURACY):
-        return _k_metrics_figure(results, arms[0], entry.axis, style)
-    return panels_figure(experiment, arms, entry.panels, entry.axis, style)
+        return _k_metrics_figure(results, arms[0], entry.axis)
+    return panels_figure(experiment, arms, entry.panels, entry.axis)
 
 
-def _k_metrics_figure(results: Results, arm: StoredArm, axis: str, style: str) -> Figure:
+def _k_metrics_figure(results: Results, arm: StoredArm, axis: str) -> Figure:
     """Draw Pass@n and Maj@n beside avg@n; the same arm, so the lines differ in colour."""
     cells = results.experiment.cells
     known = [
         str(name) for kind in ("pass", "maj") for name in cells.columns
         if str(name).startswith(f"{kind}@") and cells[name].notna().mean() > 0.9
     ]  # fmt: skip
-    figure, axes = new_figure(style)
+    figure, axes = new_figure()
     drawn = appearances(["avg", *known])
     for name, appearance in drawn.items():
         draw_series(axes, accuracy_series(results.experiment, arm.name, axis, name), appearance, marked=True)

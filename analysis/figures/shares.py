@@ -18,7 +18,7 @@ from harness.store import ResultStore, StoreError
 LENGTH_BINS = 8
 
 
-def share_figure(results: Results, store: ResultStore, style: str) -> Figure | None:
+def share_figure(results: Results, store: ResultStore) -> Figure | None:
     """Draw two rows of two panels, before RL and at the end; None without data.
 
     Before RL the policies of all arms are the same, so only the algorithms differ.
@@ -35,7 +35,7 @@ def share_figure(results: Results, store: ResultStore, style: str) -> Figure | N
     if not lines:
         return None
     few = few_arms(results.experiment)
-    figure, axes = new_figure(style, width=1.6, height=1.7, nrows=2, ncols=2, sharex="col")
+    figure, axes = new_figure(width=1.6, height=1.7, nrows=2, ncols=2, sharex="col")
     for row, when, title in ((0, 0, "before RL"), (1, -1, "end of training")):
         for arm in plan.arms:
             own = lines.get((when, arm.name), [])

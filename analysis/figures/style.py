@@ -71,8 +71,9 @@ def styled(style: str) -> Iterator[None]:
     """Set matplotlib to ``paper`` (3.4 in column, TrueType fonts) or ``screen``."""
     if style not in STYLES:
         raise ValueError(f"unknown figure style {style!r}; known: {', '.join(STYLES)}")
-    font = _SIZES[style][2]
+    width, height, font = _SIZES[style]
     settings: Any = {
+        "figure.figsize": (width, height),
         "font.size": font,
         "font.family": "DejaVu Sans",
         "axes.titlesize": font,
@@ -104,9 +105,9 @@ def styled(style: str) -> Iterator[None]:
         yield
 
 
-def new_figure(style: str, *, width: float = 1.0, height: float = 1.0, **subplots: Any) -> tuple[Figure, Any]:
-    """Return a figure ``width`` columns wide with a constrained layout, and its axes (as ``plt.subplots``)."""
-    base_width, base_height, _ = _SIZES[style]
+def new_figure(*, width: float = 1.0, height: float = 1.0, **subplots: Any) -> tuple[Figure, Any]:
+    """Return a figure ``width`` columns wide of the style that is set, with a constrained layout, and its axes (as ``plt.subplots``)."""
+    base_width, base_height = mpl.rcParams["figure.figsize"]
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.05)
     figure = Figure(figsize=(base_width * width, base_height * height), layout=layout)
     FigureCanvasAgg(figure)

@@ -47,20 +47,20 @@ GRADERS = (
 )
 
 
-def graders_figure(experiment: StoredExperiment, style: str) -> Figure | None:
+def graders_figure(experiment: StoredExperiment) -> Figure | None:
     """Draw over steps what only one of the two graders holds right; None where no sample has a second verdict."""
-    return panels_figure(experiment, experiment.plan.arms, GRADERS, "step", style)
+    return panels_figure(experiment, experiment.plan.arms, GRADERS, "step")
 
 
-def training_figure(experiment: StoredExperiment, name: str, axis: str, style: str) -> Figure | None:
+def training_figure(experiment: StoredExperiment, name: str, axis: str) -> Figure | None:
     """Draw one figure of ``FIGURES`` against one of ``series.AXES``; None where no run has logged it."""
-    return panels_figure(experiment, experiment.plan.arms, FIGURES[name], axis, style)
+    return panels_figure(experiment, experiment.plan.arms, FIGURES[name], axis)
 
 
-def overview_figure(experiment: StoredExperiment, axis: str, style: str) -> Figure | None:
+def overview_figure(experiment: StoredExperiment, axis: str) -> Figure | None:
     """Draw all panels of ``FIGURES`` in one figure against one axis; None where nothing is logged."""
     panels = [panel for group in FIGURES.values() for panel in group]
-    return panels_figure(experiment, experiment.plan.arms, panels, axis, style)
+    return panels_figure(experiment, experiment.plan.arms, panels, axis)
 
 
 def panels_figure(
@@ -68,7 +68,6 @@ def panels_figure(
     arms: Sequence[StoredArm],
     wanted: Sequence[Panel],
     axis: str,
-    style: str,
 ) -> Figure | None:
     """Draw the panels that some run has logged, at most three in a row; the x axis is named below the last of each column.
 
@@ -80,7 +79,6 @@ def panels_figure(
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows, few = -(-len(panels) // columns), len(arms) <= FEW
     figure, axes = new_figure(
-        style,
         width={1: 1.0, 2: 1.6, 3: 2.0}[columns],
         height=1.0 if rows == 1 else 0.75 * rows,
         nrows=rows,

@@ -15,7 +15,7 @@ from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import waterfall_figure
 from analysis.figures.style import styled, svg_bytes
 
-_Draw = Callable[[Results, str], Figure | None]
+_Draw = Callable[[Results], Figure | None]
 _PICTURES: tuple[tuple[_Draw, str, str], ...] = (
     (
         waterfall_figure,
@@ -46,7 +46,7 @@ def pictures(results: Results) -> str:
     found = []
     with styled("screen"):
         for view, (draw, description, caption) in itertools.product(results.each_metric(), _PICTURES):
-            figure = draw(view, "screen")
+            figure = draw(view)
             if figure is None:
                 continue
             light = svg_bytes(figure).decode()

@@ -60,7 +60,7 @@ def test_published_figures_are_drawn_from_neighbouring_arms(results, tmp_path):
     pair = by_name["dapo-figure-2"].arms(results)
     assert [arm.name for arm in pair] == ["ladder_1_overlong_filtering", "ladder_2_clip_higher"]
     with styled("paper"):
-        figure = paper_figure(results, by_name["dapo-figure-1"], "paper")
+        figure = paper_figure(results, by_name["dapo-figure-1"])
     assert figure is not None
     lines = [line.get_ydata() for line in figure.axes[0].lines]
     arm = results.experiment.plan.arms[-1]
@@ -83,7 +83,7 @@ def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):
     plan = dataclasses.replace(results.experiment.plan, score=score, metrics=(score,))
     shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
     with styled("paper"):
-        figure = waterfall_figure(shown, "paper")
+        figure = waterfall_figure(shown)
     axes = figure.axes[0]
     assert axes.get_xlabel().startswith("reward_mean\nbar: difference")
     assert all(abs(patch.get_width()) < 1 and abs(patch.get_x()) < 2 for patch in axes.patches)
@@ -119,7 +119,7 @@ def test_an_arm_has_one_colour_everywhere(results):
     many = [str(i) for i in range(30)]
     assert len(set(appearances(many).values())) == 30
     with styled("paper"):
-        figure = training_figure(results.experiment, "entropy", "step", "paper")
+        figure = training_figure(results.experiment, "entropy", "step")
     assert figure is not None
     drawn = [line.get_color() for line in figure.axes[0].lines]
     assert drawn == list(PALETTE[:4])
@@ -128,8 +128,8 @@ def test_an_arm_has_one_colour_everywhere(results):
 def test_legend_never_covers_the_axes(results):
     with styled("paper"):
         for figure in (
-            k_figure(results, "paper"),
-            training_figure(results.experiment, "length", "step", "paper"),
+            k_figure(results),
+            training_figure(results.experiment, "length", "step"),
         ):
             assert figure is not None
             figure.draw_without_rendering()
@@ -140,7 +140,7 @@ def test_legend_never_covers_the_axes(results):
 def test_files_are_byte_identical_and_free_of_dates(results, tmp_path):
     def write(folder):
         with styled("paper"):
-            figure = training_figure(results.experiment, "entropy", "step", "paper")
+            figure = training_figure(results.experiment, "entropy", "step")
             assert figure is not None
             return save(figure, tmp_path / folder, "entropy")
 
@@ -184,8 +184,8 @@ def test_the_forest_of_differences_draws_the_margin_and_every_interval(results):
     plan = dataclasses.replace(results.experiment.plan, margins={"avg": 3.0})
     shown = dataclasses.replace(results, experiment=dataclasses.replace(results.experiment, plan=plan))
     with styled("paper"):
-        axes = differences_figure(shown, "paper").figure.axes[0]
-        plain = differences_figure(results, "paper").figure.axes[0]
+        axes = differences_figure(shown).figure.axes[0]
+        plain = differences_figure(results).figure.axes[0]
     deltas = [delta for delta in differences_to_reference(shown).values() if not math.isnan(delta.value)]
     assert len(axes.containers) == len(deltas)
     for container, delta in zip(axes.containers, deltas, strict=True):
@@ -207,7 +207,7 @@ def test_a_band_stops_where_the_method_of_the_interval_changes() -> None:
         "intervals": {"pass_at": intervals, "maj_at": {"1": None}},
     }
     with styled("screen"):
-        figure = k_curves_figure([cell], "screen")
+        figure = k_curves_figure([cell])
     band, *whiskers = figure.axes[0].collections
     assert band.get_paths()[0].get_extents().x1 == 2.0
     ends = [segment for line in whiskers for segment in line.get_segments()]
@@ -228,7 +228,7 @@ def test_bands_and_seeds_are_drawn_where_few_arms_share_axes(results, tmp_path):
     def panel(arms: int):
         plan = dataclasses.replace(results.experiment.plan, arms=results.experiment.plan.arms[:arms])
         with styled("paper"):
-            figure = accuracy_figure(dataclasses.replace(results.experiment, plan=plan), "paper")
+            figure = accuracy_figure(dataclasses.replace(results.experiment, plan=plan))
         bands = [c for c in figure.axes[0].collections if isinstance(c, PolyCollection)]
         legend = figure.legends[0]
         markers = [line.get_marker() for line in legend.get_lines()][:arms]
@@ -239,6 +239,6 @@ def test_bands_and_seeds_are_drawn_where_few_arms_share_axes(results, tmp_path):
     assert panel(3) == (3, ["95 % t interval over seeds", "one seed"], markers[:3])
     assert panel(4) == (0, [], markers)
     with styled("paper"):
-        multiples = accuracy_multiples(results.experiment, "paper")
+        multiples = accuracy_multiples(results.experiment)
     drawn = [axes for axes in multiples.axes if axes.collections]
     assert [axes.get_title(loc="left") for axes in drawn] == [a.label for a in results.experiment.plan.arms]

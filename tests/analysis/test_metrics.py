@@ -237,7 +237,7 @@ def test_a_direction_decides_what_is_best_in_a_grid_and_none_is_best_without_one
     least = min(view.experiment.plan.arms, key=lambda arm: view.mean(arm).value)
     assert f"Best: {least.label}." in " ".join(all_tables(view)[-2].notes)
     with styled("screen"):
-        assert grid_figure(view.about(metric("entropy")), "screen") is not None
+        assert grid_figure(view.about(metric("entropy"))) is not None
 
 
 # ---- values that are not there -------------------------------------------------------------------------------------------
@@ -264,9 +264,9 @@ def test_a_target_that_some_seeds_never_reach_is_said_and_not_averaged(root):
         "no comparison, " in line and f"{said} (naive GRPO)" in line for line in answer_sentences(view)
     )
     with styled("screen"):
-        assert waterfall_figure(view, "screen") is not None
+        assert waterfall_figure(view) is not None
         nowhere = declare(root, "tokens_to@0.999")
-        assert differences_figure(nowhere, "screen") is None
+        assert differences_figure(nowhere) is None
     assert "not reached in 4 of 4 seeds" in to_markdown(main_table(nowhere))
 
 

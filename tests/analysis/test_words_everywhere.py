@@ -82,7 +82,7 @@ def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, r
         assert word in latex
         assert f">{word}</" in page, name
     with styled("screen"):
-        figure = differences_figure(results, "screen")
+        figure = differences_figure(results)
     assert figure is not None
     drawn = [
         label.get_text()
