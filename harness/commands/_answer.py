@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from harness.store import ResultStore
 
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
-    from analysis.evidence.stored_plan import StoredPlan
     from harness.execution.looks import Decisions
     from harness.experiment.planning import Plan
 
@@ -68,28 +67,8 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
+    from analysis.evidence.stored_plan import parse_plan
     from analysis.looks import decisions
     from harness.execution.looks import Decisions
 
-    return Decisions(**decisions(_stored(plan), store))
-
-
-def expected_runs(plan: Plan) -> dict[str, float]:
-    """Compute the mean number of runs by the size of all true differences, in standard deviations of one seed's difference."""
-    from analysis.looks import expected
-
-    return expected(_stored(plan))
-
-
-def stored_spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
-    """Read the spread of one seed's difference off the finished runs, by metric: `sd` in the shown unit, how many `comparisons` tell it."""
-    from analysis.looks import spreads
-
-    return spreads(_stored(plan), store)
-
-
-def _stored(plan: Plan) -> StoredPlan:
-    """Read a plan as the analysis does: from its record."""
-    from analysis.evidence.stored_plan import parse_plan
-
-    return parse_plan(plan.record())
+    return Decisions(**decisions(parse_plan(plan.record()), store))

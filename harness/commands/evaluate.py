@@ -20,7 +20,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -32,6 +32,9 @@ from harness.configuration.error import ConfigError
 from harness.rollout.errors import EngineDied
 from harness.store import ResultStore
 from harness.verify import MathVerifier
+
+if TYPE_CHECKING:
+    from harness.evaluation.protocol import Request
 
 _OWN = ("model", "benchmark", "data.path", "template", "ks", "out", "figures")
 INTERRUPTED = 75
@@ -114,8 +117,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.model.linear import resolve_kernel
     from harness.store.atomic import write_file
 
-    own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, "evaluate model=")
-    request = _request(own, [item for item in items if item.partition("=")[0] not in _OWN])
+    own, request = _request(items, "evaluate model=")
     composed = compose_run(request.machine)
     runtime, weights = composed.runtime, reads_weights(composed.engine)
     torch.set_num_threads(runtime.threads)
@@ -139,8 +141,7 @@ def check(items: Sequence[str]) -> int:
     from harness.evaluation.protocol import benchmarks_of, task_config
     from harness.problems.hygiene import report
 
-    own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, "evaluate check")
-    request = _request(own, [item for item in items if item.partition("=")[0] not in _OWN])
+    own, request = _request(items, "evaluate check")
     task = task_config(request)
     sets = {} if task is not None and not request.names_a_protocol else benchmarks_of(request)
     findings = report(sets, task)
@@ -177,15 +178,14 @@ def draw(result: Path) -> int:
     return 0
 
 
-def _request(own: dict[str, Any], overrides: list[str]) -> Any:
+def _request(items: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:
+    """Return the verb's own arguments, and the protocol that they and the overrides ask for."""
     from harness.evaluation.protocol import Request
 
-    return Request(
-        benchmarks=_names(own.get("benchmark")),
-        data=Path(str(own["data.path"])) if "data.path" in own else None,
-        template=own.get("template"),
-        overrides=overrides,
-    )
+    own = key_values([item for item in items if item.partition("=")[0] in _OWN], _OWN, verb)
+    data = Path(str(own["data.path"])) if "data.path" in own else None
+    overrides = [item for item in items if item.partition("=")[0] not in _OWN]
+    return own, Request(_names(own.get("benchmark")), data, own.get("template"), overrides)
 
 
 def _names(value: Any) -> list[str]:

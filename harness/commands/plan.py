@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.commands._answer import expected_runs, stored_spreads
 from harness.commands._arguments import flag
 from harness.configuration.identity import arm_id, difference
 from harness.configuration.schema import as_yaml
@@ -69,9 +68,7 @@ def run(options: argparse.Namespace) -> int:
         *look_lines(plan),
         *estimate_lines(estimates),
         *power_lines(plan, store),
-        *power_of_metrics(
-            plan, lambda: stored_spreads(plan, store) if "finished" in statuses.values() else {}
-        ),
+        *power_of_metrics(plan, lambda: _spreads(plan, store) if "finished" in statuses.values() else {}),
         *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime)]),
         *filter(None, [left_out(plan, answered_runs(store, experiment.name))]),
     ):
@@ -121,7 +118,10 @@ def look_lines(plan: Plan) -> list[str]:
     looks = plan.experiment.looks
     if not looks:
         return []
-    *real, (_, none) = expected_runs(plan).items()
+    from analysis.evidence.stored_plan import parse_plan
+    from analysis.looks import expected
+
+    *real, (_, none) = expected(parse_plan(plan.record())).items()
     sizes, means = (
         " or ".join(", ".join(words).rsplit(", ", 1))
         for words in zip(*((size, f"{runs:.0f}") for size, runs in real), strict=True)
@@ -130,6 +130,13 @@ def look_lines(plan: Plan) -> list[str]:
         f"seeds until it is decided: looks at {', '.join(map(str, looks))} seeds, {len(plan.specs)} runs at most; on average {means} if "
         f"every difference is {sizes} times the standard deviation of one seed's difference, {none:.0f} if nothing differs"
     ]
+
+
+def _spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
+    from analysis.evidence.stored_plan import parse_plan
+    from analysis.looks import spreads
+
+    return spreads(parse_plan(plan.record()), store)
 
 
 def _table(
