@@ -79,14 +79,18 @@ def describe(delta: Estimate, metric: Metric) -> str:
 
 def _headline(results: Results, known: dict[str, Estimate]) -> str:
     plan, metric = results.experiment.plan, results.metric
-    name = "" if plan.about_score else f"{_capitalised(metric_name(results))}: "
+    title = metric_name(results)
+    if (
+        "@" not in title and "_" not in title
+    ):  # a single word with a sign in it, such as `avg@32`, stays as it is
+        title = title[:1].upper() + title[1:]
+    name = "" if plan.about_score else f"{title}: "
     if not known:
         return _nothing(results, name)
     ordered = sorted(known.values(), key=lambda delta: list(Verdict).index(delta.verdict))
     counts = Counter(delta.words(metric.scale, metric.unit) for delta in ordered)
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
-    plural = "s" if len(known) > 1 else ""
-    text = f"{len(known)} difference{plural} to the {REFERENCE[plan.design]}: {words}"
+    text = f"{len(known)} difference{'s' if len(known) > 1 else ''} to the {REFERENCE[plan.design]}: {words}"
     if plan.design == "cumulative" and len(plan.arms) > 1 and not (plan.looks or plan.declared_on):
         last = plan.arms[-1]
         total = results.difference(last, plan.base)
@@ -107,21 +111,10 @@ def _nothing(results: Results, name: str) -> str:
 
 def _missing(results: Results, arm: StoredArm, reference: StoredArm) -> str:
     """Say why two arms have no seeds to compare."""
-    if all(results.scores(one, "avg") for one in (arm, reference)):
-        return (
-            f"a finished run has no {metric_name(results)}"
-            if results.metric != results.experiment.plan.score
-            else _UNFINISHED
-        )
-    return _UNFINISHED
-
-
-_UNFINISHED = "a finished run is missing"
-
-
-def _capitalised(text: str) -> str:
-    """A name at the beginning of a sentence; one of a single word with a sign in it (``avg@32``) stays as it is."""
-    return text if "@" in text or "_" in text else text[:1].upper() + text[1:]
+    finished = all(results.scores(one, "avg") for one in (arm, reference))
+    if finished and results.metric != results.experiment.plan.score:
+        return f"a finished run has no {metric_name(results)}"
+    return "a finished run is missing"
 
 
 def _name(arm: StoredArm) -> str:

@@ -102,16 +102,18 @@ def write_parts(
 def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> list[Path]:
     """Each table as Markdown, LaTeX and CSV; per-seed results, the answer in words, the run ids behind it."""
     directory.mkdir(parents=True, exist_ok=True)
-    texts: dict[str, str] = {}
-    for table in tables:
-        texts |= {f"{table.name}.{suffix}": text for suffix, text in renderings(table).items()}
-    asked = {column_of(metric) for metric in results.experiment.plan.metrics}
-    not_asked = [name for name in results.per_seed if _of_graders(str(name)) and name not in asked]
+    texts = {f"{table.name}.{suffix}": text for table in tables for suffix, text in renderings(table).items()}
+    plan = results.experiment.plan
+    # What compares the graders a table of its own tells.
+    of_graders = [
+        name for name in map(str, results.per_seed) if name.startswith("graders_") or name.endswith(BY_SECOND)
+    ]
+    not_asked = set(of_graders) - {column_of(metric) for metric in plan.metrics}
     per_seed = results.per_seed.drop(columns=["steps", *not_asked])
     texts["per-seed.csv"] = per_seed.to_csv(index=False, lineterminator="\n")
-    sentences = answer_sentences(results)
-    texts["answer.md"] = "\n".join(sentences) + "\n"
-    texts["runs.json"] = _runs_json(results)
+    texts["answer.md"] = "\n".join(answer_sentences(results)) + "\n"
+    runs = {arm.name: {str(seed): run_id for seed, run_id in arm.runs.items()} for arm in plan.arms}
+    texts["runs.json"] = json.dumps({"experiment": plan.name, "runs": runs}, indent=1) + "\n"
     paths = []
     for name, text in texts.items():
         path = directory / name
@@ -120,20 +122,13 @@ def write_tables(results: Results, tables: Sequence[Table], directory: Path) -> 
     return paths
 
 
-def _of_graders(column: str) -> bool:
-    """Say whether a column compares the graders, which a table of its own tells."""
-    return column.startswith("graders_") or column.endswith(BY_SECOND)
-
-
 def write_figures(
     results: Results, store_root: Path | str, directory: Path, style: str, formats: Sequence[str]
 ) -> list[Path]:
     """Every figure the experiment has data for; none without formats."""
     paths: list[Path] = []
-    if not formats:
-        return paths
     with styled(style):
-        for name, build in figure_makers(results, ResultStore(store_root)):
+        for name, build in figure_makers(results, ResultStore(store_root)) if formats else ():
             figure = build()
             if figure is not None:
                 folder, _, stem = name.rpartition("/")
@@ -162,10 +157,3 @@ def figure_makers(results: Results, store: ResultStore) -> Iterator[tuple[str, C
     for axis in ("updates", "tokens", "seconds"):  # the step has a figure for every quantity above
         folder = "cost" if axis == "seconds" else "training"
         yield f"{folder}/all-against-{axis}", partial(overview_figure, experiment, axis)
-
-
-def _runs_json(results: Results) -> str:
-    """The run ids behind every number."""
-    plan = results.experiment.plan
-    runs = {arm.name: {str(seed): run_id for seed, run_id in arm.runs.items()} for arm in plan.arms}
-    return json.dumps({"experiment": plan.name, "runs": runs}, indent=1) + "\n"

@@ -32,15 +32,11 @@ def note_written(
     lists = _lists(out / NAME)
     before = lists.get(experiment, {})
     now = {path.relative_to(out).as_posix(): _digest(path) for path in paths}
-    removed = []
-    for name, digest in before.items():
-        if name in now or not made_anew(PurePosixPath(name)):
-            continue
-        path = out / name
-        if path.is_file() and _digest(path) == digest:
-            path.unlink()
-            removed.append(path)
     kept = {name: digest for name, digest in before.items() if not made_anew(PurePosixPath(name))}
+    gone = {out / name: digest for name, digest in before.items() if name not in {**kept, **now}}
+    removed = [path for path, digest in gone.items() if path.is_file() and _digest(path) == digest]
+    for path in removed:
+        path.unlink()
     lists[experiment] = dict(sorted({**kept, **now}.items()))
     atomic.write_file(out / NAME, json.dumps(lists, indent=1).encode() + b"\n", durable=False)
     return removed
@@ -52,16 +48,14 @@ def _lists(path: Path) -> dict[str, dict[str, str]]:
         found = json.loads(path.read_bytes())
         return {
             str(experiment): {
-                str(name): str(digest) for name, digest in files.items() if _below(PurePosixPath(name))
+                name: str(digest)
+                for name, digest in files.items()
+                if not name.startswith("/") and ".." not in PurePosixPath(name).parts
             }
             for experiment, files in found.items()
         }
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
-
-
-def _below(name: PurePosixPath) -> bool:
-    return not name.is_absolute() and ".." not in name.parts
 
 
 def _digest(path: Path) -> str:

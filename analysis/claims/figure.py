@@ -25,14 +25,14 @@ _WIDEST = 6.0  # margins; longer whiskers are cut at the frame
 
 def claims_figure(found: Sequence[Judged]) -> Figure:
     """One row a claim with an interval, by verdict and effect; the arrow after its name is what the source predicts."""
-    shown = sorted((one for one in found if not math.isnan(one.effect.low)), key=_place)
+    known = [one for one in found if not math.isnan(one.effect.low)]
+    # Verdicts in the order of the legend, the largest effect of each first.
+    shown = sorted(known, key=lambda one: (list(Finding).index(one.finding), -one.effect.value / one.margin))
     figure, axes = new_figure(width=1.8, height=(0.9 + 0.15 * len(shown)) / 1.5)
     axes.axvspan(-1, 1, color="#009E73", alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    widest = max(
-        (abs(b) / one.margin for one in shown for b in (one.effect.low, one.effect.high)), default=1.0
-    )
-    reach = min(_WIDEST, 1.05 * max(widest, 1.2))
+    ends = [abs(end) / one.margin for one in shown for end in (one.effect.low, one.effect.high)]
+    reach = min(_WIDEST, 1.05 * max([1.2, *ends]))
     for y, one in enumerate(shown):
         value, low, high = (b / one.margin for b in (one.effect.value, one.effect.low, one.effect.high))
         colour = COLOURS[one.finding]
@@ -44,19 +44,10 @@ def claims_figure(found: Sequence[Judged]) -> Figure:
         axes.scatter(
             [0.97 * side * reach], [y], s=20, marker=">" if side > 0 else "<", color=colour, zorder=3
         )
-        number = f"{value:+.0f}".replace("-", "−")
-        axes.text(
-            0.92 * side * reach,
-            y - 0.15,
-            number,
-            ha="right" if side > 0 else "left",
-            va="bottom",
-            fontsize="small",
-        )
-    labels = [
-        f"{textwrap.shorten(one.title, 42, placeholder=' …')} {_ARROWS[one.claim['expects']]}"
-        for one in shown
-    ]
+        number, end = f"{value:+.0f}".replace("-", "−"), "right" if side > 0 else "left"
+        axes.text(0.92 * side * reach, y - 0.15, number, ha=end, va="bottom", fontsize="small")
+    titles = [textwrap.shorten(one.title, 42, placeholder=" …") for one in shown]
+    labels = [f"{title} {_ARROWS[one.claim['expects']]}" for title, one in zip(titles, shown, strict=True)]
     axes.set_yticks(range(len(shown)), labels)
     for y in range(1, len(shown)):
         if shown[y].finding is not shown[y - 1].finding:
@@ -73,11 +64,6 @@ def claims_figure(found: Sequence[Judged]) -> Figure:
     handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
     legend_below(figure, handles, [word.value for word in words])
     return figure
-
-
-def _place(one: Judged) -> tuple[int, float]:
-    """Verdicts in the order of the legend, the largest effect of each first."""
-    return list(Finding).index(one.finding), -one.effect.value / one.margin
 
 
 def _size(share: float) -> float:

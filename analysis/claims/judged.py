@@ -16,7 +16,6 @@ from analysis.answer import describe
 from analysis.evidence.engagement import engagements
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
-from analysis.evidence.stored_plan import PlanError
 from analysis.tables.differences import differences_to_reference
 from harness.statistics.estimate import Estimate
 from harness.statistics.finding import Finding, finding
@@ -129,7 +128,7 @@ def all_judged(root: Path, names: Sequence[str] = ()) -> tuple[list[Judged], lis
     for name in names or sorted(ResultStore(root).plans()):
         try:
             one = judged(root, name)
-        except (StoreError, PlanError) as error:
+        except StoreError as error:
             unread.append(f"{name}: {error}")
             continue
         if one is not None:

@@ -91,15 +91,11 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
 def _overrides(arm: StoredArm) -> dict[str, Any]:
     pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
     found = {key: value for key, _, value in pairs if key != "seed"}
-    return {key: _number(value) if _NUMBER.fullmatch(value) else value for key, value in found.items()}
-
-
-def _number(text: str) -> int | float:
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    numbers = {key: float(value) for key, value in found.items() if _NUMBER.fullmatch(value)}
+    whole = {key: int(found[key]) for key in numbers if found[key].lstrip("+-").isdigit()}
+    return {**found, **numbers, **whole}
 
 
 def _ordered(values: list[Any]) -> list[Any]:
     distinct = list(dict.fromkeys(values))
-    if all(isinstance(value, int | float) for value in distinct):
-        return sorted(distinct)
-    return distinct
+    return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct

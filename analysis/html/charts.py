@@ -21,15 +21,11 @@ def chart_data(results: Results) -> dict[str, Any]:
     A line is ``{x, mean, low, high}`` with null where there is no value; numbers keep five digits.
     """
     experiment = results.experiment
-    names = [arm.name for arm in experiment.plan.arms]
     appearance = arm_appearances(experiment)
+    names, looks = list(appearance), appearance.values()
     arms = [
-        {
-            "label": arm.label,
-            "colour": appearance[arm.name].colour,
-            "dash": DASHES[str(appearance[arm.name].line)],
-        }
-        for arm in experiment.plan.arms
+        {"label": arm.label, "colour": look.colour, "dash": DASHES[str(look.line)]}
+        for arm, look in zip(experiment.plan.arms, looks, strict=True)
     ]
     charts = []
     if len(experiment.cells):
@@ -41,9 +37,8 @@ def chart_data(results: Results) -> dict[str, Any]:
     for kind in ("pass", "maj"):
         lines = [k_curves(results, name).get(kind, EMPTY) for name in names]
         if any(len(line) for line in lines):
-            charts.append(
-                {"title": f"{kind.capitalize()}@k after RL, %", "axes": [_axis("k", lines, log=True)]}
-            )
+            axes = [_axis("k", lines, log=True)]
+            charts.append({"title": f"{kind.capitalize()}@k after RL, %", "axes": axes})
     panels = [*(panel for group in FIGURES.values() for panel in group), *GRADERS]
     for panel in (panel for panel in panels if logged(experiment, panel)):
         axes = [
@@ -65,8 +60,7 @@ def _line(series: Series, most: int = 150) -> dict[str, Any]:
     keep = np.unique(np.append(np.arange(0, len(series), stride), max(len(series) - 1, 0)))
     keep = keep[keep < len(series)]
     parts = {"x": series.x, "mean": series.mean, "low": series.low, "high": series.high}
-    return {name: _numbers(values[keep]) for name, values in parts.items()}
-
-
-def _numbers(values: Any) -> list[float | None]:
-    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=np.float64)]
+    return {
+        name: [float(f"{value:.5g}") if np.isfinite(value) else None for value in values[keep]]
+        for name, values in parts.items()
+    }

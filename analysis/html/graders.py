@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -49,25 +48,12 @@ def parting_samples(results: Results, store_root: Path | str) -> list[tuple[str,
         parting = [
             frame[(frame["correct"] == first) & (frame["second_correct"] != first)] for frame in frames
         ]
-        for row in _in_turn(parting).head(_OF_EACH).to_dict("records"):
+        placed = pd.concat([frame.assign(place=range(len(frame))) for frame in parting])
+        in_turn = placed.sort_values("place", kind="stable")  # the first of each arm before the second of any
+        for row in in_turn.head(_OF_EACH).to_dict("records"):
             text = texts.get(row["problem_id"])
-            asked = ("", "") if text is None else (text.prompt[-_SHOWN_CHARACTERS:], text.gold)
+            asked, gold = ("", "") if text is None else (text.prompt[-_SHOWN_CHARACTERS:], text.gold)
             said = row["answer"] if isinstance(row["answer"], str) else "none"
-            rows.append(
-                (
-                    name,
-                    row["arm"],
-                    asked[0] or row["problem_id"],
-                    asked[1],
-                    said,
-                    row["response"][-_SHOWN_CHARACTERS:],
-                )
-            )
+            end = row["response"][-_SHOWN_CHARACTERS:]
+            rows.append((name, row["arm"], asked or row["problem_id"], gold, said, end))
     return rows
-
-
-def _in_turn(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of the frames, the first of each before the second of any."""
-    return pd.concat([frame.assign(place=range(len(frame))) for frame in frames]).sort_values(
-        "place", kind="stable"
-    )

@@ -62,13 +62,14 @@ def render_page(results: Results, store_root: Path | str, live: Live | None = No
         rest = [replace(table, title=f"{table.title} ({mark})") for table in rest]
         said = escape(mark[:1].upper() + mark[1:])
         warning = f'<p class="warning" id="provisional">{said}: what stands here may change.</p>'
-    store = ResultStore(store_root)
+    store, rows = ResultStore(store_root), parting_samples(results, store_root)
+    parting = _plain_table("Samples that part the two graders", HEADER, rows) if rows else ""
     sections = [
         ("answer", "Answer", warning + _answer(results)),
         ("tables", "Tables", "".join(_table(table) for table in rest)),
         ("chart", "Curves", _CHART),
         ("configuration", "What each arm changes", _configuration(results)),
-        ("samples", "Samples", _SAMPLES + _graders(results, store_root)),
+        ("samples", "Samples", _SAMPLES + parting),
         ("checks", "Checks", _checks(results, store)),
         ("cost", "Cost", _table(cost)),
         ("provenance", "Provenance", _provenance(results, store)),
@@ -101,6 +102,10 @@ def document(
     elements = "".join(
         f'<script type="application/json" id="{key}">{_json(value)}</script>\n' for key, value in data.items()
     )
+    body = "".join(
+        f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{name}</h2>{text}</section>'
+        for key, name, text in sections
+    )
     return f"""<!doctype html>
 <html lang="en"{root}>
 <head>
@@ -115,7 +120,7 @@ def document(
 <a class="skip" href="#{first}">Skip to the {first_name.lower()}</a>
 <header><h1>{escape(title)}</h1><p class="question">{escape(question)}</p>
 <nav aria-label="Sections">{navigation}</nav></header>
-<main>{"".join(_section(*section) for section in sections)}</main>
+<main>{body}</main>
 {elements}{"".join(f"<script>{_asset(name)}</script>" for name in scripts)}
 </body>
 </html>
@@ -161,10 +166,6 @@ def _json(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
-
-
-def _section(key: str, title: str, body: str) -> str:
-    return f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{title}</h2>{body}</section>'
 
 
 def _answer(results: Results) -> str:
@@ -222,11 +223,6 @@ def _configuration(results: Results) -> str:
     return _plain_table("Settings by arm", ("arm", "setting", "from", "to"), rows)
 
 
-def _graders(results: Results, store_root: Path | str) -> str:
-    rows = parting_samples(results, store_root)
-    return _plain_table("Samples that part the two graders", HEADER, rows) if rows else ""
-
-
 def _checks(results: Results, store: ResultStore) -> str:
     plan, frame = results.experiment.plan, results.per_seed
     declared = store.plan(plan.name).get("checks") or []
@@ -257,12 +253,11 @@ def _provenance(results: Results, store: ResultStore) -> str:
     # Sorted by key alone: the values of a key stay in the order of the runs.
     rows = [(*what, str(runs)) for what, runs in sorted(found.items(), key=lambda item: item[0][0])]
     runs = [(arm.label, str(seed), run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
-    command = f"<p>Command: <code>{escape(plan.command)}</code></p>"
+    recorded = _plain_table("Recorded by the runs", ("what", "value", "runs"), rows)
     details = _plain_table("Run ids", ("arm", "seed", "run"), runs)
     return (
-        command
-        + _plain_table("Recorded by the runs", ("what", "value", "runs"), rows)
-        + f"<details><summary>Run ids</summary>{details}</details>"
+        f"<p>Command: <code>{escape(plan.command)}</code></p>{recorded}"
+        f"<details><summary>Run ids</summary>{details}</details>"
     )
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,7 +74,8 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "harness-view", ""
 
     def do_GET(self) -> None:
-        if not self._from_here():
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) != 1 or _host(hosts[0]) not in HOSTS:
             self._answer(HTTPStatus.FORBIDDEN, f"open http://{ADDRESS}:{self.server.server_address[1]}/\n")
             return
         watch, path = self.server.watch, unquote(self.path.partition("?")[0])
@@ -108,10 +109,6 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """A page asks every two seconds; nobody reads that."""
 
-    def _from_here(self) -> bool:
-        hosts = self.headers.get_all("Host") or []
-        return len(hosts) == 1 and _host(hosts[0]) in HOSTS
-
     def _answer(self, status: HTTPStatus, body: str | bytes, kind: str = _TEXT, tag: str = "") -> None:
         data = body.encode() if isinstance(body, str) else body
         self.send_response(status)
@@ -132,7 +129,7 @@ def _host(header: str) -> str:
 
 
 def _index(watch: Watch, names: list[str]) -> str:
-    rows = "".join(_row(name, watch.progress) for name in names)
+    rows = "".join(_row(name, watch.progress(name)) for name in names)
     body = f'<table class="left"><tbody>{rows}</tbody></table>' if rows else f"<p>{_EMPTY}</p>"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5"><link rel="icon" href="data:,">
@@ -147,8 +144,7 @@ td, th {{ text-align: left; padding: .3rem .8rem .3rem 0; font-weight: 500; }}</
 _EMPTY = "No experiment has been started in this results root yet; `harness run` starts one."
 
 
-def _row(name: str, progress: Callable[[str], dict[str, Any]]) -> str:
-    found = progress(name)
+def _row(name: str, found: Mapping[str, Any]) -> str:
     bar = f'<progress max="1" value="{found["fraction"]:.4f}" aria-label="Share of all steps"></progress>'
     link = f'<a href="/{quote(name)}">{escape(name)}</a>'
     return f'<tr><th scope="row">{link}</th><td>{escape(found["title"])}</td><td>{bar}</td><td>{escape(counts_text(found))}</td></tr>'

@@ -17,7 +17,6 @@ from analysis.evidence.cells import RunCells
 from analysis.evidence.load import load_plan
 from analysis.evidence.reduced import Question, reduce_run
 from analysis.evidence.results import results_of
-from analysis.evidence.stored_plan import PlanError
 from analysis.html.page import Live, document, render_page
 from analysis.view.progress import plan_of, progress_of
 from harness.store import ResultStore, StoreError, layout
@@ -87,11 +86,10 @@ class Watch:
             plan = plan_of(self.store, name)
             results = results_of(load_plan(self.store, plan, further=True, reduce=self._reduce))
             return render_page(results, self.store.root, live)
-        except (StoreError, PlanError) as error:
+        except StoreError as error:
             return _trouble(name, str(error), live)
-        except (
-            Exception
-        ) as error:  # a run may change or vanish while it is read; the next version is tried again
+        # A run may change or vanish while it is read; the next version is tried again.
+        except Exception as error:
             traceback.print_exc(file=sys.stderr)
             return _trouble(
                 name, f"the results cannot be computed now: {type(error).__name__}: {error}", live
@@ -109,11 +107,10 @@ class Watch:
     def _run_stamps(self, name: str) -> Iterator[str]:
         try:
             arms = plan_of(self.store, name).arms
-        except (StoreError, PlanError):
+        except StoreError:
             return
-        for run_id in [run_id for arm in arms for run_id in arm.runs.values()]:
-            if layout.RUN_ID.fullmatch(run_id) is None:
-                continue
+        found = (run_id for arm in arms for run_id in arm.runs.values())
+        for run_id in filter(layout.RUN_ID.fullmatch, found):
             path = layout.run_dir(self.store.root, run_id)
             yield f"{run_id} {_stamp(path / layout.MANIFEST)} {_stamp(path / layout.METRICS)}"
             yield from _sample_stamps(path)
@@ -139,6 +136,5 @@ def _digest(lines: list[str]) -> str:
 
 
 def _trouble(name: str, text: str, live: Live) -> str:
-    return document(
-        name, "", [("trouble", "Results", f'<p class="warning">{escape(text)}</p>')], {}, (), live
-    )
+    section = ("trouble", "Results", f'<p class="warning">{escape(text)}</p>')
+    return document(name, "", [section], {}, (), live)
