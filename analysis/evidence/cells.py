@@ -178,16 +178,14 @@ def _graders(cell: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, flo
         np.bincount(cell.problem_R[of], minlength=cell.problems) for of in (judged, only_first)
     )
     share_P = only_first_P[judged_P > 0] / judged_P[judged_P > 0]
-    found["graders_error"] = (
-        float(share_P.std(ddof=1) / np.sqrt(len(share_P))) if len(share_P) > 1 else np.nan
-    )
+    spread = share_P.std(ddof=1) if len(share_P) > 1 else np.nan
+    found["graders_error"] = float(spread / np.sqrt(len(share_P)))
     right_R = (second_R == 1) & ~cell.lost_R
-    # What it holds right is one class of answers; the other votes are the first grader's readings.
-    theirs = replace(
-        cell, right_R=right_R, class_R=np.where(right_R, cell.class_R.max(initial=0) + 1, cell.class_R)
-    )
     found[AVG_BY_SECOND] = float(right_R.mean())
     if ks:
+        # What it holds right is one class of answers; the other votes are the first grader's readings.
+        class_R = np.where(right_R, cell.class_R.max(initial=0) + 1, cell.class_R)
+        theirs = replace(cell, right_R=right_R, class_R=class_R)
         scores = problem_scores(theirs, ks)
         found |= {f"{name}{BY_SECOND}": float(values.mean()) for name, values in scores.items()}
         for outcome in ("right", "wrong"):

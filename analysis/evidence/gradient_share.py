@@ -24,14 +24,8 @@ from harness.store import ResultStore
 Floats = NDArray[np.float64]
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 COLUMNS = (
-    "problem_id",
-    "sample_index",
-    "max_response_tokens",
-    "response_tokens",
-    "finish_reason",
-    "answer",
-    "correct",
-)
+    "problem_id", "sample_index", "max_response_tokens", "response_tokens", "finish_reason", "answer", "correct",
+)  # fmt: skip
 
 
 class NotCovered(ValueError):
@@ -75,12 +69,8 @@ def shares(
         rewards_PG, counted_PG.astype(np.float64), lengths_PG, algorithm["advantage"], kept_P
     )
     loss_tokens_PG = np.where(masked_PG, 0.0, lengths_PG)
-    mass_PG = (
-        np.abs(advantage_PG)
-        * _token_weights(loss_tokens_PG, algorithm["aggregation"]["kind"])
-        * loss_tokens_PG
-    )
-    mass_PG = mass_PG * kept_P[:, None]
+    weight_PG = _token_weights(loss_tokens_PG, algorithm["aggregation"]["kind"])
+    mass_PG = np.abs(advantage_PG) * weight_PG * loss_tokens_PG * kept_P[:, None]
     total = float(mass_PG.sum())
     return Responses(lengths_PG, accuracy_P, mass_PG / total if total else mass_PG)
 
@@ -96,9 +86,8 @@ def run_shares(store: ResultStore, results: Results, arm: StoredArm, seed: int, 
     if not isinstance(algorithm, dict) or "responses_per_prompt" not in algorithm:
         raise NotCovered("the run's configuration has no algorithm of ours")
     frame = run.samples(plan.benchmark, step, COLUMNS)
-    frame = frame[frame["max_response_tokens"] == plan.primary_cap].sort_values(
-        ["problem_id", "sample_index"]
-    )
+    frame = frame[frame["max_response_tokens"] == plan.primary_cap]
+    frame = frame.sort_values(["problem_id", "sample_index"])
     size = int(algorithm["responses_per_prompt"])
     samples = len(frame) // max(frame["problem_id"].nunique(), 1)
     whole = samples // size * size
@@ -142,9 +131,8 @@ def _rewards(
     cap: int,
 ) -> Floats:
     reward, overlong = algorithm["reward"], algorithm["overlong"]
-    values: Floats = (
-        np.where(correct, reward["correct"], reward["wrong"]) + reward["format_credit"] * answered
-    )
+    outcome = np.where(correct, reward["correct"], reward["wrong"])
+    values: Floats = outcome + reward["format_credit"] * answered
     if overlong["policy"] not in ("soft", "mask_and_soft"):
         return values
     buffer = cap * overlong["buffer_fraction"]
@@ -168,10 +156,9 @@ def _advantages(
     if config["scale"] == "group_std":
         squares = ((rewards - mean) ** 2 * counted).sum(axis=1, keepdims=True)
         centred = centred / (np.sqrt(squares / np.maximum(number - config["ddof"], 1)) + config["epsilon"])
-    elif config["scale"] == "batch_whiten" and (
-        config["baseline"] == "none" or config["whiten_over"] == "tokens"
-    ):
-        weight = counted * (lengths if config["whiten_over"] == "tokens" else 1.0) * kept_P[:, None]
+    over_tokens = config["whiten_over"] == "tokens"
+    if config["scale"] == "batch_whiten" and (config["baseline"] == "none" or over_tokens):
+        weight = counted * (lengths if over_tokens else 1.0) * kept_P[:, None]
         centred = centred - (centred * weight).sum() / np.maximum(weight.sum(), 1)
     return centred * counted  # a scale shared by the batch does not change shares
 

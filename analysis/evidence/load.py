@@ -14,12 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.evidence.cells import RunCells
 from analysis.evidence.logged import logged_cells
-from analysis.evidence.reduced import (
-    Question,
-    Reduce,
-    answer_equality,
-    reduce_run,
-)
+from analysis.evidence.reduced import Question, Reduce, answer_equality, reduce_run
 from analysis.evidence.stored_plan import StoredArm, StoredPlan, parse_plan
 from harness.evaluation.metrics.names import Metric
 from harness.store import ResultStore, StoreError
@@ -162,9 +157,8 @@ def load_plan(
             try:
                 logged = run.steps()
                 steps.append((labels, logged))
-                named = [
-                    name for name in (plan.benchmark, plan.dev_benchmark) if name and run.sample_steps(name)
-                ]
+                own_names = filter(None, (plan.benchmark, plan.dev_benchmark))
+                named = [name for name in own_names if run.sample_steps(name)]
                 reduced = {name: reduce(store, run.run_id, name, question) for name in named}
                 own.add(where, labels, reduced or logged_cells(logged, plan))
             except StoreError as error:

@@ -131,9 +131,8 @@ class Results:
         never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
         contrasts = {name: self.contrast(*pair) for name, pair in pairs.items() if name not in never}
         found = judge(contrasts, margin=self.margin, columns=columns or self.columns)
-        return {
-            name: Estimate(math.nan, absent=never[name]) if name in never else found[name] for name in pairs
-        }
+        found |= {name: Estimate(math.nan, absent=reason) for name, reason in never.items()}
+        return {name: found[name] for name in pairs}
 
     def contrast(self, arm: StoredArm, reference: StoredArm) -> Difference:
         """The seeds behind arm minus reference in the metric: paired where the plan pairs and both arms have the seed."""
@@ -161,17 +160,14 @@ class Results:
 
         Runs without samples (foreign ones) are left out.
         """
-        plan = self.experiment.plan
+        cap, known, found = self.experiment.plan.primary_cap, self.experiment.problem_avg, dict[int, Floats]()
         frame = self.per_seed
-        rows = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]
-        return {
-            row["seed"]: np.mean(
-                [self.experiment.problem_avg[row["run_id"], step, plan.primary_cap] for step in row["steps"]],
-                axis=0,
-            )
-            for row in records(rows)
-            if (row["run_id"], row["steps"][-1], plan.primary_cap) in self.experiment.problem_avg
-        }
+        for row in records(frame[(frame["arm"] == arm.name) & (frame["cap"] == cap)]):
+            if (row["run_id"], row["steps"][-1], cap) in known:
+                found[row["seed"]] = np.mean(
+                    [known[row["run_id"], step, cap] for step in row["steps"]], axis=0
+                )
+        return found
 
 
 # Run, arm and cap to the evaluated steps that its result is made of.

@@ -97,10 +97,10 @@ def _score_notes(results: Results, views: Views) -> list[str]:
         notes.append(f"Samples a problem: {', '.join(f'{name} {n}' for name, n in numbers.items())}.")
     finished = {arm.name: len(results.experiment.finished_seeds(arm)) for arm in plan.arms}
     short = [
-        f"{arm.label} {len(view.values(arm))} of {finished[arm.name]} on {name}"
+        f"{arm.label} {known} of {finished[arm.name]} on {name}"
         for name, view in views.items()
         for arm in plan.arms
-        if len(view.values(arm)) < finished[arm.name]
+        if (known := len(view.values(arm))) < finished[arm.name]
     ]
     if short:
         notes.append(

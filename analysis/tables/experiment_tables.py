@@ -47,8 +47,12 @@ from harness.statistics.intervals import (
 def all_tables(results: Results) -> list[Table]:
     """Make every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
     views = results.each_metric()
-    tables = [*map(main_table, views), *benchmark_tables(results)]
-    tables += [answers_table(results), behaviour_table(results)]
+    tables = [
+        *map(main_table, views),
+        *benchmark_tables(results),
+        answers_table(results),
+        behaviour_table(results),
+    ]
     tables += [second_reading_table(results), checkpoints_table(results)]
     tables += [table for view in views for table in attribution_tables(view, metric_name(view))]
     others = [
@@ -67,26 +71,31 @@ def main_table(results: Results) -> Table:
     below = differences_to_reference(results)
     to_base = differences_to_base(results)
     about_score = results.metric == plan.score
-    shared = _shared_source(plan) if about_score else None
+    # Unit and source of the published numbers stand in the header where all of them share one.
+    sources = {
+        (arm.published.unit, arm.published.source) for arm in plan.arms if arm.published and about_score
+    }
+    shared = sources.pop() if len(sources) == 1 else None
     before = results.before_rl(results.column)
     rows: list[Mapping[str, Cell]] = [] if before is None else [{"arm": "before RL", "score": before}]
     odd, decided = odd_arms(results.experiment), look_states(results)
     engaged = engagements(results.experiment)
     any_engaged = any(one.known for one in engaged.values())
     for arm in plan.arms:
-        rows.append(
-            {
-                "arm": marked(arm, odd),
-                "reference": reference.label if (reference := plan.reference_of(arm)) else None,
-                "score": results.mean(arm),
-                "delta": below.get(arm.name),
-                "delta_base": to_base.get(arm.name),
-                "engaged": engaged[arm.name].text or None,
-                "look": decided.get(arm.name),
-                "seeds": _seeds(results, arm),
-                **(_published(arm, shared) if about_score else {}),
-            }
-        )
+        row: dict[str, Cell] = {
+            "arm": marked(arm, odd),
+            "reference": reference.label if (reference := plan.reference_of(arm)) else None,
+            "score": results.mean(arm),
+            "delta": below.get(arm.name),
+            "delta_base": to_base.get(arm.name),
+            "engaged": engaged[arm.name].text or None,
+            "look": decided.get(arm.name),
+            "seeds": _seeds(results, arm),
+        }
+        if arm.published and about_score:
+            row["source"] = arm.published.source
+            row["published"] = f"{arm.published.value:g}" + f" {arm.published.unit}" * (not shared)
+        rows.append(row)
     columns = [
         Column("arm", "arm"),
         metric_column(results.metric, "score", f"{metric_header(results)} (95 % interval)"),
@@ -103,7 +112,7 @@ def main_table(results: Results) -> Table:
     columns.append(Column("seeds", "seeds"))
     if shared:
         columns.append(Column("published", f"published ({shared[0]}, {shared[1]})"))
-    elif about_score and any(arm.published for arm in plan.arms):
+    elif sources:
         columns += [Column("published", "published"), Column("source", "source")]
     notes = [*_main_notes(results, below, to_base), *([NOTE] if any_engaged else [])]
     return of_metric(Table(plan.name, plan.title, columns, rows, notes), results)
@@ -279,21 +288,6 @@ def cost_table(results: Results) -> Table:
     return Table("cost", f"{plan.title} (cost)", columns, rows, [note])
 
 
-def _shared_source(plan: StoredPlan) -> tuple[str, str] | None:
-    """Unit and source of the published numbers where all of them share one: it then stands in the header."""
-    found = {(arm.published.unit, arm.published.source) for arm in plan.arms if arm.published}
-    return found.pop() if len(found) == 1 else None
-
-
-def _published(arm: StoredArm, shared: tuple[str, str] | None) -> dict[str, Cell]:
-    if arm.published is None:
-        return {}
-    value = f"{arm.published.value:g}"
-    if shared:
-        return {"published": value}
-    return {"published": f"{value} {arm.published.unit}", "source": arm.published.source}
-
-
 def _main_notes(
     results: Results, below: Mapping[str, Estimate], to_base: Mapping[str, Estimate]
 ) -> tuple[str, ...]:
@@ -307,12 +301,8 @@ def _main_notes(
         *word_notes(results, (below.values(), to_base.values()), "paired t" if plan.paired else "Welch's t"),
     ]
     last = plan.arms[-1]
-    if (
-        about_score
-        and plan.design == "cumulative"
-        and not plan.stopped_by_results
-        and last.name != plan.base.name
-    ):
+    ladder = plan.design == "cumulative" and last.name != plan.base.name
+    if about_score and ladder and not plan.stopped_by_results:
         wider = results.population_difference(last, plan.base)
         if not math.isnan(wider.low):
             shown = cell_text(wider, difference_column(results.metric, "", "", [wider]))
@@ -320,14 +310,10 @@ def _main_notes(
                 f"For new problems as well as new seeds (two-way t, a single comparison and not corrected), {last.label} over base: "
                 f"{shown}."
             )
-    single = [arm for arm in plan.arms if len(results.values(arm)) == 1]
-    if single:
+    if any(len(results.values(arm)) == 1 for arm in plan.arms):
         notes.append("Single training seed in at least one arm: with one seed nothing can be resolved.")
-    notes += absent_notes(results)
-    notes += maker_notes(results.experiment)
-    notes += _foreign_notes(plan)
-    notes += power_notes(below.values(), results)
-    notes += plan.notes
+    notes += [*absent_notes(results), *maker_notes(results.experiment), *_foreign_notes(plan)]
+    notes += [*power_notes(below.values(), results), *plan.notes]
     notes += [f"Missing: {line}." for line in (*results.experiment.notes, *results.notes)]
     return tuple(notes)
 

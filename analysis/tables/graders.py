@@ -56,16 +56,15 @@ _OF_GAP = ("both", "only_first", "only_second", "rise", "unconfirmed")
 def grader_warnings(results: Results) -> list[str]:
     """Say for each arm whose gap has grown: ``of +34.0 points, 22.1 are not confirmed by the second grader``; else nothing."""
     said = []
+    gaps = grader_gaps(results)
     for arm in results.experiment.plan.arms:
-        gap = grader_gaps(results).get(arm.name)
+        gap = gaps.get(arm.name)
         if gap is None or not gap.grown:
             continue
-        found = gap.unconfirmed
-        over = ""
+        found, over = gap.unconfirmed, ""
         if not math.isnan(found.low):
-            over = (
-                f" (95 % interval {' to '.join(bounds_text(found, 1, scale=100))} over {found.seeds} seeds)"
-            )
+            interval = " to ".join(bounds_text(found, 1, scale=100))
+            over = f" (95 % interval {interval} over {found.seeds} seeds)"
         said.append(
             f"- Warning, {arm.label.removeprefix('+ ')}: of {number_text(100 * gap.rise, 1, signed=True)} points by the verifier since "
             f"before RL, {number_text(100 * found.value, 1)}{over} are not confirmed by the second grader; what both hold right changed "

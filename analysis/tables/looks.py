@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from analysis.evidence.looks import Comparison, followed
 from analysis.evidence.results import Results
-from analysis.tables.of_metric import experiment_table, metric_column, of_metric
+from analysis.tables.differences import difference_column
+from analysis.tables.of_metric import experiment_table, of_metric
 from analysis.tables.table import Cell, Column, Table
 
 
@@ -33,11 +34,10 @@ def looks_table(results: Results) -> Table | None:
         Column("reference", "against"),
         *(
             replace(
-                metric_column(results.metric, f"look_{seeds}", f"Δ at {seeds} seeds (95 % simultaneous)"),
-                signed=True,
-                words=True,
+                difference_column(results.metric, f"look_{n}", "", []),
+                header=f"Δ at {n} seeds (95 % simultaneous)",
             )
-            for seeds in looks
+            for n in looks
         ),
         Column("state", "decided"),
     ]
@@ -61,6 +61,5 @@ def state_text(one: Comparison) -> str:
         return one.newest.absent
     if one.next_look is not None:
         return f"open, next look at {one.next_look} seeds"
-    return (
-        f"at {one.newest.seeds} seeds" if one.state == "decided" else f"{one.state}, {one.newest.seeds} seeds"
-    )
+    decided = one.state == "decided"
+    return f"at {one.newest.seeds} seeds" if decided else f"{one.state}, {one.newest.seeds} seeds"

@@ -62,7 +62,13 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
             found = Attribution((), ())
             notes = [f"Not computed: {never or error}."]
         else:
-            notes = ["Per seed first, then over seeds.", *_missing_seeds(found, len(plan.seeds))]
+            notes = ["Per seed first, then over seeds."]
+            counts = sorted({effect.seeds for effect in found.effects})
+            if counts and counts != [len(plan.seeds)]:
+                text = " to ".join(dict.fromkeys([str(counts[0]), str(counts[-1])]))
+                notes.append(
+                    f"An effect rests on the seeds that all of its arms have: {text} of {len(plan.seeds)}."
+                )
             notes += word_notes(results, [found.effects], "Student's t")
             notes += [_MEANING[key]] if key in _MEANING else []
             notes += [f"Averaged over {found.orders} orders of the patches."] if found.orders else []
@@ -77,15 +83,6 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
         title = header if key == "order" else f"{header}s"
         tables.append(of_metric(experiment_table(results, key, title, columns, rows, notes), results))
     return tables
-
-
-def _missing_seeds(found: Attribution, planned: int) -> list[str]:
-    """Say how many seeds the effects rest on, where it is not all of the plan's."""
-    counts = sorted({effect.seeds for effect in found.effects})
-    if counts == [planned]:
-        return []
-    text = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return [f"An effect rests on the seeds that all of its arms have: {text} of {planned}."] * bool(counts)
 
 
 def grid_table(results: Results, metric: str) -> Table | None:
@@ -105,8 +102,7 @@ def grid_table(results: Results, metric: str) -> Table | None:
     found = near_best(results)
     if found is not None:
         best, near = found
-        labels = [arm.label for arm in plan.arms if arm.name in near]
-        rest = "; ".join(labels) if labels else "none"
+        rest = "; ".join(arm.label for arm in plan.arms if arm.name in near) or "none"
         notes.append(
             f"Best: {plan.arm(best).label}. Not distinguishable from it (simultaneous intervals of all pairs of cells): {rest}."
         )

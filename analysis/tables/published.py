@@ -33,31 +33,21 @@ def published_table(results: Results, repository: Path = REPOSITORY) -> Table | 
     rows: list[Mapping[str, Cell]] = []
     for row in reference:
         arm = matching_arm(plan, row["arm"])
-        rows.append(
-            {
-                "arm": row["arm"].replace("_", " "),
-                "ours": None if arm is None else results.mean(arm, "avg"),
-                "published": f"{row['value']} {row['unit']}",
-                "metric": row["metric"],
-                "seeds": row["seeds"],
-                "protocol": row["protocol"],
-                "source": row["source"],
-            }
-        )
+        ours = None if arm is None else results.mean(arm, "avg")
+        published = f"{row['value']} {row['unit']}"
+        rows.append({**row, "arm": row["arm"].replace("_", " "), "ours": ours, "published": published})
     name = "" if plan.about_score else f", {score_name(results)}"
-    ours = f"ours{name}{plan.score.percent} (95 % interval)"
     columns = (
         Column("arm", "arm"),
-        metric_column(plan.score, "ours", ours),
+        metric_column(plan.score, "ours", f"ours{name}{plan.score.percent} (95 % interval)"),
         Column("published", "published"),
         Column("metric", "their metric"),
         Column("seeds", "their seeds"),
         Column("protocol", "their protocol"),
         Column("source", "source"),
     )
-    return experiment_table(
-        results, "published", "published numbers", columns, rows, _notes(results, reference)
-    )
+    notes = _notes(results, reference)
+    return experiment_table(results, "published", "published numbers", columns, rows, notes)
 
 
 def read_reference(plan: StoredPlan, repository: Path = REPOSITORY) -> list[dict[str, str]]:

@@ -97,10 +97,8 @@ def number_text(value: float, digits: int, *, signed: bool = False, landmarks: S
 def bounds_text(estimate: Estimate, digits: int, *, scale: float, signed: bool = True) -> tuple[str, str]:
     """Write both ends of an interval, exact enough to be told from zero and from the margin."""
     marks = [0.0] if estimate.margin is None else [-scale * estimate.margin, 0.0, scale * estimate.margin]
-    low, high = (
-        number_text(scale * bound, digits, signed=signed, landmarks=marks)
-        for bound in (estimate.low, estimate.high)
-    )
+    ends = (scale * estimate.low, scale * estimate.high)
+    low, high = (number_text(end, digits, signed=signed, landmarks=marks) for end in ends)
     return low, high
 
 
