@@ -11,16 +11,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.figures.drawing import draw_band
-from analysis.figures.style import (
-    FORMATS,
-    WHISKER_ALPHA,
-    appearances,
-    legend_below,
-    new_figure,
-    save,
-    styled,
-)
+from analysis.figures.drawing import draw_band, k_axis
+from analysis.figures.style import WHISKER_ALPHA, appearances, legend_below, new_figure, save, styled
 
 _PANELS = (("pass_at", "Pass@k, %"), ("maj_at", "Maj@k, %"))
 
@@ -53,11 +45,7 @@ def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
             draw_band(axes_, list(values), low, high, appearance.colour)
             for k, pair in alike.items():
                 axes_.vlines(k, *pair, color=appearance.colour, linewidth=1, alpha=WHISKER_ALPHA)
-        axes_.set_xscale("log", base=2)
-        axes_.set_xticks(sorted(ks), [str(k) for k in sorted(ks)])
-        axes_.minorticks_off()
-        axes_.set_xlabel("k")
-        axes_.set_title(title, loc="left")
+        k_axis(axes_, sorted(ks), title)
     handles = [Line2D([], [], **appearance.pen()) for appearance in models.values()]
     legend_below(figure, handles, list(models))
     return figure
@@ -85,4 +73,4 @@ def draw_evaluation(path: Path) -> None:
     grouped = cells_of(json.loads(path.read_bytes()), path.parent.name or "samples")
     with styled("paper"):
         for benchmark, cells in grouped.items():
-            save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}", FORMATS)
+            save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")

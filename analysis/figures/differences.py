@@ -9,15 +9,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.figures.drawing import draw_interval, label_rows
 from analysis.figures.style import new_figure
-from analysis.tables.differences import (
-    REFERENCE,
-    difference_column,
-    differences_to_reference,
-    interval_name,
-)
+from analysis.tables.differences import REFERENCE, difference_column, differences_to_reference, interval_name
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import cell_text
 from harness.statistics.estimate import Verdict
@@ -36,14 +30,15 @@ MARKS: dict[Verdict, dict[str, Any]] = {
 def differences_figure(results: Results, *, width: float = 1.6) -> Figure | None:
     """Draw one row a comparison, ``width`` columns wide; None where no two arms can be compared."""
     plan, metric, margin = results.experiment.plan, results.metric, results.shown_margin
-    deltas = {
-        name: delta
-        for name, delta in differences_to_reference(results).items()
-        if not math.isnan(delta.value)
-    }
+    known = differences_to_reference(results).items()
+    deltas = {name: delta for name, delta in known if not math.isnan(delta.value)}
     if not deltas:
         return None
-    labels = [textwrap.fill(_row_label(plan, plan.arm(name)), 34) for name in deltas]
+    references = {arm.parent for arm in plan.arms if arm.parent} if plan.design == "arms" else set()
+    labels = []
+    for arm in map(plan.arm, deltas):
+        other = plan.reference_of(arm) if len(references) > 1 else None
+        labels.append(textwrap.fill(arm.label if other is None else f"{arm.label} against {other.label}", 34))
     rows = sum(1 + 0.6 * label.count("\n") for label in labels)
     figure, axes = new_figure(width=width, height=(0.6 + 0.2 * rows) / 1.5)
     if margin is not None:
@@ -55,23 +50,8 @@ def differences_figure(results: Results, *, width: float = 1.6) -> Figure | None
     label_rows(axes, labels, [cell_text(delta, column) for delta in deltas.values()])
     band = f"; band: within {margin:g}" if margin is not None else ""
     of = "" if plan.about_score else f" in {metric_name(results)}"
-    label = f"difference{of} to {_reference(plan)}, {metric.unit} ({interval_name(deltas.values())}{band})"
+    alone = len(references) == 1  # one arm of a list: it is named
+    reference = plan.arm(references.pop()).label if alone else f"the {REFERENCE[plan.design]}"
+    label = f"difference{of} to {reference}, {metric.unit} ({interval_name(deltas.values())}{band})"
     axes.set_xlabel(textwrap.fill(label, 56))
     return figure
-
-
-def _reference(plan: StoredPlan) -> str:
-    """What the rows are compared with: by name where it is one arm of a list of arms."""
-    references = {arm.parent for arm in plan.arms if arm.parent}
-    if plan.design == "arms" and len(references) == 1:
-        return plan.arm(references.pop()).label
-    return f"the {REFERENCE[plan.design]}"
-
-
-def _row_label(plan: StoredPlan, arm: StoredArm) -> str:
-    """The arm, and its reference where the arms do not share one."""
-    reference = plan.reference_of(arm)
-    references = {arm.parent for arm in plan.arms if arm.parent}
-    if plan.design == "arms" and len(references) > 1 and reference is not None:
-        return f"{arm.label} against {reference.label}"
-    return arm.label

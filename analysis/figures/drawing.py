@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,15 @@ def label_rows(axes: Any, labels: Sequence[str], numbers: Sequence[str]) -> None
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
+
+
+def k_axis(axes: Any, ks: Iterable[float], title: str) -> None:
+    """Make the x axis one of k in powers of two, with a tick at each of ``ks``."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(list(ks), [f"{k:.0f}" for k in ks])
+    axes.minorticks_off()
+    axes.set_xlabel("k")
+    axes.set_title(title, loc="left")
 
 
 def arm_legend(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from analysis.figures.drawing import (
     draw_interval,
     draw_series,
     few_arms,
+    k_axis,
     label_rows,
     score_label,
     score_name,
@@ -32,7 +32,7 @@ from analysis.figures.drawing import (
 from analysis.figures.series import Panel, Series, accuracy_series, k_curves, logged, panel_series
 from analysis.figures.style import new_figure
 from analysis.tables.differences import differences_to_reference
-from harness.statistics.estimate import Estimate, Verdict
+from harness.statistics.estimate import Verdict
 from harness.statistics.intervals import performance_profile
 
 _HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}
@@ -50,8 +50,7 @@ def accuracy_figure(experiment: StoredExperiment) -> Figure | None:
     for name, appearance in arm_appearances(experiment).items():
         draw_series(axes[0], accuracy_series(experiment, name, "step"), appearance, marked=True, spread=few)
         draw_series(axes[1], accuracy_series(experiment, name, "tokens"), appearance, spread=few)
-    axes[0].set_ylabel(score_label(experiment.plan))
-    axes[0].set_xlabel("rollout steps")
+    axes[0].set(xlabel="rollout steps", ylabel=score_label(experiment.plan))
     axes[1].set_xlabel("generated tokens")
     axes[1].xaxis.set_major_formatter(COUNTS)
     arm_legend(figure, experiment, marked=True, spread=few)
@@ -85,8 +84,7 @@ def entropy_accuracy_figure(experiment: StoredExperiment) -> Figure | None:
         y = panel_series(experiment, name, entropy, "step").mean
         axes.plot(x, y, **appearance.pen(marked=False))
         axes.plot(x[-1:], y[-1:], **appearance.pen() | end)
-    axes.set_xlabel("training accuracy, % (marker: end of training)")
-    axes.set_ylabel("entropy, nats per token")
+    axes.set(xlabel="training accuracy, % (marker: end of training)", ylabel="entropy, nats per token")
     arm_legend(figure, experiment, marked=True)
     return figure
 
@@ -106,14 +104,9 @@ def k_figure(results: Results) -> Figure | None:
             after = k_curves(results, name)
             if after:
                 draw_series(axes_, after[kind], appearance, marked=True, spread=few)
-        axes_.set_xscale("log", base=2)
-        axes_.set_xticks(start.x, [f"{k:.0f}" for k in start.x])
-        axes_.minorticks_off()
-        axes_.set_xlabel("k")
-        axes_.set_title(label, loc="left")
-    arm_legend(
-        figure, experiment, marked=True, spread=few, first=[Line2D([], [], label="before RL", **dashed)]
-    )
+        k_axis(axes_, start.x, label)
+    first = [Line2D([], [], label="before RL", **dashed)]
+    arm_legend(figure, experiment, marked=True, spread=few, first=first)
     return figure
 
 
@@ -128,8 +121,7 @@ def profile_figure(results: Results) -> Figure | None:
             draw_series(axes, Series.of(thresholds, np.array(profiles)), appearance[arm.name], spread=few)
     if not axes.lines:
         return None
-    axes.set_xlabel("τ (avg@n of a problem)")
-    axes.set_ylabel("problems above τ, %")
+    axes.set(xlabel="τ (avg@n of a problem)", ylabel="problems above τ, %")
     arm_legend(figure, results.experiment, spread=few)
     return figure
 
@@ -163,21 +155,13 @@ def waterfall_figure(results: Results) -> Figure | None:
         draw_interval(axes, y, estimate, metric.scale, color=colour, marker="o", zorder=4)
         numbers.append(number)
     label_rows(axes, labels, numbers)
-    axes.set_xlabel(
-        f"{score_name(plan) if metric == plan.score else metric.header}\n{textwrap.fill(_bar_legend(deltas.values()), 60)}"
-    )
+    found = {delta.verdict for delta in deltas.values()}
+    bars = "bar: difference, filled: higher or lower"
+    bars += ", framed: equivalent" * (Verdict.EQUIVALENT in found)
+    bars += ", dotted: not resolved" * (Verdict.NOT_RESOLVED in found)
+    shown = score_name(plan) if metric == plan.score else metric.header
+    axes.set_xlabel(f"{shown}\n{textwrap.fill(bars, 60)}")
     return figure
-
-
-def _bar_legend(deltas: Iterable[Estimate]) -> str:
-    """Say what the fillings of the bars mean, as far as they occur."""
-    words = {"filled": "higher or lower"}
-    found = {delta.verdict for delta in deltas}
-    if Verdict.EQUIVALENT in found:
-        words["framed"] = "equivalent"
-    if Verdict.NOT_RESOLVED in found:
-        words["dotted"] = "not resolved"
-    return ", ".join(["bar: difference", *(f"{filling}: {word}" for filling, word in words.items())])
 
 
 def grid_figure(results: Results) -> Figure | None:
@@ -186,12 +170,9 @@ def grid_figure(results: Results) -> Figure | None:
     grid = grid_of(plan)
     if grid is None:
         return None
-    places = {
-        arm.name: (grid.rows.index(row), grid.columns.index(column))
-        for (row, column), arm in grid.arms.items()
-    }
-    values = np.full((len(grid.rows), len(grid.columns)), np.nan)
-    for arm in plan.arms:
+    values, places = np.full((len(grid.rows), len(grid.columns)), np.nan), {}
+    for (row, column), arm in grid.arms.items():
+        places[arm.name] = grid.rows.index(row), grid.columns.index(column)
         values[places[arm.name]] = metric.scale * results.mean(arm).value
     if np.isnan(values).all():
         return None
@@ -203,8 +184,7 @@ def grid_figure(results: Results) -> Figure | None:
         axes.text(j, i, shown, ha="center", va="center", color="white" if value < middle else "black")
     axes.set_xticks(range(len(grid.columns)), [str(v) for v in grid.columns])
     axes.set_yticks(range(len(grid.rows)), [str(v) for v in grid.rows])
-    axes.set_xlabel(grid.column_key)
-    axes.set_ylabel(grid.row_key)
+    axes.set(xlabel=grid.column_key, ylabel=grid.row_key)
     axes.grid(visible=False)
     found = near_best(results)
     if (

@@ -112,15 +112,13 @@ def write_paper_figures(results: Results, directory: Path, style: str, formats: 
     captions: list[str] = []
     with styled(style):
         for entry in FIGURES:
-            arms = entry.arms(results)
-            figure = paper_figure(results, entry) if arms else None
+            figure = paper_figure(results, entry)
             if figure is None:
-                captions.append(
-                    f"- `{entry.name}` ({entry.paper}): not drawn, no run of this experiment shows {entry.shows}."
-                )
+                missing = f"not drawn, no run of this experiment shows {entry.shows}."
+                captions.append(f"- `{entry.name}` ({entry.paper}): {missing}")
                 continue
             paths += save(figure, directory, entry.name, formats)
-            captions.append(f"- `{entry.name}`: {caption(results, entry, arms)}")
+            captions.append(f"- `{entry.name}`: {caption(results, entry)}")
         figure = k_figure(results)
         if figure is not None:
             paths += save(figure, directory, "deepseekmath-maj-pass", formats)
@@ -133,12 +131,12 @@ def write_paper_figures(results: Results, directory: Path, style: str, formats: 
     return [*paths, path]
 
 
-def caption(results: Results, entry: PaperFigure, arms: Sequence[StoredArm]) -> str:
+def caption(results: Results, entry: PaperFigure) -> str:
     """Say what the figure corresponds to, which arms stand in it, and what is different here."""
+    arms = entry.arms(results)
     labels = ", ".join(arm.label for arm in arms)
     seeds = min(len(results.experiment.finished_seeds(arm)) for arm in arms)
-    extra = ""
-    spread = " with 95 % t band, thin lines are seeds" if len(arms) <= FEW else ""
+    extra, spread = "", " with 95 % t band, thin lines are seeds" if len(arms) <= FEW else ""
     if PROBABILITY in entry.panels:
         extra = " Mean probability is the geometric mean over response tokens at the evaluations (theirs: over training rollouts)."
     if len(arms) == 2:

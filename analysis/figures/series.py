@@ -81,9 +81,8 @@ def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str
     a common grid over the range that a seed has.
     """
     if panel.evaluated:
-        return accuracy_series(
-            experiment, arm, axis, panel.column, scale=panel.scale if panel.label else None
-        )
+        scale = panel.scale if panel.label else None
+        return accuracy_series(experiment, arm, axis, panel.column, scale=scale)
     runs = experiment.curves[arm]
     window = max(1, max((len(run["step"]) for run in runs), default=0) // 25)
     curves = []
@@ -101,12 +100,9 @@ def accuracy_series(
     ``metric`` is a column of the cells; ``scale`` is that of scores where not given.
     """
     plan, curves = experiment.plan, []
-    cells = experiment.cells
-    own = cells[
-        (cells["arm"] == arm) & (cells["benchmark"] == plan.benchmark) & (cells["cap"] == plan.primary_cap)
-    ]
-    for run_id, run in own.groupby("run_id"):
-        run = run.sort_values("step")
+    runs = {key[0]: run for key, run in experiment.evaluations.items() if key[1:] == (arm, plan.primary_cap)}
+    for run_id in sorted(runs):
+        run = runs[run_id].sort_values("step")
         wanted, steps = run["step"].tolist(), experiment.steps[experiment.steps["run_id"] == run_id]
         x = np.array(wanted, dtype=np.float64) if axis == "step" else total_at(steps, _TOTALS[axis], wanted)
         y = run[metric].to_numpy(dtype=np.float64)
@@ -156,13 +152,12 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     return Series(grid, seed_y, *(np.where(whole, part, np.nan) for part in mean_band(seed_y)))
 
 
-def mean_band(seed_y: Floats, level: float = 0.95) -> tuple[Floats, Floats, Floats]:
-    """Compute the mean over seeds and its t interval at every point; NaN where the data does not reach."""
+def mean_band(seed_y: Floats) -> tuple[Floats, Floats, Floats]:
+    """Compute the mean over seeds and its 95 % t interval at every point; NaN where the data does not reach."""
     seeds = pd.DataFrame(seed_y)
     mean = seeds.mean().to_numpy(dtype=np.float64)
-    half: Floats = special.stdtrit(seeds.count().to_numpy() - 1, 0.5 + level / 2) * seeds.sem().to_numpy(
-        dtype=np.float64
-    )
+    quantile = special.stdtrit(seeds.count().to_numpy() - 1, 0.975)
+    half: Floats = quantile * seeds.sem().to_numpy(dtype=np.float64)
     return mean, mean - half, mean + half
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.evidence.gradient_share import NotCovered, Responses, run_shares
+from analysis.evidence.gradient_share import Floats, NotCovered, Responses, run_shares
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
 from analysis.figures.drawing import arm_appearances, arm_legend, draw_series, few_arms
@@ -26,12 +24,10 @@ def share_figure(results: Results, store: ResultStore) -> Figure | None:
     """
     plan = results.experiment.plan
     appearance = arm_appearances(results.experiment)
-    lines = {
-        (when, arm.name): found
-        for when in (0, -1)
-        for arm in plan.arms
-        if (found := arm_shares(results, store, arm, when))
+    shares = {
+        (when, arm.name): arm_shares(results, store, arm, when) for when in (0, -1) for arm in plan.arms
     }
+    lines = {key: found for key, found in shares.items() if found}
     if not lines:
         return None
     few = few_arms(results.experiment)
@@ -70,18 +66,17 @@ def arm_shares(results: Results, store: ResultStore, arm: StoredArm, when: int) 
 def by_length(found: list[Responses], cap: int) -> Series:
     """Compute the share in % per bin of lengths up to the cap, at the bins' middles."""
     edges = np.linspace(0, cap, LENGTH_BINS + 1)
-    seeds: list[Any] = [
-        np.histogram(r.lengths_PG.ravel(), edges, weights=r.share_PG.ravel())[0] for r in found
-    ]
+    seeds = [np.histogram(r.lengths_PG.ravel(), edges, weights=r.share_PG.ravel())[0] for r in found]
     return Series.of((edges[:-1] + edges[1:]) / 2, 100 * np.array(seeds))
 
 
 def by_success(found: list[Responses]) -> Series:
     """Compute the share in % per number of right responses in the group."""
     size = found[0].share_PG.shape[1]
-    right = [np.rint(r.accuracy_P * size).astype(int) for r in found]
-    seeds: list[Any] = [
-        np.bincount(k, weights=r.share_PG.sum(axis=1), minlength=size + 1)
-        for k, r in zip(right, found, strict=True)
-    ]
+    seeds: list[Floats] = []
+    for one in found:
+        right_P = np.rint(one.accuracy_P * size).astype(int)
+        seeds.append(
+            np.bincount(right_P, weights=one.share_PG.sum(axis=1), minlength=size + 1).astype(np.float64)
+        )
     return Series.of(100 * np.arange(size + 1) / size, 100 * np.array(seeds))
