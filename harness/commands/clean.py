@@ -71,8 +71,8 @@ def _cache(selection: Selection) -> Iterator[Removable]:
     if root.is_dir() and (alive := _alive(store)):
         print(f"  kept {root}: {alive} uses it; clean it when nothing runs (`harness stop` ends what does)")
         return
-    for path in sorted(root.iterdir()) if root.is_dir() else ():
-        if not path.is_dir() or path.name == "leases":
+    for path in filter(Path.is_dir, sorted(root.glob("*"))):
+        if path.name == "leases":
             continue
         if path.name != _JOBS:
             yield Removable(path, None, _size(path))
@@ -90,8 +90,7 @@ def _cache(selection: Selection) -> Iterator[Removable]:
 
 def _alive(store: ResultStore) -> str:
     """A run that somebody works on now, in words; the claims of runs without a manifest count as well."""
-    root = layout.runs_dir(store.root)
-    for path in sorted(root.iterdir()) if root.is_dir() else ():
+    for path in sorted(layout.runs_dir(store.root).glob("*")):
         if layout.RUN_ID.fullmatch(path.name):
             run = store.run(path.name)
             if run.claimed_by() is not None or run.worked_on_by() is not None:

@@ -26,8 +26,7 @@ def run(options: argparse.Namespace) -> int:
     store = select(options.overrides).store
     ids = [find_run(store, prefix) for prefix in options.run_ids]
     a, b = (store.run(run_id) for run_id in ids)
-    console = Console()
-    different = False
+    console, different = Console(), False
     for title, left, right in (
         ("configuration", _configuration(a), _configuration(b)),
         ("provenance", provenance_of(a), provenance_of(b)),
@@ -35,10 +34,14 @@ def run(options: argparse.Namespace) -> int:
     ):
         rows = differences(left, right)
         different |= bool(rows) and title != "last step and scores"
-        if rows:
-            console.print(_table(title, ids, rows))
-        else:
+        if not rows:
             console.print(f"{title}: the same", highlight=False)
+            continue
+        heads = ("", *(run_id[:8] for run_id in ids))
+        table = Table(*heads, title=title, title_justify="left", box=None, pad_edge=False)
+        for key, pair in rows.items():
+            table.add_row(*map(escape, (key, *pair)))
+        console.print(table)
     return int(different)
 
 
@@ -53,12 +56,3 @@ def differences(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, 
 
 def _configuration(run: RunDir) -> dict[str, str]:
     return {key: str(value) for key, value in flatten(yaml.safe_load(run.config())).items()}
-
-
-def _table(title: str, ids: list[str], rows: Mapping[str, tuple[str, str]]) -> Table:
-    table = Table(
-        "", *(run_id[:8] for run_id in ids), title=title, title_justify="left", box=None, pad_edge=False
-    )
-    for key, (left, right) in rows.items():
-        table.add_row(*map(escape, (key, left, right)))
-    return table

@@ -38,26 +38,19 @@ ARGUMENTS = {
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb. 1 if something that is needed is not in order, or a number lies outside; 75 if the check was stopped."""
-    if _numbers(options.overrides):
-        return _check_numbers(_others(options.overrides))
-    selection = select(_others(options.overrides))
+    given = [item.removeprefix(_NUMBERS) for item in options.overrides if item.startswith(_NUMBERS)]
+    rest = [item for item in options.overrides if not item.startswith(_NUMBERS)]
+    if len(given) > 1 or any(value not in ("true", "false") for value in given):
+        raise ConfigError(f"doctor: {_NUMBERS} is said once and is true or false, not {' and '.join(given)}")
+    if given == ["true"]:
+        return _check_numbers(rest)
+    selection = select(rest)
     table = Table(show_header=False, box=None, pad_edge=False)
     checks = list(examine(selection.store, selection.runtime))
     for check in checks:
         table.add_row(_WORDS[check.good], check.name, escape(check.found))
     Console().print(table)
     return int(any(check.good is False for check in checks))
-
-
-def _others(overrides: Sequence[str]) -> list[str]:
-    return [item for item in overrides if not item.startswith(_NUMBERS)]
-
-
-def _numbers(overrides: Sequence[str]) -> bool:
-    given = [item.removeprefix(_NUMBERS) for item in overrides if item.startswith(_NUMBERS)]
-    if len(given) > 1 or any(value not in ("true", "false") for value in given):
-        raise ConfigError(f"doctor: {_NUMBERS} is said once and is true or false, not {' and '.join(given)}")
-    return given == ["true"]
 
 
 def _check_numbers(overrides: Sequence[str]) -> int:

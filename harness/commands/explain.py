@@ -28,8 +28,8 @@ from harness.configuration.folder import no_option
 if TYPE_CHECKING:
     from harness.explain.shares import Rollout
 
-_GROUP = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct", "cap", "value")
-_KEYS = (*_GROUP, "systems", "format", "output")
+_LISTS = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
+_KEYS = (*_LISTS, "cap", "value", "systems", "format", "output")
 _FORMATS = ("table", "json", "html")
 _SHOWN = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
 _EDGES = 3  # of a column, in characters
@@ -80,8 +80,7 @@ def parse(items: Sequence[str]) -> dict[str, Any]:
     """
     values = key_values(items, _KEYS, "explain")
     for key, value in values.items():
-        listed = key in ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
-        if listed and not _numbers(value, nested=key.endswith("log_probs")):
+        if key in _LISTS and not _numbers(value, nested=key.endswith("log_probs")):
             raise ConfigError(f"{key}={value} must be a list of numbers such as [1.1,0.1]")
         if key in ("cap", "value") and not isinstance(value, int | float):
             raise ConfigError(f"{key}={value} must be a number")

@@ -24,7 +24,11 @@ ARGUMENTS = {
 def run(options: argparse.Namespace) -> int:
     _, module, rest = dialect(options.settings)
     translation = module.overrides(read(rest))
-    overrides = [f"{key}={_text(value)}" for key, value in translation.settings.items()]
+    words = {None: "null", True: "true", False: "false"}
+    overrides = [
+        f"{key}={words[value] if value is None or isinstance(value, bool) else value}"
+        for key, value in translation.settings.items()
+    ]
     compose_run(overrides)  # what is printed can be run
     print("\n".join(overrides))
     print_remarks(translation, "this harness")
@@ -53,9 +57,3 @@ def read(items: list[str]) -> dict[str, Any]:
             raise ConfigError(f"{text} holds no mapping of settings")
         values |= flatten(content)
     return values
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -35,14 +35,13 @@ def run(options: argparse.Namespace) -> int:
     names = [item.partition("=")[2] for item in options.overrides if item.startswith("experiment=")]
     if len(names) != 1:
         raise ConfigError("name one experiment: harness report experiment=NAME")
-    own = {
-        key: value for item in options.overrides for key, _, value in [item.partition("=")] if key in _CHOICES
-    }
+    given = [item.partition("=") for item in options.overrides]
+    own = {key: value for key, _, value in given if key in _CHOICES}
     for key, value in own.items():
         choices = _CHOICES[key]
         if choices and value not in choices:
             raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")
-    rest = [item for item in options.overrides if item.partition("=")[0] not in ("experiment", *_CHOICES)]
+    rest = ["".join(item) for item in given if item[0] not in ("experiment", *_CHOICES)]
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, names[0])
     write_answer(store, names[0], **own)

@@ -118,8 +118,9 @@ class _Sweep:
         _say(found_elsewhere(self.store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime))
         undecidable = 0
         if plan.experiment.looks:
+            judge = partial(decide, store=self.store)
             _, decisions, summary = until_decided(
-                plan, decide=self._decide, record=self._record, bring=self._dispatch, show=self._show
+                plan, decide=judge, record=self._record, bring=self._dispatch, show=self._show
             )
             undecidable = decisions.open if summary.complete and not plan.waits_for else 0
         else:
@@ -136,9 +137,6 @@ class _Sweep:
             print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
             print("\n".join(f"  {line}" for line in refusal_lines(refused)))
         return summary
-
-    def _decide(self, plan: Plan) -> Decisions:
-        return decide(plan, self.store)
 
     def _record(self, part: Plan, decisions: Decisions | None = None) -> None:
         closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}

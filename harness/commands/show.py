@@ -40,17 +40,12 @@ def run(options: argparse.Namespace) -> int:
         ("provenance", provenance_of(run_dir)),
         ("last step and scores", results_of(store, run_dir.run_id)),
     ):
-        console.print(pairs_table(title, rows))
+        table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
+        for pair in rows.items():
+            table.add_row(*map(escape, pair))
+        console.print(table)
     console.print(_attempts(run_dir))
     return 0
-
-
-def pairs_table(title: str, rows: dict[str, str]) -> Table:
-    """Keys and values."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
-    for key, value in rows.items():
-        table.add_row(escape(key), escape(value))
-    return table
 
 
 def provenance_of(run: RunDir) -> dict[str, str]:
@@ -73,9 +68,8 @@ def results_of(store: ResultStore, run_id: str) -> dict[str, str]:
 
 def _facts(run: RunDir) -> dict[str, str]:
     manifest = run.manifest() or {}
-    facts = {
-        key: str(manifest[key]) for key in ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")
-    }
+    keys = ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")
+    facts = {key: str(manifest[key]) for key in keys}
     facts |= {f"label {key}": str(value) for key, value in manifest["labels"].items()}
     if manifest.get("error"):
         facts["error"] = str(manifest["error"])
@@ -93,11 +87,10 @@ def _changes(run: RunDir) -> dict[str, str]:
 
 
 def _attempts(run: RunDir) -> Table:
-    table = Table(
-        "attempt", "started", "ended", "outcome", "code", "host", "device", "pid", box=None, pad_edge=False
-    )
+    keys = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "device", "pid")
+    heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
+    table = Table(*heads, box=None, pad_edge=False)
     for item in (run.manifest() or {}).get("attempts", []):
-        keys = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "device", "pid")
         table.add_row(*("" if item.get(key) is None else str(item[key]) for key in keys))
     return table
 

@@ -41,11 +41,11 @@ def run(options: argparse.Namespace) -> int:
 
 def decision_lines(selection: Selection) -> list[str]:
     """Of the named experiments that look at comparisons while seeds come in: what the last look decided and what is open."""
-    lines = []
-    for name in selection.experiments:
-        for one in selection.store.plan(name).get("decisions") or ():
-            lines.append(f"{one['arm']} against {one['reference']}: {one['state']}; {one['text']}")
-    return lines
+    return [
+        f"{one['arm']} against {one['reference']}: {one['state']}; {one['text']}"
+        for name in selection.experiments
+        for one in selection.store.plan(name).get("decisions") or ()
+    ]
 
 
 def _shown(selection: Selection, finished: bool) -> RenderableType:

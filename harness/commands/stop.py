@@ -11,7 +11,6 @@ import time
 
 from harness.commands._arguments import SELECTION, select
 from harness.execution.supervise import stop_supervisors
-from harness.store import ResultStore
 
 ARGUMENTS = {
     "--wait": {
@@ -35,14 +34,12 @@ def run(options: argparse.Namespace) -> int:
     places += [f"process {holder.pid} on {holder.host}" for holder in elsewhere]
     print(f"asked to stop: {', '.join(places)}")
     deadline = time.monotonic() + options.wait
-    while (busy := _busy(selection.store, selection.run_ids)) and time.monotonic() < deadline:
+    while busy := [one for one in selection.run_ids if selection.store.run(one).claimed_by() is not None]:
+        if time.monotonic() >= deadline:
+            break
         time.sleep(0.2)
     if busy:
         print(f"{len(busy)} runs still write their checkpoint: {', '.join(busy[:5])}; see `harness status`")
         return 75
     print("stopped; the same `harness run` resumes")
     return 0
-
-
-def _busy(store: ResultStore, run_ids: list[str]) -> list[str]:
-    return [run_id for run_id in run_ids if store.run(run_id).claimed_by() is not None]

@@ -22,7 +22,6 @@ from harness.configuration.identity import content_hash
 from harness.configuration.runtime import of_machine
 from harness.execution.dispatch import search_runs
 from harness.execution.progress import progress_on
-from harness.execution.supervise import Summary
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
 from harness.experiment.refusals import absent, refusals
@@ -79,21 +78,17 @@ def run(options: argparse.Namespace) -> int:
     sweep.settle_rest()
     if sweep.plan().arms:
         store.write_plan(experiment.name, sweep.plan().record())
+    print("\n".join(best_lines(sweep)))
     folder = store.root / "experiments" / experiment.name / "figures"
-    figures = []
     if summary.stopped_by is None:
         from harness.search.figures import draw
 
-        figures = draw(sweep.study, [name.lstrip("-") for name in search.objectives], folder)
-    for line in (*best_lines(sweep), *([f"importance and contours: {folder}"] if figures else [])):
-        print(line)
-    return _exit_code(summary, bool(sweep.reasons), sweep.unsettled == 0 and sweep.asked >= sweep.total)
-
-
-def _exit_code(summary: Summary, refused: bool, enough: bool) -> int:
-    if summary.failed or refused:
+        if draw(sweep.study, [name.lstrip("-") for name in search.objectives], folder):
+            print(f"importance and contours: {folder}")
+    if summary.failed or sweep.reasons:
         return 1
-    return 75 if summary.stopped_by is not None or not enough else 0
+    enough = sweep.unsettled == 0 and sweep.asked >= sweep.total
+    return 0 if enough and summary.stopped_by is None else 75
 
 
 def _declared(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
@@ -111,10 +106,8 @@ def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[st
         raise ConfigError(
             "nothing to search: name an experiment, or give 'KEY=interval(low,high)' or 'KEY=choice(a,b)'"
         )
-    flags = _flags(options)
-    seeds = _seeds(options) or [0]
+    flags, seeds, base = _flags(options), _seeds(options) or [0], compose_run(fixed)
     objectives = flags.get("objectives", ["avg"])
-    base = compose_run(fixed)
     identity = [item for item in fixed if not of_machine(item)]
     name = f"search_{content_hash(sorted(space), sorted(identity), seeds, objectives)[:8]}"
     experiment = Experiment(
@@ -128,12 +121,8 @@ def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[st
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
-    given = {
-        "trials": options.trials,
-        "sampler": options.sampler,
-        "pruner": options.pruner,
-        "objectives": options.objective,
-    }
+    given = {key: getattr(options, key) for key in ("trials", "sampler", "pruner")}
+    given["objectives"] = options.objective
     return {key: value for key, value in given.items() if value is not None}
 
 

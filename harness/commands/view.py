@@ -26,23 +26,18 @@ def run(options: argparse.Namespace) -> int:
     selection = select([item for item in options.overrides if not item.startswith("port=")])
     if len(given) > 1 or len(selection.experiments) > 1:
         raise ConfigError("name one port and one experiment at most: harness view experiment=NAME port=8000")
-    port = _port(given[0]) if given else _PORT
+    text = given[0] if given else str(_PORT)
+    if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
+        raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
+    port = int(text)
     from analysis.view.server import serve
 
     try:
         serve(selection.store.root, selection.experiments[0] if selection.experiments else None, port)
     except OSError as error:
-        raise ConfigError(_refused(port, error)) from error
+        taken = error.errno == errno.EADDRINUSE
+        why, other = ("is taken", port + 1) if taken else (f"cannot be had ({error.strerror})", _PORT)
+        raise ConfigError(
+            f"port {port} {why}; choose another with port={other}, or port=0 for any free one"
+        ) from error
     return 0
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
-        raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
-    return int(text)
-
-
-def _refused(port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} is taken; choose another with port={port + 1}, or port=0 for any free one"
-    return f"port {port} cannot be had ({error.strerror}); choose another with port={_PORT}, or port=0 for any free one"
