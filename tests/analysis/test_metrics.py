@@ -192,7 +192,7 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
     assert "avg@" not in text
     with styled("screen"):
         forest, ladder, over_training = (
-            draw(view, "screen") for draw in (differences_figure, waterfall_figure, metric_figure)
+            draw(view) for draw in (differences_figure, waterfall_figure, metric_figure)
         )
     labels = forest.axes[0].get_xlabel(), ladder.axes[0].get_xlabel(), over_training.axes[0].get_ylabel()
     assert all("length of wrong answers" in label and "tokens" in label for label in labels)
