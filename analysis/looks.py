@@ -7,7 +7,14 @@ from typing import Any
 
 from analysis.answer import describe
 from analysis.evidence.load import load_plan
-from analysis.evidence.looks import AT_BUDGET, NO_COMPARISON, Comparison, comparisons, followed, wanted_seeds
+from analysis.evidence.looks import (
+    AT_BUDGET,
+    NO_COMPARISON,
+    FollowedComparison,
+    comparisons,
+    followed,
+    wanted_seeds,
+)
 from analysis.evidence.results import results_of
 from analysis.evidence.stored_plan import StoredPlan
 from harness.statistics.course import expected_runs
@@ -75,13 +82,13 @@ def spreads(plan: StoredPlan, store: ResultStore) -> dict[str, dict[str, float]]
     return found
 
 
-def _state(in_metrics: Sequence[Comparison]) -> str:
+def _state(in_metrics: Sequence[FollowedComparison]) -> str:
     """Say the state of a comparison: that of its metric which is furthest from being decided."""
     order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
     return min((one.state for one in in_metrics), key=order.index)
 
 
-def _in_words(one: Comparison, plan: StoredPlan) -> str:
+def _in_words(one: FollowedComparison, plan: StoredPlan) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher`` and what comes next; named unless it is the score alone."""
     told = [describe(one.newest, one.metric)] if one.looks else []
     if not plan.about_score:

@@ -23,7 +23,7 @@ _METHOD = "repeated t interval"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FollowedComparison:
     """One comparison in one metric over its looks.
 
     ``looks`` holds what has been seen, the newest last; ``next_look`` is the number of seeds of the look that is waited
@@ -53,7 +53,7 @@ class Comparison:
         return "decided" if self.settled else AT_BUDGET
 
 
-def followed(results: Results) -> list[Comparison]:
+def followed(results: Results) -> list[FollowedComparison]:
     """Every declared comparison of a sequential plan in the metric of the results, in the order of its arms.
 
     The family is all comparisons in all metrics of the experiment.
@@ -73,7 +73,7 @@ def comparisons(plan: StoredPlan) -> list[tuple[StoredArm, StoredArm]]:
     return [(arm, reference) for arm, reference in found if reference is not None]
 
 
-def wanted_seeds(plan: StoredPlan, found: Sequence[Comparison]) -> dict[str, int]:
+def wanted_seeds(plan: StoredPlan, found: Sequence[FollowedComparison]) -> dict[str, int]:
     """Seeds that each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
 
     ``found`` are the comparisons in every metric: a pair of arms goes on until its last metric is decided.
@@ -88,14 +88,14 @@ def wanted_seeds(plan: StoredPlan, found: Sequence[Comparison]) -> dict[str, int
 
 def _follow(
     results: Results, arm: StoredArm, reference: StoredArm, levels: Sequence[float], family: int
-) -> Comparison:
+) -> FollowedComparison:
     plan = results.experiment.plan
     scored = [results.scores(one, "avg") for one in (arm, reference)]
     seen: list[Estimate] = []
     for seeds, level in zip(plan.looks, levels, strict=True):
         first = plan.seeds[:seeds]
         if len(first) < seeds or any(seed not in scores for scores in scored for seed in first):
-            return Comparison(arm, reference, results.metric, tuple(seen), seeds)
+            return FollowedComparison(arm, reference, results.metric, tuple(seen), seeds)
         difference = _first_seeds(results, arm, reference, seeds)
         if isinstance(difference, str):  # no later look can do without these seeds
             seen.append(Estimate(math.nan, seeds=seeds, family=family, absent=difference))
@@ -104,8 +104,8 @@ def _follow(
         # The p-value of one look is not that of the design; the interval is.
         seen.append(replace(found, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD))
         if _settled(found, plan):
-            return Comparison(arm, reference, results.metric, tuple(seen), None, settled=True)
-    return Comparison(arm, reference, results.metric, tuple(seen), None)
+            return FollowedComparison(arm, reference, results.metric, tuple(seen), None, settled=True)
+    return FollowedComparison(arm, reference, results.metric, tuple(seen), None)
 
 
 def _settled(found: Estimate, plan: StoredPlan) -> bool:

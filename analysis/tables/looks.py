@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from analysis.evidence.looks import Comparison, followed
+from analysis.evidence.looks import FollowedComparison, followed
 from analysis.evidence.results import Results
 from analysis.tables.differences import difference_column
 from analysis.tables.of_metric import experiment_table, of_metric
@@ -55,7 +55,7 @@ def look_states(results: Results) -> dict[str, str]:
     return {one.arm.name: state_text(one) for one in followed(results)}
 
 
-def state_text(one: Comparison) -> str:
+def state_text(one: FollowedComparison) -> str:
     """Say where a comparison stands: ``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
     if one.newest.absent:
         return one.newest.absent

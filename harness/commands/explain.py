@@ -26,7 +26,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.folder import no_option
 
 if TYPE_CHECKING:
-    from harness.explain.shares import Rollout
+    from harness.explain.shares import ExplainedRollout
 
 _LISTS = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
 _KEYS = (*_LISTS, "cap", "value", "systems", "format", "output")
@@ -87,7 +87,7 @@ def parse(items: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def tables(explained: Mapping[str, Sequence[Rollout]], width: int) -> list[Table]:
+def tables(explained: Mapping[str, Sequence[ExplainedRollout]], width: int) -> list[Table]:
     """Return one row a system, one column a rollout; as many tables as `width` characters make necessary, so that no number is cut."""
     first = next(iter(explained.values()))
     heads = [f"{i + 1}\nreward {r.reward:g}\n{r.length} tokens" for i, r in enumerate(first)]

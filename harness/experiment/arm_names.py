@@ -43,7 +43,8 @@ def _parts(settings: Mapping[str, str], varying: Sequence[str], *, whole: bool) 
     if whole:
         return [f"{key}={settings[key]}" for key in keys]
     return [
-        _member(settings[key])
+        # `[a,b]` of `patch=[a,b]` as `a+b`.
+        "+".join(part.strip() for part in settings[key].strip("[]").split(",")) or "none"
         if _chooses(key)
         else f"{_short_key(key, varying)} {_short_value(settings[key])}"
         for key in keys
@@ -53,11 +54,6 @@ def _parts(settings: Mapping[str, str], varying: Sequence[str], *, whole: bool) 
 def _chooses(key: str) -> bool:
     """Say if the key chooses a member of a group (`algorithm`, `algorithm/kl`); the member's name says enough."""
     return (config_directory() / key).is_dir() and bool(options(key))
-
-
-def _member(value: str) -> str:
-    """`[a,b]` of `patch=[a,b]` as `a+b`."""
-    return "+".join(part.strip() for part in value.strip("[]").split(",")) or "none"
 
 
 def _short_key(key: str, others: Sequence[str]) -> str:

@@ -153,29 +153,25 @@ class Plan:
         by_name = {planned.arm.name: planned for planned in self.arms}
         engagement, first = self.measures(), self.arms[0].config
         given = self.arms[0].common[len(self.experiment.overrides) :]
+        declared = dataclasses.asdict(self.experiment)
+        left_out = {"arms", "base", "orders", "grid", "search"} | (
+            {"claim"} if self.experiment.claim is None else set()
+        )
         return {
-            **{
-                k: v
-                for k, v in dataclasses.asdict(self.experiment).items()
-                if k not in ("arms", "base", "orders", "grid", "search") and (k != "claim" or v)
-            },
+            **{key: value for key, value in declared.items() if key not in left_out},
             "seeds": self.seeds,
             "base_policies": self.base_policies,
             "primary_cap": first.score_cap,
             "caps": sorted(set(first.evaluation.caps)),
-            "arms": [
-                {
-                    **_arm_record(planned, by_name),
-                    "engagement": [measure.record() for measure in engagement[planned.arm.name]],
-                }
-                for planned in self.arms
-            ],
+            "arms": [_arm_record(planned, by_name, engagement[planned.arm.name]) for planned in self.arms],
             "command": self.command,
             **({"declaration": fingerprint(self.experiment, given)} if self.experiment.claim else {}),
         }
 
 
-def _arm_record(planned: PlannedArm, by_name: Mapping[str, PlannedArm]) -> dict[str, Any]:
+def _arm_record(
+    planned: PlannedArm, by_name: Mapping[str, PlannedArm], engagement: Sequence[Measure]
+) -> dict[str, Any]:
     arm = planned.arm
     changes = difference(by_name[arm.parent].config, planned.config) if arm.parent else {}
     changes.pop("seed", None)
@@ -192,6 +188,7 @@ def _arm_record(planned: PlannedArm, by_name: Mapping[str, PlannedArm]) -> dict[
         "group": arm.group,
         "overrides": list(arm.overrides),
         "refused": list(planned.refused),
+        "engagement": [measure.record() for measure in engagement],
     }
 
 
@@ -267,11 +264,8 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
     experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
     changed = {item.lstrip("+~").partition("=")[0] for item in spelled}
-    if (
-        "experiment.metric" in changed
-        and "experiment.margin" not in changed
-        and isinstance(experiment.margin, float)
-    ):
+    another = "experiment.metric" in changed and "experiment.margin" not in changed
+    if another and isinstance(experiment.margin, float):
         raise ConfigError(
             f"experiment.margin={experiment.margin:g} was declared for another metric than {', '.join(experiment.metrics)}; say "
             "experiment.margin= in its unit, or experiment.margin=null"

@@ -10,7 +10,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.experiment.estimate.fit import misfits
-from harness.experiment.planning import Plan, PlannedArm
+from harness.experiment.planning import Plan
 from harness.store import ResultStore
 
 _HERE = ("local", "submitit_local")
@@ -37,7 +37,14 @@ def refuse(plan: Plan) -> Plan:
         ConfigError: nothing is left (names all arms and the reasons of the first), or the arm that others wait for is refused.
     """
     store = ResultStore(plan.arms[0].config.runtime.results)
-    arms = [_refused(planned, store) for planned in plan.arms]
+    arms = []
+    for planned in plan.arms:
+        if reasons := [*refusals(planned.config), *absent(planned.config)]:
+            finished = {
+                s: spec for s, spec in planned.runs.items() if store.run(spec.run_id).status == "finished"
+            }
+            planned = dataclasses.replace(planned, runs=finished, refused=reasons)
+        arms.append(planned)
     needed = [planned for planned in arms if plan.waits_for in (None, planned.arm.name)]
     if any(planned.runs for planned in needed):
         return dataclasses.replace(plan, arms=arms)
@@ -45,14 +52,6 @@ def refuse(plan: Plan) -> Plan:
     also = ", ".join(planned.arm.name for planned in others)
     more = f" (also refused: {also}; `harness plan` says why)" if also else ""
     raise ConfigError(f"{first.arm.name} cannot be run: {'; '.join(first.refused)}{more}")
-
-
-def _refused(planned: PlannedArm, store: ResultStore) -> PlannedArm:
-    reasons = [*refusals(planned.config), *absent(planned.config)]
-    if not reasons:
-        return planned
-    runs = {seed: spec for seed, spec in planned.runs.items() if store.run(spec.run_id).status == "finished"}
-    return dataclasses.replace(planned, runs=runs, refused=reasons)
 
 
 def refusal_lines(refused: Mapping[str, Sequence[str]]) -> list[str]:

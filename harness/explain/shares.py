@@ -110,7 +110,7 @@ def _per_token(name: str, values: LogProbs | None, lengths: Sequence[int]) -> tu
 
 
 @dataclass(frozen=True)
-class Rollout:
+class ExplainedRollout:
     """One rollout under one system; token-level quantities are means over its tokens."""
 
     reward: float
@@ -133,12 +133,12 @@ def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, Algorithm
     }
 
 
-def explain(group: Group, algorithms: Mapping[str, AlgorithmConfig]) -> dict[str, list[Rollout]]:
+def explain(group: Group, algorithms: Mapping[str, AlgorithmConfig]) -> dict[str, list[ExplainedRollout]]:
     """Every system's rollouts, in the order given."""
     return {name: explain_one(group, algorithm) for name, algorithm in algorithms.items()}
 
 
-def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[Rollout]:
+def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollout]:
     """One system's advantages, coefficients and shares. Where no rollout has gradient, all shares are 0."""
     objective = Objective(algorithm)
     rewards = torch.tensor([group.rewards], dtype=torch.float64)
@@ -179,26 +179,18 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[Rollout]:
     coefficient_N = torch.zeros_like(old_N)
     if loss.requires_grad:
         coefficient_N = -torch.autograd.grad(loss, new_N)[0]
-    return _by_rollout(group, advantages_N, coefficient_N, response_N)
-
-
-def _by_rollout(
-    group: Group, advantages_N: torch.Tensor, coefficient_N: torch.Tensor, response_N: torch.Tensor
-) -> list[Rollout]:
-    def sums(values_N: torch.Tensor) -> list[float]:
-        zero = torch.zeros(len(group.lengths), dtype=torch.float64)
-        return [float(x) for x in zero.index_add(0, response_N, values_N)]
-
-    advantage, coefficient, mass = sums(advantages_N), sums(coefficient_N), sums(coefficient_N.abs())
-    total = sum(mass)
+    zero = torch.zeros(number, dtype=torch.float64)
+    advantage, coefficient, mass = (
+        zero.index_add(0, response_N, values_N).tolist()
+        for values_N in (advantages_N, coefficient_N, coefficient_N.abs())
+    )
+    total, columns = sum(mass), (group.rewards, group.lengths, advantage, coefficient, mass)
     return [
-        Rollout(reward, length, a / length, c / length, m / total if total else 0.0)
-        for reward, length, a, c, m in zip(
-            group.rewards, group.lengths, advantage, coefficient, mass, strict=True
-        )
+        ExplainedRollout(reward, length, a / length, c / length, m / total if total else 0.0)
+        for reward, length, a, c, m in zip(*columns, strict=True)
     ]
 
 
-def as_json(explained: Mapping[str, Sequence[Rollout]]) -> dict[str, list[dict[str, float]]]:
+def as_json(explained: Mapping[str, Sequence[ExplainedRollout]]) -> dict[str, list[dict[str, float]]]:
     """System → one mapping a rollout: reward, length, advantage, coefficient, share."""
     return {name: [asdict(rollout) for rollout in rollouts] for name, rollouts in explained.items()}

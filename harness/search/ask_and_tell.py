@@ -57,12 +57,7 @@ class Sweep(Feed):
     """Feeds a supervisor with the runs of trials and tells the study how they ended."""
 
     def __init__(
-        self,
-        experiment: Experiment,
-        search: Search,
-        fixed: Sequence[str],
-        store: ResultStore,
-        command: str,
+        self, experiment: Experiment, search: Search, fixed: Sequence[str], store: ResultStore, command: str
     ) -> None:
         self.experiment, self.search, self.store = experiment, search, store
         if experiment.match != "steps":
@@ -236,8 +231,11 @@ class Sweep(Feed):
         return self._arms[trial.number]
 
     def _settle(self, trial: _Trial) -> None:
-        states = [self._status(spec.run_id) for spec in trial.specs]
-        if all(state == "finished" for state in states):
+        try:
+            finished = all(self.store.run(spec.run_id).status == "finished" for spec in trial.specs)
+        except StoreError:  # the supervisor says why, and one torn file does not end the search
+            finished = False
+        if finished:
             values = self._values(trial.specs)
             if values is not None:
                 self._tell(trial, values=values)
@@ -252,13 +250,6 @@ class Sweep(Feed):
             # Interrupted or elsewhere: the trial stays open in the study, and the next call takes it up.
             self._trials.pop(trial.number, None)
 
-    def _status(self, run_id: str) -> str | None:
-        """None where it cannot be read: the supervisor says why, and one torn file does not end the search."""
-        try:
-            return self.store.run(run_id).status
-        except StoreError:
-            return None
-
     def _tell(self, trial: _Trial, **what: Any) -> None:
         self._trials.pop(trial.number, None)
         if "state" in what:
@@ -271,13 +262,14 @@ class Sweep(Feed):
             self.study.tell(number, **what)
 
     def _values(self, specs: Sequence[RunSpec]) -> list[float] | None:
-        rows = [
-            [self._objective(spec, name.lstrip("-")) for name in self.search.objectives] for spec in specs
-        ]
-        columns = list(zip(*rows, strict=True))
-        if any(value is None for column in columns for value in column):
-            return None
-        return [sum(float(value or 0.0) for value in column) / len(column) for column in columns]
+        means = []
+        for name in self.search.objectives:
+            values = [self._objective(spec, name.lstrip("-")) for spec in specs]
+            known = [value for value in values if value is not None]
+            if len(known) < len(values):
+                return None
+            means.append(sum(known) / len(known))
+        return means
 
     def _objective(self, spec: RunSpec, name: str) -> float | None:
         if name == "avg":
@@ -299,17 +291,14 @@ class Sweep(Feed):
 def best_lines(sweep: Sweep) -> list[str]:
     """The best trials in words: one for a single objective, the Pareto front for several."""
     states = [trial.state for trial in sweep.study.get_trials(deepcopy=False)]
-    counts = [
-        f"{states.count(state)} {state.name.lower()}" for state in optuna.trial.TrialState if state in states
-    ]
+    occurring = [state for state in optuna.trial.TrialState if state in states]
+    counts = [f"{states.count(state)} {state.name.lower()}" for state in occurring]
     lines = [f"{sweep.experiment.name}: {', '.join(counts)}", *sweep.reasons]
     if optuna.trial.TrialState.COMPLETE not in states:
         return [*lines, "no trial is complete yet"]
     for trial in sweep.study.best_trials:
-        values = ", ".join(
-            f"{name.lstrip('-')} {value:.4g}"
-            for name, value in zip(sweep.search.objectives, trial.values, strict=True)
-        )
+        named = zip(sweep.search.objectives, trial.values, strict=True)
+        values = ", ".join(f"{name.lstrip('-')} {value:.4g}" for name, value in named)
         settings = " ".join(overrides_of(sweep.parameters, trial.params))
         lines.append(f"trial {trial.number}: {values}: {settings}")
     return lines

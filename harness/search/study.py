@@ -122,9 +122,9 @@ def _refuse_another(study: optuna.Study, declaration: dict[str, Any], path: str)
 def _pruner(search: Search) -> optuna.pruners.BasePruner:
     if search.pruner == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1)
-    if search.pruner == "halving":
-        return optuna.pruners.SuccessiveHalvingPruner()
-    return optuna.pruners.NopPruner()
+    return (
+        optuna.pruners.SuccessiveHalvingPruner() if search.pruner == "halving" else optuna.pruners.NopPruner()
+    )
 
 
 def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> optuna.samplers.BaseSampler:

@@ -107,6 +107,4 @@ def safe_name(name: str, what: str) -> str:
 
 def part_paths(directory: Path) -> list[Path]:
     """The complete parts in a directory, in the order of their names."""
-    if not directory.is_dir():
-        return []
-    return sorted(path for path in directory.glob("part-*.parquet"))
+    return sorted(directory.glob("part-*.parquet"))

@@ -73,9 +73,8 @@ class ResultStore:
 
     def write_plan(self, name: str, plan: Mapping[str, Any]) -> None:
         """Publish the plan of an experiment, unless it says the same already; `schema_version` is filled in."""
-        text = (
-            json.dumps({"schema_version": PLAN_VERSION, **plan}, indent=1, allow_nan=False).encode() + b"\n"
-        )
+        whole = {"schema_version": PLAN_VERSION, **plan}
+        text = json.dumps(whole, indent=1, allow_nan=False).encode() + b"\n"
         path = layout.plan_file(self.root, name)
         if not path.exists() or path.read_bytes() != text:  # its date tells whether tables are older
             atomic.write_file(path, text)
@@ -114,9 +113,8 @@ class ResultStore:
 
     def _experiment_names(self) -> list[str]:
         """The folders with a plan, whatever they are called."""
-        root = layout.experiments_dir(self.root)
-        names = sorted(os.listdir(root)) if root.is_dir() else []
-        return [name for name in names if not name.startswith(".") and (root / name / "plan.json").exists()]
+        found = layout.experiments_dir(self.root).glob("*/plan.json")
+        return sorted(path.parent.name for path in found if not path.parent.name.startswith("."))
 
     def _scan(self) -> Iterator[tuple[str, dict[str, Any] | str]]:
         """(directory name, its manifest or what is wrong with it), sorted by name."""
@@ -133,12 +131,10 @@ class ResultStore:
             except StoreError as error:
                 yield name, str(error)
                 continue
-            if manifest is None:
-                if RunDir(root / name).unfinished_start():
-                    continue  # `harness run` takes it over; whoever claims it now writes its manifest soon
-                yield (
-                    name,
-                    f"{root / name} has no {layout.MANIFEST}, yet more than a start (foreign, or its manifest is gone); ignored",
-                )
-            else:
+            if manifest is not None:
                 yield name, manifest
+            elif not RunDir(
+                root / name
+            ).unfinished_start():  # a start `harness run` takes over, or it gets its manifest soon
+                problem = f"has no {layout.MANIFEST}, yet more than a start (foreign, or its manifest is gone); ignored"
+                yield name, f"{root / name} {problem}"

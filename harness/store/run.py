@@ -141,7 +141,10 @@ class RunDir:
     def unfinished_start(self) -> bool:
         """True where a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
         files = (name for _, _, names in os.walk(self.path) for name in names)
-        return not self.exists() and all(map(_begins, files))
+        begun = (
+            name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp")) for name in files
+        )
+        return not self.exists() and all(begun)
 
     def forget_start(self) -> None:
         """Delete an unfinished start of a dead supervisor, and nothing else. Only the holder of `lock()` may call this."""
@@ -211,12 +214,8 @@ class RunDir:
         from harness.store import samples
 
         directory = layout.samples_dir(self.path, benchmark, step)
-        metadata = {
-            "run_id": self.run_id,
-            "benchmark": benchmark,
-            "benchmark_version": str(benchmark_version),
-            "step": str(step),
-        }
+        metadata = {"run_id": self.run_id, "benchmark": benchmark}
+        metadata |= {"benchmark_version": str(benchmark_version), "step": str(step)}
         samples.write_part(directory / f"part-{layout.safe_name(part, 'part')}.parquet", table, metadata)
 
     def samples(self, benchmark: str, step: int, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -245,9 +244,8 @@ class RunDir:
 
     def sample_steps(self, benchmark: str) -> list[int]:
         """The steps that have samples of this benchmark, ascending."""
-        return [
-            step for step, path in _step_dirs(self.path / "samples" / benchmark) if layout.part_paths(path)
-        ]
+        found = _step_dirs(self.path / "samples" / benchmark)
+        return [step for step, path in found if layout.part_paths(path)]
 
     def benchmarks(self) -> list[str]:
         """The benchmarks that have samples, by name."""
@@ -278,11 +276,6 @@ class RunDir:
         """Delete half-written files of dead writers. Only the worker, under its lock, may call this."""
         for directory in (self.path / "checkpoints", *(self.path / "samples").glob("*/*")):
             atomic.remove_leftovers(directory)
-
-
-def _begins(name: str) -> bool:
-    """True where a file is one that a supervisor writes before the first manifest."""
-    return name in _BEFORE_MANIFEST or (name.startswith(".") and name.endswith(".tmp"))
 
 
 def utc_now() -> str:

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 SAMPLES_VERSION = 2
 
-_ADDED = {
-    "second_correct": 2
-}  # column -> the version that brought it; older parts and tables have nulls there
+# Column -> the version that brought it; older parts and tables have nulls there.
+_ADDED = {"second_correct": 2}
 _MAY_BE_NULL = {"answer", *_ADDED}
 SAMPLES = pa.schema(
     [

@@ -17,14 +17,8 @@ _MANIFEST_KEYS: dict[str, type] = {"arm_id": str, "seed": int, "labels": dict, "
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}
 
 INTEGER_METRICS = (
-    "step",
-    "updates",
-    "attempt",
-    "refill_rounds",
-    "generated_tokens",
-    "generated_tokens_total",
-    "trained_tokens",
-)
+    "step", "updates", "attempt", "refill_rounds", "generated_tokens", "generated_tokens_total", "trained_tokens",
+)  # fmt: skip
 METRICS = (
     "step",
     "updates",

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import yaml
 
@@ -39,16 +39,13 @@ class Followed:
         self._sent: dict[str, int] = {}
         text = yaml.load(self.run.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         for name, values in text["runtime"].get("trackers", {}).items():
-            self._open(name, values)
-
-    def _open(self, name: str, values: dict[str, Any]) -> None:
-        with _reported(f"{self.run.run_id}: tracker {name} not opened"):
-            module = member(TRACKING, values["kind"])
-            config = load_dataclass(module.Config, values, f"runtime.trackers.{name}")
-            destination = module.destination(config)
-            self._sent[name] = sent_step(self.run, name, destination)
-            sink = module.open_sink(config, about(self.run, self._sent[name]))
-            self._sinks[name] = (sink, destination)
+            with _reported(f"{self.run.run_id}: tracker {name} not opened"):
+                module = member(TRACKING, values["kind"])
+                config = load_dataclass(module.Config, values, f"runtime.trackers.{name}")
+                destination = module.destination(config)
+                self._sent[name] = sent_step(self.run, name, destination)
+                sink = module.open_sink(config, about(self.run, self._sent[name]))
+                self._sinks[name] = (sink, destination)
 
     def advance(self) -> None:
         """Send the rows that are new."""

@@ -91,9 +91,8 @@ def path_part(name: str) -> str:
 
 def sent_step(run: RunDir, tracker: str, destination: str) -> int:
     """The newest step that a tracker has acknowledged at this destination, 0 for none."""
-    mark = _read_mark(run, tracker)
     try:
-        return int(mark["sent"][destination])
+        return int(_read_mark(run, tracker)["sent"][destination])
     except (KeyError, TypeError, ValueError):
         return 0
 

@@ -47,7 +47,17 @@ def destination(config: Config) -> str:
 
 def open_sink(config: Config, about: About) -> _Sink:
     """A wandb run. Raises what wandb raises: not installed, not logged in, no network."""
-    return _Sink(_init(config, about.results, **_identity(config, about)))
+    run = _init(
+        config,
+        about.results,
+        id=about.run_id,
+        name=f"{about.arm} seed {about.seed}",
+        group=about.experiment,
+        job_type=about.arm[:64],
+        tags=[*config.tags, about.arm_id[:8], f"seed-{about.seed}"],
+        config={**about.config, "provenance": dict(about.provenance)},
+    )
+    return _Sink(run)
 
 
 def send_results(config: Config, results: Path, experiment: str, files: list[Path]) -> None:
@@ -59,7 +69,6 @@ def send_results(config: Config, results: Path, experiment: str, files: list[Pat
         name=f"{experiment} results",
         group=experiment,
         job_type="results",
-        resume="allow",
     )
     artifact = importlib.import_module("wandb").Artifact(f"{experiment}-results", type="results")
     folder = results / "experiments" / experiment
@@ -67,18 +76,6 @@ def send_results(config: Config, results: Path, experiment: str, files: list[Pat
         artifact.add_file(str(file), name=str(file.relative_to(folder)))
     run.log_artifact(artifact)
     run.finish()
-
-
-def _identity(config: Config, about: About) -> dict[str, Any]:
-    return {
-        "id": about.run_id,
-        "name": f"{about.arm} seed {about.seed}",
-        "group": about.experiment,
-        "job_type": about.arm[:64],
-        "tags": [*config.tags, about.arm_id[:8], f"seed-{about.seed}"],
-        "config": {**about.config, "provenance": dict(about.provenance)},
-        "resume": "allow",
-    }
 
 
 def _init(tracker: Config, results: Path, /, **identity: Any) -> Any:
@@ -91,6 +88,7 @@ def _init(tracker: Config, results: Path, /, **identity: Any) -> Any:
         entity=tracker.entity,
         dir=str(directory),
         reinit="create_new",
+        resume="allow",
         settings=wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True),
         **identity,
     )

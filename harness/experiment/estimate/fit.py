@@ -130,26 +130,27 @@ def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
 
 def _fixes(config: RunConfig, memory: float | None) -> Iterator[str]:
     """Single settings that make it fit, each with what it needs beside it, and the fewest GPUs that do."""
-    yield from filter(None, [_works(config, memory, "", {})])
+    yield from _works(config, memory, "", {})
     size = fitting_micro_batch(config, memory)
     if size is not None and size < config.runtime.micro_batch_tokens:
         yield f"runtime.micro_batch_tokens={size}"
     if not config.model.lora.rank:
-        adapters = {"model.lora.rank": _ADAPTER_RANK}
-        yield from filter(None, [_works(config, memory, f"model.lora.rank={_ADAPTER_RANK}", adapters)])
+        yield from _works(
+            config, memory, f"model.lora.rank={_ADAPTER_RANK}", {"model.lora.rank": _ADAPTER_RANK}
+        )
     for count in _GPU_COUNTS:
         if count > config.runtime.gpus_per_run * config.runtime.nodes:
             each, nodes = min(count, _GPUS_PER_NODE), max(1, count // _GPUS_PER_NODE)
             on_nodes = f" runtime.nodes={nodes}" if nodes > 1 else ""
             setting = f"{count} GPUs (runtime.gpus_per_run={each}{on_nodes})"
             place = {"runtime.ranks": 0, "runtime.gpus_per_run": each, "runtime.nodes": nodes}
-            if works := _works(config, memory, setting, place):
-                yield works
+            if works := list(_works(config, memory, setting, place)):
+                yield from works
                 return
 
 
-def _works(config: RunConfig, memory: float | None, setting: str, changes: dict[str, Any]) -> str:
-    """The setting with what it needs beside it to fit: nothing, fewer rows, recomputation, a smaller share for vLLM; empty: no help."""
+def _works(config: RunConfig, memory: float | None, setting: str, changes: dict[str, Any]) -> Iterator[str]:
+    """The setting with what it needs beside it to fit: nothing, fewer rows, recomputation, a smaller share for vLLM; none: no help."""
     for recompute, smaller, fewer in itertools.product((False, True), repeat=3):
         more: dict[str, Any] = {}
         if fewer and rows_at_once(config) > _FEW_ROWS:
@@ -162,8 +163,8 @@ def _works(config: RunConfig, memory: float | None, setting: str, changes: dict[
         fit = fit_of(_changed(config, changes | more), memory)
         if fit is not None and fit.fits:
             beside = " and ".join(f"{key}={str(value).lower()}" for key, value in more.items())
-            return " with ".join(filter(None, [setting, beside]))
-    return ""
+            yield " with ".join(filter(None, [setting, beside]))
+            return
 
 
 def _changed(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
