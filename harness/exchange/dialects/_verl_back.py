@@ -51,9 +51,19 @@ def overrides(values: Mapping[str, Any]) -> Translation:
     """Return our overrides for verl's keys; keys that are not given, or null, keep our defaults, not verl's."""
     out = Translation({"algorithm": "grpo"})
     values = _given(values, out)
-    for part in (_advantage, _aggregation, _surrogate, _batches, _warmup, _kl, _overlong, _dead_groups):
+    parts = (
+        _advantage,
+        _aggregation,
+        _surrogate,
+        _batches,
+        _warmup,
+        _kl,
+        _overlong,
+        _dead_groups,
+        _correction,
+    )
+    for part in parts:
         part(values, out)
-    _correction(values, out)
     return out
 
 
@@ -104,14 +114,13 @@ def _advantage(values: Mapping[str, Any], out: Translation) -> None:
     if out.choose(ME, ADVANTAGE, name) is None:
         out.cannot("algorithm.adv_estimator", name, "no counterpart")
     out.imply(tables.ESTIMATOR.get(name, {}))
-    if not values.get("algorithm.norm_adv_by_std_in_grpo", True):
-        if name == "grpo":
-            out.settings["algorithm.advantage.scale"] = "none"
-        elif name == "gdpo":
-            out.cannot(
-                "algorithm.norm_adv_by_std_in_grpo", "False", "each reward is divided by its deviation here"
-            )
+    undivided = not values.get("algorithm.norm_adv_by_std_in_grpo", True)
+    if name == "grpo" and undivided:
+        out.settings["algorithm.advantage.scale"] = "none"
     if name == "gdpo":
+        if undivided:
+            reason = "each reward is divided by its deviation here"
+            out.cannot("algorithm.norm_adv_by_std_in_grpo", "False", reason)
         _decoupled(values, out)
     if name != "gae":
         _without_critic(values, name, out)
@@ -146,9 +155,8 @@ def _decoupled(values: Mapping[str, Any], out: Translation) -> None:
                 out.cannot(key, value, f"the rewards here are {', '.join(tables.COMPONENTS)}")
         return
     by_name = dict(zip(keys, weights or [1.0] * len(keys), strict=False))
-    out.settings |= {
-        f"algorithm.advantage.{name}_weight": by_name.get(name, 0.0) for name in tables.COMPONENTS
-    }
+    for name in tables.COMPONENTS:
+        out.settings[f"algorithm.advantage.{name}_weight"] = by_name.get(name, 0.0)
 
 
 def _aggregation(values: Mapping[str, Any], out: Translation) -> None:
@@ -176,10 +184,8 @@ def _surrogate(values: Mapping[str, Any], out: Translation) -> None:
     clip = values.get(f"{ACTOR}.clip_ratio", 0.2)
     bounds = {low: values.get(low, clip), high: values.get(high, clip)}
     if mode == "cispo":
-        out.settings |= {
-            "algorithm.surrogate.cap_min": 1 - bounds[low],
-            "algorithm.surrogate.cap_max": 1 + bounds[high],
-        }
+        out.settings["algorithm.surrogate.cap_min"] = 1 - bounds[low]
+        out.settings["algorithm.surrogate.cap_max"] = 1 + bounds[high]
     elif kind == "ppo_clip":
         out.settings["algorithm.importance_ratio"] = "sequence" if mode == "gspo" else "token"
         if bounds[low] >= 1 and bounds[high] >= NO_CLIP:
@@ -199,10 +205,8 @@ def _kl(values: Mapping[str, Any], out: Translation) -> None:
         if out.choose(ME, KL, name) is None:
             out.cannot(estimator, name, "no counterpart")
             continue
-        out.settings |= {
-            "algorithm.kl.coefficient": values.get(coefficient, 0.001),
-            "algorithm.kl.placement": place,
-        }
+        out.settings["algorithm.kl.coefficient"] = values.get(coefficient, 0.001)
+        out.settings["algorithm.kl.placement"] = place
 
 
 def _overlong(values: Mapping[str, Any], out: Translation) -> None:

@@ -47,12 +47,8 @@ _SAME = {
 _SCALE = {"group_std": "group", "batch_reward_std": "batch", "none": "none"}
 _COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
 _FIXED_AGGREGATION = {"sapo": "response_mean", "vespo": "batch_token_mean", "cispo": "batch_token_mean"}
-_CORRECTIONS = {
-    "token": "token_truncate",
-    "token_mask": "token_mask",
-    "sequence": "sequence_truncate",
-    "sequence_mask": "sequence_mask",
-}
+_CORRECTIONS = {"token": "token_truncate", "sequence": "sequence_truncate"}
+_CORRECTIONS |= {kind: kind for kind in ("token_mask", "sequence_mask")}
 _ONLY: Only = {
     **IN_NO_TRAINER,
     "sampling.lag_steps": (0, "GRPOTrainer samples from the newest policy"),
@@ -244,11 +240,11 @@ def _advantage_back(given: Mapping[str, Any], out: Translation) -> None:
             out.cannot("reward_weights", weights, f"the rewards here are {', '.join(_COMPONENTS)}")
     else:
         if weights is not None and list(weights) != [1.0]:
+            how = "weights are read with multi_objective_aggregation=normalize_then_sum"
             out.cannot(
                 "reward_weights",
                 weights,
-                "the reward here is algorithm.reward and algorithm.overlong; weights are read with "
-                "multi_objective_aggregation=normalize_then_sum",
+                f"the reward here is algorithm.reward and algorithm.overlong; {how}",
             )
         scale = {True: "group", False: "none"}.get(given["scale_rewards"], given["scale_rewards"])
         require("scale_rewards", scale, tuple(_SCALE.values()))
@@ -311,11 +307,8 @@ def _loss_back(given: Mapping[str, Any], out: Translation) -> None:
     elif high >= _NO_CLIP and low >= 1:
         out.settings["algorithm/surrogate"] = "policy_gradient"
     if loss == "bnpo":
-        out.cannot(
-            "loss_type",
-            "bnpo",
-            "its micro-batch is per_device_train_batch_size responses, here algorithm.aggregation.micro_batch_tokens tokens",
-        )
+        theirs = "its micro-batch is per_device_train_batch_size responses"
+        out.cannot("loss_type", "bnpo", f"{theirs}, here algorithm.aggregation.micro_batch_tokens tokens")
     chosen = out.settings.get("algorithm/surrogate", "ppo_clip")
     out.read({**given, "epsilon_high": high}, their_keys(_ME, SURROGATE, chosen))
 

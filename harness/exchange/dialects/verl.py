@@ -142,17 +142,13 @@ def _surrogate(config: RunConfig, out: Translation) -> None:
         low, high, dual = (f"{ACTOR}.clip_ratio_{name}" for name in ("low", "high", "c"))
         out.settings |= {low: 1.0, high: NO_CLIP, dual: NO_CLIP}
     elif surrogate.kind == "ppo_clip":
-        out.settings |= {
-            f"{ACTOR}.clip_ratio": surrogate.clip_low,
-            f"{ACTOR}.clip_ratio_c": surrogate.dual_clip or NO_CLIP,
-        }
+        out.settings[f"{ACTOR}.clip_ratio"] = surrogate.clip_low
+        out.settings[f"{ACTOR}.clip_ratio_c"] = surrogate.dual_clip or NO_CLIP
         if mode == "gspo" and surrogate.dual_clip is not None:
             out.cannot("algorithm.surrogate.dual_clip", surrogate.dual_clip, "verl's gspo has no dual clip")
     elif mode == "cispo":
-        out.settings |= {
-            f"{ACTOR}.clip_ratio_low": 1 - surrogate.cap_min,
-            f"{ACTOR}.clip_ratio_high": surrogate.cap_max - 1,
-        }
+        out.settings[f"{ACTOR}.clip_ratio_low"] = 1 - surrogate.cap_min
+        out.settings[f"{ACTOR}.clip_ratio_high"] = surrogate.cap_max - 1
         out.notes.append(
             "cispo's bounds are offsets from 1: cap_min = 1 - clip_ratio_low, cap_max = 1 + clip_ratio_high"
         )
@@ -197,8 +193,9 @@ def _overlong(config: RunConfig, out: Translation) -> None:
     if overlong.masks:
         out.cannot("algorithm.overlong.policy", overlong.policy, "verl has no overlong filtering")
     if overlong.policy == "wrong":
-        reason = "verl's reward function is not told what was truncated"
-        out.cannot("algorithm.overlong.policy", "wrong", reason)
+        out.cannot(
+            "algorithm.overlong.policy", "wrong", "verl's reward function is not told what was truncated"
+        )
 
 
 def _dead_groups(config: RunConfig, out: Translation) -> None:
@@ -208,10 +205,8 @@ def _dead_groups(config: RunConfig, out: Translation) -> None:
         out.cannot("algorithm.dead_groups.policy", "drop", "verl drops groups only with refill")
     if dead.policy != "refill":
         return
-    out.settings |= {
-        f"{FILTER}.metric": tables.METRIC[dead.metric],
-        f"{FILTER}.max_num_gen_batches": dead.max_rounds,
-    }
+    out.settings[f"{FILTER}.metric"] = tables.METRIC[dead.metric]
+    out.settings[f"{FILTER}.max_num_gen_batches"] = dead.max_rounds
     if dead.surplus == "carry":
         out.cannot("algorithm.dead_groups.surplus", "carry", "verl discards surplus groups")
     out.deviations["unbounded_refill"] = (

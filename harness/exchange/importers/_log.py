@@ -92,8 +92,7 @@ def shared_columns(logged: Sequence[Logged], scores: Sequence[Score]) -> dict[st
     """Return evaluation columns that several names of the log mean, such as two reward functions with `accuracy` in their names."""
     names: dict[str, list[str]] = {}
     for name in sorted({name for entry in logged for name in entry.values}):
-        column = _column(name, scores)
-        if column is not None:
+        if (column := _column(name, scores)) is not None:
             names.setdefault(column, []).append(name)
     return {column: found for column, found in names.items() if len(found) > 1}
 
@@ -136,10 +135,8 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
         whole = json.loads(text)
     except ValueError:
         whole = None
-    if isinstance(whole, list):
-        return [item for item in whole if isinstance(item, dict)]
-    if isinstance(whole, dict):
-        return [whole]
+    if isinstance(whole, list | dict):
+        return [item for item in (whole if isinstance(whole, list) else [whole]) if isinstance(item, dict)]
     found = [item for line in text.splitlines() if (item := _object(line.strip())) is not None]
     if not found:
         raise ForeignLogError(f"{path} holds no JSON objects, neither as a list nor line by line")

@@ -128,11 +128,8 @@ def _chosen_score(
         if len(plain) == 1 and not apart:
             return plain[0]
         found = ", ".join([*(name.removeprefix(f"{EVALUATION}/") for name in plain), *apart]) or "none"
-        hint = (
-            "choose one with score="
-            if plain or apart
-            else "take a training metric, such as score=reward_mean unit=reward"
-        )
+        training = "take a training metric, such as score=reward_mean unit=reward"
+        hint = "choose one with score=" if plain or apart else training
         raise ForeignLogError(f"{request.path}: evaluation scores found: {found}; {hint}")
     full = f"{EVALUATION}/{request.score}"
     if full in scores:
@@ -143,9 +140,9 @@ def _chosen_score(
         )
     if request.score in columns:
         return request.score
-    for theirs in filter(None, (pattern.column(request.score) for pattern in patterns)):
-        if theirs in scores:
-            return theirs
+    theirs = next((name for pattern in patterns if (name := pattern.column(request.score)) in scores), None)
+    if theirs is not None:
+        return theirs
     choices = [name.removeprefix(f"{EVALUATION}/") for name in scores]
     if not request.score.startswith(("eval", "val")):  # who asks for an evaluation wants no training metric
         choices += sorted(columns)
@@ -216,12 +213,33 @@ def _planned(
         raise ForeignLogError(f"parent={request.parent} is no arm yet{nearest(request.parent, names)}")
     arm = next((arm for arm in arms if arm["name"] == request.arm), None)
     if arm is None:
-        arm = _arm(request, arm_id, request.parent or (names[0] if names else None))
+        arm = {
+            "name": request.arm,
+            "label": request.label or request.arm,
+            "parent": request.parent or (names[0] if names else None),
+            **{
+                "patch": None,
+                "patches": [],
+                "published": None,
+                "changes": {},
+                "group": None,
+                "overrides": [],
+            },
+            "arm_id": arm_id,
+            "runs": {},
+            "foreign": request.format,
+        }
         arms.append(arm)
     else:
         _retold(arm, request)
     _refuse_reuse(arms, request, run_id)
-    replaced = _replaced(arm, request, run_id)
+    held: str | None = arm["runs"].get(str(request.seed))
+    replaced = None if held == run_id else held
+    if replaced is not None and not request.replace:
+        raise ForeignLogError(
+            f"arm {request.arm}, seed {request.seed} of experiment {request.experiment!r} is run {held}, another log than "
+            f"{request.path}; give this log's own seed=, or replace=true to put it in that run's place"
+        )
     arm["runs"][str(request.seed)] = run_id
     seeds = sorted({int(seed) for each in arms for seed in each["runs"]})
     return {**known, "arms": arms, "seeds": seeds}, replaced
@@ -313,47 +331,12 @@ def _contradiction(what: str, key: str, known: Any, value: Any) -> ForeignLogErr
     )
 
 
-def _replaced(arm: Mapping[str, Any], request: Import, run_id: str) -> str | None:
-    """The run that stands at this arm and seed, if it is another one.
-
-    Raises:
-        ForeignLogError: it would be lost without anyone having said so.
-    """
-    held: str | None = arm["runs"].get(str(request.seed))
-    if held is None or held == run_id:
-        return None
-    if not request.replace:
-        raise ForeignLogError(
-            f"arm {request.arm}, seed {request.seed} of experiment {request.experiment!r} is run {held}, another log than "
-            f"{request.path}; give this log's own seed=, or replace=true to put it in that run's place"
-        )
-    return held
-
-
-def _arm(request: Import, arm_id: str, parent: str | None) -> dict[str, Any]:
-    return {
-        "name": request.arm,
-        "label": request.label or request.arm,
-        "parent": parent,
-        "patch": None,
-        "patches": [],
-        "arm_id": arm_id,
-        "runs": {},
-        "published": None,
-        "changes": {},
-        "group": None,
-        "overrides": [],
-        "foreign": request.format,
-    }
-
-
 def _refuse_reuse(arms: list[dict[str, Any]], request: Import, run_id: str) -> None:
     """One log counts once: the same run under two arms or two seeds would be a replicate that is none."""
-    for arm in arms:
-        runs: Mapping[str, str] = arm["runs"]
-        for seed, other in runs.items():
-            same_place = arm["name"] == request.arm and seed == str(request.seed)
-            if other == run_id and not same_place:
-                raise ForeignLogError(
-                    f"{request.path} is already here as arm {arm['name']}, seed {seed}; a copy is no replicate"
-                )
+    for name, seed in [
+        (arm["name"], seed) for arm in arms for seed, other in arm["runs"].items() if other == run_id
+    ]:
+        if (name, seed) != (request.arm, str(request.seed)):
+            raise ForeignLogError(
+                f"{request.path} is already here as arm {name}, seed {seed}; a copy is no replicate"
+            )

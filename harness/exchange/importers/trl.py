@@ -27,13 +27,11 @@ METRICS = {
     "step_time": "seconds_total",
     "updates": "updates",
 }
+_NAMES = {"accuracy": "accuracy", "reward": "reward"}
 SCORES = [
     Score(re.compile(r"eval_rewards/\S*(?P<metric>accura)\S*/mean"), {"accura": "accuracy"}),
-    Score(re.compile(r"eval_(?P<metric>accuracy|reward)"), {"accuracy": "accuracy", "reward": "reward"}),
-    Score(
-        re.compile(r"eval_(?P<benchmark>\S+?)_(?P<metric>accuracy|reward)"),
-        {"accuracy": "accuracy", "reward": "reward"},
-    ),
+    Score(re.compile(r"eval_(?P<metric>accuracy|reward)"), _NAMES),
+    Score(re.compile(r"eval_(?P<benchmark>\S+?)_(?P<metric>accuracy|reward)"), _NAMES),
 ]
 REMARKS = [
     "TRL: a step is an optimiser step, not a rollout step; values are means over the steps since the last line.",

@@ -18,14 +18,8 @@ METRICS = verl.METRICS | trl.METRICS
 SCORES = [*verl.SCORES, *trl.SCORES]
 REMARKS = [*verl.REMARKS, *trl.REMARKS]
 _STEPS = (
-    "training/global_step",
-    "train/global_step",
-    "global_step",
-    "trainer/global_step",
-    "_step",
-    "Step",
-    "step",
-)
+    "training/global_step", "train/global_step", "global_step", "trainer/global_step", "_step", "Step", "step",
+)  # fmt: skip
 
 
 def read(path: Path, run: str | None = None) -> list[Logged]:
