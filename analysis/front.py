@@ -54,20 +54,14 @@ def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.Dat
     """
     declared = [one.name for one in results.experiment.plan.metrics]
     views = [_about(results, name) for name in (declared if metrics is None else metrics)]
-    rows = [
-        {
-            "arm": arm.name,
-            "label": arm.label,
-            "seed": seed,
-            "run_id": arm.runs[seed],
-            **{
-                view.metric.name: view.metric.scale * view.values(arm).get(seed, float("nan"))
-                for view in views
-            },
-        }
-        for arm in results.experiment.plan.arms
-        for seed in results.scores(arm, "avg")
-    ]
+    rows = []
+    for arm in results.experiment.plan.arms:
+        shown = {view.metric.name: (view.metric.scale, view.values(arm)) for view in views}
+        for seed in results.scores(arm, "avg"):
+            values = {name: scale * of.get(seed, float("nan")) for name, (scale, of) in shown.items()}
+            rows.append(
+                {"arm": arm.name, "label": arm.label, "seed": seed, "run_id": arm.runs[seed], **values}
+            )
     return pd.DataFrame(rows)
 
 
@@ -104,21 +98,10 @@ def difference(
     """
     view = _about(results, metric)
     plan = view.experiment.plan
-    if margin is not None:
-        margins = {**plan.margins, view.metric.name: margin}
-        plan = replace(plan, margins=margins)
-    alone = replace(plan, metrics=(view.metric,))
+    margins = plan.margins if margin is None else {**plan.margins, view.metric.name: margin}
+    alone = replace(plan, metrics=(view.metric,), margins=margins)
     view = replace(view, experiment=replace(view.experiment, plan=alone))
-    found = view.difference(plan.arm(arm), plan.arm(reference))
-    scale = view.metric.scale
-    return replace(
-        found,
-        value=scale * found.value,
-        low=scale * found.low,
-        high=scale * found.high,
-        standard_error=scale * found.standard_error,
-        margin=None if found.margin is None else scale * found.margin,
-    )
+    return view.difference(plan.arm(arm), plan.arm(reference)).scaled(view.metric.scale)
 
 
 def tables_of(results: Results) -> dict[str, Table]:

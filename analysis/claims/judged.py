@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def judged(root: Path, name: str) -> Judged | None:
     results = results_of(load_experiment(root, name, curves=False))
     (arm_name, effect), *_ = differences_to_reference(results).items()
     engaged = engagements(results.experiment)[arm_name]
-    claim, scale = record["claim"], results.metric.scale
+    claim = record["claim"]
     # What the runs took, those that other experiments share included.
     steps = results.experiment.steps.drop_duplicates(["run_id", "step"])
     known = [value for value in engaged.values if not math.isnan(value)]
@@ -95,11 +95,7 @@ def judged(root: Path, name: str) -> Judged | None:
         title=record["title"],
         claim=claim,
         finding=finding(effect, claim["expects"], engaged.hardly and engaged.known),
-        effect=replace(
-            effect,
-            **{name: scale * getattr(effect, name) for name in ("value", "low", "high")},
-            margin=None if effect.margin is None else scale * effect.margin,
-        ),
+        effect=effect.scaled(results.metric.scale),
         margin=results.shown_margin or math.nan,
         unit=results.metric.unit,
         digits=results.metric.digits,

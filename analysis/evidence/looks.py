@@ -14,7 +14,7 @@ from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import MISSING, Estimate, Verdict
-from harness.statistics.families import Difference, Independent, Paired, judge_one
+from harness.statistics.families import judge_one
 from harness.statistics.finding import Finding, finding
 from harness.statistics.sequential import design_levels
 
@@ -96,35 +96,29 @@ def _follow(
         first = plan.seeds[:seeds]
         if len(first) < seeds or any(seed not in scores for scores in scored for seed in first):
             return FollowedComparison(arm, reference, results.metric, tuple(seen), seeds)
-        difference = _first_seeds(results, arm, reference, seeds)
-        if isinstance(difference, str):  # no later look can do without these seeds
-            seen.append(Estimate(math.nan, seeds=seeds, family=family, absent=difference))
+        if reason := _incomparable(
+            results, (arm, reference), first
+        ):  # no later look can do without these seeds
+            seen.append(Estimate(math.nan, seeds=seeds, family=family, absent=reason))
             break
+        difference = results.contrast(arm, reference, first)
         found = judge_one(difference, margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
         seen.append(replace(found, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD))
-        if _settled(found, plan):
+        # *Lower* alone does not say whether it is lower by the claim's margin or more.
+        worded = found.verdict != Verdict.NOT_RESOLVED
+        if worded and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN):
             return FollowedComparison(arm, reference, results.metric, tuple(seen), None, settled=True)
     return FollowedComparison(arm, reference, results.metric, tuple(seen), None)
 
 
-def _settled(found: Estimate, plan: StoredPlan) -> bool:
-    """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
-    known = found.verdict != Verdict.NOT_RESOLVED
-    return known and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN)
-
-
-def _first_seeds(results: Results, arm: StoredArm, reference: StoredArm, count: int) -> Difference | str:
-    """The first ``count`` seeds of the plan in both arms, or why they cannot be compared in the metric."""
-    plan = results.experiment.plan
-    first = plan.seeds[:count]
-    a, b = results.values(arm), results.values(reference)
-    for values, label in ((a, arm.label), (b, reference.label)):
+def _incomparable(results: Results, arms: Sequence[StoredArm], first: Sequence[int]) -> str:
+    """Say why these seeds of the arms cannot be compared in the metric; nothing where they can."""
+    for arm in arms:
+        values = results.values(arm)
         absent = sum(seed not in values for seed in first)
         never = sum(math.isinf(values[seed]) for seed in first if seed in values)
         if absent or never:
-            return f"{'not reached' if never else 'no value'} in {never or absent} of {count} seeds ({label})"
-    if not plan.paired:
-        ours, theirs = ({seed: values[seed] for seed in first} for values in (a, b))
-        return Independent(plan.replicates(ours), plan.replicates(theirs), count)
-    return Paired(plan.replicates({seed: a[seed] - b[seed] for seed in first}), count)
+            told = "not reached" if never else "no value"
+            return f"{told} in {never or absent} of {len(first)} seeds ({arm.label})"
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -134,9 +134,15 @@ class Results:
         found |= {name: Estimate(math.nan, absent=reason) for name, reason in never.items()}
         return {name: found[name] for name in pairs}
 
-    def contrast(self, arm: StoredArm, reference: StoredArm) -> Difference:
-        """The seeds behind arm minus reference in the metric: paired where the plan pairs and both arms have the seed."""
-        plan, a, b = self.experiment.plan, self.values(arm), self.values(reference)
+    def contrast(
+        self, arm: StoredArm, reference: StoredArm, seeds: Collection[int] | None = None
+    ) -> Difference:
+        """The ``seeds`` (None: all) behind arm minus reference in the metric: paired where the plan pairs and both have the seed."""
+        plan = self.experiment.plan
+        a, b = (
+            {seed: value for seed, value in self.values(one).items() if seeds is None or seed in seeds}
+            for one in (arm, reference)
+        )
         if not plan.paired:
             return Independent(plan.replicates(a), plan.replicates(b), min(len(a), len(b)))
         differences = {seed: a[seed] - b[seed] for seed in a if seed in b}

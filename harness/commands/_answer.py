@@ -24,17 +24,7 @@ def write_answer(
 ) -> None:
     """Write the tables, figures and page of an experiment, or `only` one of them, and print the tables and the answer in words.
 
-    Args:
-        store: where its runs are.
-        experiment: its name.
-        only: all, table (print and write nothing), tables, figures, page.
-        figures: `paper` redraws published figures instead.
-        style: of figures, paper or screen.
-        formats: of figures, separated by commas; empty for none.
-        out: a folder; by default that of the experiment in the store.
-
-    Raises:
-        StoreError: the experiment cannot be read.
+    The arguments are those of `harness report`; `only="table"` prints and writes nothing. Raises `StoreError`: it cannot be read.
     """
     from analysis.answer import terminal_text
     from analysis.evidence.load import load_experiment

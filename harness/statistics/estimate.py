@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -66,6 +66,11 @@ class Estimate:
         if self.high < 0.0:
             return Verdict.LOWER_INSIDE if inside else Verdict.LOWER
         return Verdict.EQUIVALENT if inside else Verdict.NOT_RESOLVED
+
+    def scaled(self, scale: float) -> Estimate:
+        """The same estimate in another unit: stored values times ``scale`` are shown ones."""
+        ends = {name: scale * getattr(self, name) for name in ("value", "low", "high", "standard_error")}
+        return replace(self, **ends, margin=None if self.margin is None else scale * self.margin)
 
     def words(self, scale: float = 1.0, unit: str = "") -> str:
         """The verdict with its margin as shown: ``equivalent within 3 points``.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.store import atomic, layout
 from harness.store.device import devices_of
-from harness.store.errors import StoreError, TornFile, write_errors
+from harness.store.errors import StoreError, write_errors
 from harness.store.run import RunDir
-from harness.store.schema import PLAN_VERSION, check_version
+from harness.store.schema import PLAN_VERSION, check_version, read_object
 
 if TYPE_CHECKING:  # these load where a table is asked for: workers and most verbs ask for none, and they take as long as all the rest
     import pandas as pd
@@ -86,17 +86,10 @@ class ResultStore:
                 f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})"
             )
         path = layout.plan_file(self.root, name)
-        try:
-            plan = json.loads(path.read_bytes())
-        except FileNotFoundError as error:
+        plan = read_object(path, "run the experiment again to rewrite it")
+        if plan is None:
             known = ", ".join(self.plans()) or "none"
-            raise StoreError(
-                f"{path} does not exist (plans here: {known}); `harness run` writes it"
-            ) from error
-        except ValueError as error:
-            raise TornFile(f"{path} is not JSON ({error}); run the experiment again to rewrite it") from error
-        if not isinstance(plan, dict):
-            raise TornFile(f"{path} is not a JSON object; run the experiment again to rewrite it")
+            raise StoreError(f"{path} does not exist (plans here: {known}); `harness run` writes it")
         check_version(plan.get("schema_version"), PLAN_VERSION, path)
         return plan
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from harness.store import atomic, layout, lease
 from harness.store.errors import TornFile, write_errors
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
-from harness.store.schema import MANIFEST_VERSION, check_manifest
+from harness.store.schema import MANIFEST_VERSION, check_manifest, read_object
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,17 +65,9 @@ class RunDir:
     def manifest(self) -> dict[str, Any] | None:
         """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`."""
         path = self.path / layout.MANIFEST
-        try:
-            text = path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        try:
-            manifest = json.loads(text)
-        except ValueError as error:
-            raise TornFile(f"{path} is not JSON ({error}); delete it to run this run again") from error
-        if not isinstance(manifest, dict):
-            raise TornFile(f"{path} is not a JSON object; delete it to run this run again")
-        check_manifest(manifest, self.run_id, path)
+        manifest = read_object(path, "delete it to run this run again")
+        if manifest is not None:
+            check_manifest(manifest, self.run_id, path)
         return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:

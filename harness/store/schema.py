@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.store.errors import SchemaMismatch
+from harness.store.errors import SchemaMismatch, TornFile
 
 MANIFEST_VERSION = 1
 PLAN_VERSION = 1
@@ -83,6 +84,19 @@ METRICS = (
     "seconds_evaluate",
     "seconds_total",
 )
+
+
+def read_object(path: Path, fix: str) -> dict[str, Any] | None:
+    """Read a file that holds one JSON object; None where it is not there. Raises `TornFile` with the fix for anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError as error:
+        raise TornFile(f"{path} is not JSON ({error}); {fix}") from error
+    if not isinstance(found, dict):
+        raise TornFile(f"{path} is not a JSON object; {fix}")
+    return found
 
 
 def check_version(found: object, known: int, path: Path) -> None:
