@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from numpy.typing import NDArray
 
 from analysis.evidence.results import Results
@@ -22,7 +21,6 @@ from analysis.evidence.stored_plan import StoredArm
 from harness.store import ResultStore
 
 Floats = NDArray[np.float64]
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 COLUMNS = (
     "problem_id", "sample_index", "max_response_tokens", "response_tokens", "finish_reason", "answer", "correct",
 )  # fmt: skip
@@ -82,7 +80,7 @@ def run_shares(store: ResultStore, results: Results, arm: StoredArm, seed: int, 
         NotCovered: see :func:`shares`; or the evaluation has fewer samples a problem than a group.
     """
     plan, run = results.experiment.plan, store.run(arm.runs[seed])
-    algorithm = yaml.load(run.config(), Loader=_Loader).get("algorithm") or {}
+    algorithm = run.settings().get("algorithm") or {}
     if not isinstance(algorithm, dict) or "responses_per_prompt" not in algorithm:
         raise NotCovered("the run's configuration has no algorithm of ours")
     frame = run.samples(plan.benchmark, step, COLUMNS)

@@ -23,13 +23,11 @@ def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
         for arm, seed, run_id in zip(finished["arm"], finished["seed"], finished["run_id"], strict=True)
         if any(made.get(run_id, ()))
     ]
-    if not runs:
-        return {}
     # Ties go to the maker of the first run, so that the same store marks the same rows.
-    usual = Counter(maker for _, _, maker in runs).most_common(1)[0][0]
+    usual = Counter(maker for _, _, maker in runs).most_common(1)
     odd: dict[str, list[int]] = {}
     for arm, seed, maker in runs:
-        if maker != usual:
+        if maker != usual[0][0]:
             odd.setdefault(arm, []).append(seed)
     return odd
 
@@ -42,10 +40,6 @@ def marked(arm: StoredArm, odd: Mapping[str, list[int]]) -> str:
 def maker_notes(experiment: StoredExperiment) -> list[str]:
     """Write one sentence that explains the daggers, or nothing."""
     odd = odd_arms(experiment)
-    if not odd:
-        return []
     listed = "; ".join(f"{name}, seeds {', '.join(map(str, seeds))}" for name, seeds in odd.items())
-    return [
-        f"{MARK.strip()} made by other code, packages or another device than the other runs of this table: {listed}. "
-        "`harness diff RUN RUN` says what differs."
-    ]
+    told = "made by other code, packages or another device than the other runs of this table"
+    return [f"{MARK.strip()} {told}: {listed}. `harness diff RUN RUN` says what differs."] if odd else []

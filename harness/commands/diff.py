@@ -8,15 +8,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 
-import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from harness.commands._arguments import SELECTION, find_run, select
-from harness.commands.show import provenance_of, results_of
-from harness.configuration.flat import flatten
-from harness.store import RunDir
+from harness.commands.show import configuration_of, provenance_of, results_of
 
 ARGUMENTS = {"run_ids": {"metavar": "RUN", "nargs": 2, "help": "run id, or its beginning"}, **SELECTION}
 
@@ -28,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     a, b = (store.run(run_id) for run_id in ids)
     console, different = Console(), False
     for title, left, right in (
-        ("configuration", _configuration(a), _configuration(b)),
+        ("configuration", configuration_of(a), configuration_of(b)),
         ("provenance", provenance_of(a), provenance_of(b)),
         ("last step and scores", results_of(store, a.run_id), results_of(store, b.run_id)),
     ):
@@ -52,7 +49,3 @@ def differences(left: Mapping[str, str], right: Mapping[str, str]) -> dict[str, 
         for key in dict.fromkeys([*left, *right])
         if left.get(key, "") != right.get(key, "")
     }
-
-
-def _configuration(run: RunDir) -> dict[str, str]:
-    return {key: str(value) for key, value in flatten(yaml.safe_load(run.config())).items()}

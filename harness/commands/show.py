@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 
-import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -48,6 +47,11 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def configuration_of(run: RunDir) -> dict[str, str]:
+    """The configuration as stored with the run, flat."""
+    return {key: str(value) for key, value in flatten(run.settings()).items()}
+
+
 def provenance_of(run: RunDir) -> dict[str, str]:
     """Device, code, packages, machine, data and command of a run, flat; of several attempts the newest's, and all devices."""
     manifest = run.manifest() or {}
@@ -78,7 +82,7 @@ def _facts(run: RunDir) -> dict[str, str]:
 
 def _changes(run: RunDir) -> dict[str, str]:
     """Every key that differs from the base configuration of today's files (`runtime` apart)."""
-    base, ours = flatten(dump(compose_run([]))), flatten(yaml.safe_load(run.config()))
+    base, ours = flatten(dump(compose_run([]))), flatten(run.settings())
     return {
         key: f"{base.get(key)} → {ours.get(key)}"
         for key in sorted(base.keys() | ours.keys())

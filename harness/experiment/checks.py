@@ -14,7 +14,7 @@ from harness.configuration.families import SURROGATE
 from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.experiment.designs import Changes, against, lower_rungs, patch_changes, patches_of, with_patch
+from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
 from harness.experiment.planning import Plan, PlannedArm
 
 
@@ -52,12 +52,9 @@ Said = tuple[str, str, str]
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
     by_name = {planned.arm.name: planned for planned in plan.arms}
-    compared = against(
-        {planned.arm.name: planned.arm.parent for planned in plan.arms}, plan.experiment.design
-    )
     objections, unsaid = list(_same_arm_twice(plan)), dict[str, str]()
     for planned in plan.arms:  # of a list; designs from patches mean it
-        other = compared[planned.arm.name]
+        other = plan.compared[planned.arm.name]
         if plan.experiment.design == "arms" and planned.arm.parent is None and other is not None:
             unsaid[planned.arm.name] = other
             reason = f"it names none, so it is compared with {other}, the first arm without one"

@@ -161,19 +161,6 @@ def check_conflicts(
             )
 
 
-def against(names: Mapping[str, str | None], design: str) -> dict[str, str | None]:
-    """Say what each arm (name to declared parent) is compared with: its parent, else the base, the first arm without one.
-
-    The full recipe of a leave-one-out is compared with nothing: the others are compared with it.
-    """
-    base = next((name for name, parent in names.items() if parent is None), next(iter(names)))
-    inherited = None if design == "leave_one_out" else base
-    return {
-        name: parent if parent is not None else (None if name == base else inherited)
-        for name, parent in names.items()
-    }
-
-
 def arm_name(patches: Sequence[str]) -> str:
     """The name of the arm with these patches on the base."""
     return "+".join(patches) if patches else "base"

@@ -20,7 +20,7 @@ from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
 from harness.experiment.claim import fingerprint
 from harness.experiment.declaration import Experiment
-from harness.experiment.designs import Arm, against, lower_rungs
+from harness.experiment.designs import Arm, lower_rungs
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.looks import replacing, with_looks
 from harness.store import ResultStore
@@ -133,19 +133,29 @@ class Plan:
         ordered = [planned.runs[seed] for seed in seeds for planned in self.arms if seed in planned.runs]
         return list({spec.run_id: spec for spec in ordered}.values())
 
+    @property
+    def compared(self) -> dict[str, str | None]:
+        """Name what each arm is compared with: its parent, else the base, the first arm without one.
+
+        The full recipe of a leave-one-out is compared with nothing: the others are compared with it.
+        """
+        parents = {planned.arm.name: planned.arm.parent for planned in self.arms}
+        orphans = [name for name, parent in parents.items() if parent is None]
+        inherited = None if self.experiment.design == "leave_one_out" else next(iter([*orphans, *parents]))
+        return {
+            name: parent or (inherited if name != inherited else None) for name, parent in parents.items()
+        }
+
     def measures(self) -> dict[str, list[Measure]]:
         """Return what tells if each arm's difference to what it is compared with did anything (docs/objective/engagement.md)."""
         by_name = {planned.arm.name: planned for planned in self.arms}
-        compared = against(
-            {name: planned.arm.parent for name, planned in by_name.items()}, self.experiment.design
-        )
         # What the arms of a matched budget stop at is the experiment's doing.
         ignore = "" if self.experiment.match == "steps" else "training."
         return {
             name: []
             if other is None
             else measures(by_name[other].config, by_name[name].config, (other, name), ignore)
-            for name, other in compared.items()
+            for name, other in self.compared.items()
         }
 
     def record(self) -> dict[str, Any]:

@@ -108,13 +108,9 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
 
 
 def planned_comparisons(plan: Plan) -> int:
-    """The comparisons of the answer's tables in all metrics, at least one each: arms with a parent, and the others against the base.
-
-    In a leave-one-out arms without a parent are compared with nothing.
-    """
-    parents = [planned.arm.parent for planned in plan.arms]
-    orphans = 0 if plan.experiment.design == "leave_one_out" else parents.count(None) - 1
-    return len(plan.experiment.metrics) * max(1, len(parents) - parents.count(None) + max(0, orphans))
+    """The comparisons of the answer's tables in all metrics, at least one each."""
+    compared = [other for other in plan.compared.values() if other is not None]
+    return len(plan.experiment.metrics) * max(1, len(compared))
 
 
 def evaluation_noise(plan: Plan) -> float:

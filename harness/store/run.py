@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from harness.store import atomic, layout, lease
 from harness.store.errors import TornFile, write_errors
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
@@ -61,6 +63,10 @@ class RunDir:
             raise TornFile(
                 f"{path} is missing; put it back, or move the run's directory away and run it again"
             ) from error
+
+    def settings(self) -> Any:
+        """The values of `config.yaml`, nested as there."""
+        return yaml.load(self.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
     def manifest(self) -> dict[str, Any] | None:
         """The manifest, or None if the run was never created. Raises `SchemaMismatch`, `TornFile`."""

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-import yaml
-
 from harness.configuration.families import TRACKING
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import member
@@ -37,8 +35,7 @@ class Followed:
         self._offset = 0
         self._sinks: dict[str, tuple[Sink, str]] = {}
         self._sent: dict[str, int] = {}
-        text = yaml.load(self.run.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        for name, values in text["runtime"].get("trackers", {}).items():
+        for name, values in self.run.settings()["runtime"].get("trackers", {}).items():
             with _reported(f"{self.run.run_id}: tracker {name} not opened"):
                 module = member(TRACKING, values["kind"])
                 config = load_dataclass(module.Config, values, f"runtime.trackers.{name}")

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import yaml
-
 from harness.configuration.families import TRACKING
 from harness.configuration.registry import implementation
 from harness.store import RunDir, layout
@@ -68,7 +66,7 @@ def about(run: RunDir, sent: int) -> About:
         arm=labels.get("arm", manifest.get("arm_id", run.run_id)),
         arm_id=manifest.get("arm_id", ""),
         seed=int(manifest.get("seed", 0)),
-        config=yaml.load(run.config(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)),
+        config=run.settings(),
         provenance=manifest.get("provenance", {}),
         results=run.path.parent.parent,
         sent=sent,

@@ -10,9 +10,10 @@ from stored_runs import about
 from harness.configuration.compose import compose_run
 from harness.engagement.measure import Measure
 from harness.engagement.rules import measures
-from harness.experiment.designs import against
+from harness.experiment.declaration import Experiment
+from harness.experiment.designs import Arm
 from harness.experiment.history import History, past_engagement
-from harness.experiment.planning import Plan, RunSpec, plan_experiment
+from harness.experiment.planning import Plan, PlannedArm, RunSpec, plan_experiment
 from harness.store import METRICS, ResultStore
 
 LADDER = "experiment=dapo_ladder"
@@ -105,9 +106,14 @@ def test_a_matched_budget_is_no_change_of_the_arms() -> None:
 
 
 def test_arms_without_a_parent_are_compared_with_the_base_but_the_full_recipe_with_nothing() -> None:
-    arms = {"base": None, "full": None, "one": "full"}
-    assert against(arms, "factorial") == {"base": None, "full": "base", "one": "full"}
-    assert against(arms, "leave_one_out") == {"base": None, "full": None, "one": "full"}
+    arms = [Arm("base"), Arm("full"), Arm("one", parent="full")]
+
+    def compared(design: str) -> dict[str, str | None]:
+        planned = [PlannedArm(arm, compose_run([]), {}) for arm in arms]
+        return Plan(Experiment("test", design=design), planned, "harness run").compared
+
+    assert compared("factorial") == {"base": None, "full": "base", "one": "full"}
+    assert compared("leave_one_out") == {"base": None, "full": None, "one": "full"}
 
 
 # ---- beforehand ------------------------------------------------------------------------------------------------------------------
