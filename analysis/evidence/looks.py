@@ -105,11 +105,15 @@ def _follow(
         found = judge_one(difference, margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
         seen.append(replace(found, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD))
-        # *Lower* alone does not say whether it is lower by the claim's margin or more.
-        worded = found.verdict != Verdict.NOT_RESOLVED
-        if worded and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN):
+        if _settled(found, plan):
             return FollowedComparison(arm, reference, results.metric, tuple(seen), None, settled=True)
     return FollowedComparison(arm, reference, results.metric, tuple(seen), None)
+
+
+def _settled(found: Estimate, plan: StoredPlan) -> bool:
+    """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
+    known = found.verdict != Verdict.NOT_RESOLVED
+    return known and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN)
 
 
 def _incomparable(results: Results, arms: Sequence[StoredArm], first: Sequence[int]) -> str:

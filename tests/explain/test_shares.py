@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from harness.cli import main
 from harness.configuration.compose import options
 from harness.configuration.error import ConfigError
-from harness.explain.shares import Rollout, explain, explain_one, make_group, systems
+from harness.explain.shares import ExplainedRollout, explain, explain_one, make_group, systems
 
 REWARDS, LENGTHS = [1.1, 0.1, 0.0, 1.1], [220, 950, 1100, 180]
 ALGORITHMS = systems(1100)
 
 
-def percent(rollouts: list[Rollout]) -> list[float]:
+def percent(rollouts: list[ExplainedRollout]) -> list[float]:
     return [round(100 * rollout.share, 1) for rollout in rollouts]
 
 
