@@ -80,11 +80,8 @@ def _by_place(specs: Sequence[StoredSpec]) -> list[tuple[RuntimeConfig, list[Sto
 def _both(earlier: Summary, later: Summary) -> Summary:
     """One summary of two dispatches of different runs."""
     lists = ("finished", "skipped", "failed", "interrupted", "elsewhere", "not_started", "submitted")
-    return Summary(
-        **{name: [*getattr(earlier, name), *getattr(later, name)] for name in lists},
-        errors={**earlier.errors, **later.errors},
-        stopped_by=later.stopped_by,
-    )
+    both = {name: [*getattr(earlier, name), *getattr(later, name)] for name in lists}
+    return Summary(**both, errors={**earlier.errors, **later.errors}, stopped_by=later.stopped_by)
 
 
 def _retriable(selection: Selection, run_id: str) -> StoredSpec | None:

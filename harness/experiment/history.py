@@ -103,23 +103,20 @@ def longest_first(plan: Plan, store: ResultStore) -> list[RunSpec]:
     """
     history, seconds = History(store), dict[str, float]()
     for planned in plan.arms:
-        for spec in planned.runs.values():
-            if planned.arm.name not in seconds:
-                cost = history.expect(planned.config, spec.arm_id)
-                refills = planned.config.algorithm.dead_groups.policy == "refill"
-                seconds[planned.arm.name] = (cost.seconds if cost else 0.0) or (math.inf if refills else 0.0)
+        specs = list(planned.runs.values())
+        cost = history.expect(planned.config, specs[0].arm_id) if specs else None
+        refills = planned.config.algorithm.dead_groups.policy == "refill"
+        expected = (cost.seconds if cost else 0.0) or (math.inf if refills else 0.0)
+        seconds |= {spec.run_id: expected for spec in specs}
     longest = max((value for value in seconds.values() if value < math.inf), default=0.0)
 
     def halvings(spec: RunSpec) -> float:
         """Halvings of the longest time until it is below this run's: 0 for more than half of it."""
-        own = arm_seconds[spec.run_id]
+        own = seconds[spec.run_id]
         if own in (0.0, math.inf):
             return math.inf if own == 0.0 else -1.0
         return math.floor(math.log2(longest / own))
 
-    arm_seconds = {
-        spec.run_id: seconds[planned.arm.name] for planned in plan.arms for spec in planned.runs.values()
-    }
     return sorted(plan.specs, key=halvings)
 
 
