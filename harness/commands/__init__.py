@@ -3,5 +3,5 @@
 `ARGUMENTS` maps the name of an argument, or its flags with a space between, to what `argparse.ArgumentParser.add_argument` takes beside it.
 
 May import: analysis, configuration, evaluation, exchange, execution, experiment, explain, model, problems, rollout, search,
-statistics, store, tracking, verify.
+store, tracking, verify.
 """
