@@ -14,7 +14,9 @@ import pytest
 import torch
 from hypothesis import settings
 from small_runs import Bench, small_config
+from verbs import Said
 
+from harness.cli import main
 from harness.problems.benchmarks import arithmetic
 from harness.store import ResultStore
 from harness.testbed import recipe as testbed
@@ -93,6 +95,18 @@ def bench(base_policy: Path, tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(base_policy, ResultStore(tmp_path))
     yield bench
     bench.close()
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    def said(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()  # what was printed before
+        assert main(list(arguments)) == code
+        found = capsys.readouterr()
+        assert "Traceback" not in found.err
+        return found.err if code == 2 else found.out + found.err
+
+    return said
 
 
 @pytest.fixture(scope="session")

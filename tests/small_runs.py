@@ -17,6 +17,17 @@ from harness.training.loop import train
 from harness.training.run import train_run
 from harness.training.trainer import Trainer
 
+# Runs of seconds on the command line, from the base policies that are shipped, and from one that is warmed up at once.
+FEW = [
+    "task.problems=64",
+    "evaluation.benchmarks.arithmetic_heldout.problems=6",
+    "evaluation.samples_per_problem=4",
+]
+FEW += ["algorithm.prompts_per_step=8", "algorithm.responses_per_prompt=4", "algorithm.updates_per_step=4"]
+FEW += ["runtime.device=cpu", "runtime.workers=2"]
+SMALL = [*FEW, "model.bases.set=null", "model.warmup.steps=40", "sampling.max_response_tokens=12"]
+SMALL += ["runtime.checkpoint_every=1", "runtime.linear_kernel=torch"]
+
 
 def small_config(**changes: object) -> RunConfig:
     """A barely warmed-up policy, small groups, few problems. Keyword `algorithm__dead_groups__policy="refill"` sets that field."""

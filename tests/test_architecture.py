@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,6 +118,28 @@ def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
         for path in [*folder.glob("[!_]*.py"), *folder.glob("[!_]*/__init__.py")]:
             heavy = {name.split(".")[0] for name, at_import in imports(path) if at_import} & HEAVY
             assert not heavy, f"{path.relative_to(ROOT)} imports {heavy} when the configuration is loaded"
+
+
+@pytest.mark.parametrize(
+    ("modules", "heavy"),
+    [
+        (
+            "harness.configuration.schema, harness.configuration.identity, harness.experiment.planning",
+            "sympy",
+        ),
+        ("harness.store, harness.cli, harness.commands.run, harness.commands.import_runs", "sympy trl"),
+        ("harness.execution.supervise, harness.execution.progress, harness.exchange.importers.wandb", "trl"),
+        ("analysis", "matplotlib"),
+        (
+            "analysis.html.samples, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset",
+            "",
+        ),
+    ],
+)
+def test_what_starts_often_loads_nothing_heavy(modules: str, heavy: str) -> None:
+    code = f"import sys, {modules}; sys.exit(', '.join({HEAVY | set(heavy.split())} & {{*sys.modules}}) or 0)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_files_and_functions_stay_small() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,10 @@ RUNGS = [
     ("ladder_2_clip_higher", "+ clip-higher", 0.52, 38.0),
     ("ladder_3_dynamic_sampling", "+ dynamic sampling_& refill", 0.70, 50.0),
 ]
+
+
+# For tests of what the last evaluation says: two steps, one cap.
+SHORT = {"problems": 40, "steps": 2, "evaluate": (0, 2), "caps": (32,)}
 
 
 def make_samples(rng, accuracy, problems, n, cap):
@@ -147,6 +153,11 @@ def build_store(
 def loaded(root: Path, name: str = "ladder", **options) -> Results:
     """The results of a stored experiment, as a report reads them."""
     return results_of(load_experiment(root, name, **options))
+
+
+def embedded(text: str, name: str):
+    """The JSON that a page carries under this id."""
+    return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])
 
 
 def _patch(arm):

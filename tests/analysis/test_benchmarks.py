@@ -84,11 +84,8 @@ def test_scores_are_those_of_each_benchmark_and_their_mean(store, results):
         assert row[on(MEAN)].value == pytest.approx(np.mean(both))
         half = stats.t.ppf(0.975, len(both) - 1) * np.std(both, ddof=1) / np.sqrt(len(both))
         assert row[on(MEAN)].high - row[on(MEAN)].value == pytest.approx(half)
-    assert before[on(OTHER)] == pytest.approx(
-        np.mean(
-            [v for arm in results.experiment.plan.arms for v in by_hand(store, arm.name, OTHER, 0).values()]
-        )
-    )
+    untrained = [by_hand(store, arm.name, OTHER, 0).values() for arm in results.experiment.plan.arms]
+    assert before[on(OTHER)] == pytest.approx(np.mean([value for values in untrained for value in values]))
     assert before[on(MEAN)] == pytest.approx((before[on(OWN)] + before[on(OTHER)]) / 2)
     assert any("Samples a problem: arithmetic_heldout 8, aime25 4." in note for note in table.notes)
     assert any("dynamic sampling_& refill 3 of 4 on aime25" in note for note in table.notes)
@@ -124,9 +121,8 @@ def test_results_on_another_benchmark_answer_like_any(store, results):
     arms = [arm.name for arm in results.experiment.plan.arms]
     frame = seed_frame(other).set_index(["arm", "seed"])["avg"]
     for arm in arms:
-        assert frame[arm].to_dict() == pytest.approx(
-            {k: 100 * v for k, v in by_hand(store, arm, OTHER).items()}
-        )
+        expected = {seed: 100 * value for seed, value in by_hand(store, arm, OTHER).items()}
+        assert frame[arm].to_dict() == pytest.approx(expected)
     a, b = by_hand(store, arms[1], OTHER), by_hand(store, arms[0], OTHER)
     assert difference(other, arms[1], arms[0]).value == pytest.approx(100 * np.mean([a[s] - b[s] for s in a]))
     assert all(arm.published is None for arm in other.experiment.plan.arms)
@@ -134,19 +130,16 @@ def test_results_on_another_benchmark_answer_like_any(store, results):
     assert any("was not declared, and holds together on aime25 alone" in note for note in main.notes)
     assert not any("benchmark" in table.name for table in all_tables(other))
     with pytest.raises(
-        LookupError, match=r"'amc23': no run was evaluated on it; benchmarks: arithmetic_heldout, aime25"
+        LookupError, match=r"'amc23': no run was evaluated on it; .*: arithmetic_heldout, aime25"
     ):
         on_benchmark(results, "amc23")
 
 
 def test_every_metric_of_evaluations_has_its_tables(store):
     tables = declare(store, "metrics", metric=["pass@4", "length", "generated_tokens", "pass@64"])
-    assert {name for name in tables if "benchmark" in name} == {
-        "metrics-benchmarks",
-        "metrics-benchmark-differences",
-        "metrics-benchmarks-length",
-        "metrics-benchmark-differences-length",
-    }
+    names = ("metrics-benchmarks", "metrics-benchmark-differences")
+    expected = {f"{name}{metric}" for name in names for metric in ("", "-length")}
+    assert {name for name in tables if "benchmark" in name} == expected
     lengths = tables["metrics-benchmarks-length"]
     assert lengths.columns[2].header == "aime25, tokens (95 % interval)"
     assert lengths.rows[1][on(OTHER)].value > 1
@@ -160,10 +153,7 @@ def test_a_sequential_design_judges_nothing_on_benchmarks_that_did_not_stop_it(s
     assert any("decided how many seeds ran" in note for note in tables["looked-benchmarks"].notes)
     other = on_benchmark(loaded(store, "looked"), OTHER)
     (main,) = [table for table in all_tables(other) if table.name == "looked"]
-    assert any(
-        "arithmetic_heldout decided how many seeds ran, and these intervals do not" in note
-        for note in main.notes
-    )
+    assert any("arithmetic_heldout decided how many seeds ran" in note for note in main.notes)
     assert {column.key for column in main.columns} == {"arm", "score", "delta", "seeds"}
     assert main.title == "Which rung helps? on aime25"
     assert not any("80 % power" in note for note in main.notes)
@@ -171,11 +161,9 @@ def test_a_sequential_design_judges_nothing_on_benchmarks_that_did_not_stop_it(s
 
 
 def small(root, **changes):
-    """Two arms, two seeds, and what was evaluated on a second benchmark: step by run, by default the last."""
+    """Two arms by two seeds, and the ids of their runs."""
     store = build_store(root, rungs=RUNGS[:2], seeds=(0, 1), problems=4, n=4, caps=(32,), **changes)
-    return store, [
-        (arm["name"], seed, run) for arm in store.plan("ladder")["arms"] for seed, run in arm["runs"].items()
-    ]
+    return store, [run for arm in store.plan("ladder")["arms"] for run in arm["runs"].values()]
 
 
 def evaluate(store, run_id, step, benchmark=OTHER):
@@ -187,7 +175,7 @@ def evaluate(store, run_id, step, benchmark=OTHER):
 def test_a_mean_is_of_one_checkpoint(tmp_path):
     """A run that was not evaluated on the other benchmark at its checkpoint has no value there, though it has one of an earlier step."""
     store, runs = small(tmp_path)
-    for index, (_, _, run_id) in enumerate(runs):
+    for index, run_id in enumerate(runs):
         evaluate(store, run_id, 10 if index == 0 else 20)
     results = loaded(store)
     first = results.experiment.plan.arms[0]
@@ -202,12 +190,12 @@ def test_a_mean_is_of_one_checkpoint(tmp_path):
 @pytest.mark.parametrize("fault", ["a copied folder", "a torn file", "a missing column", "other parts"])
 def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path, fault):
     store, runs = small(tmp_path)
-    for _, _, run_id in runs:
+    for run_id in runs:
         for step in (0, 20):
             evaluate(store, run_id, step)
     own = loaded(store).per_seed
-    folder = store.run(runs[0][2]).path / "samples" / OTHER
-    (part,) = layout.samples_dir(store.run(runs[0][2]).path, OTHER, 20).glob("*.parquet")
+    folder = store.run(runs[0]).path / "samples" / OTHER
+    (part,) = layout.samples_dir(store.run(runs[0]).path, OTHER, 20).glob("*.parquet")
     if fault == "a copied folder":
         shutil.copytree(folder, folder.with_name("aime25 old"))
     elif fault == "a torn file":
@@ -225,17 +213,13 @@ def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path
 
 def test_the_benchmark_that_chose_the_checkpoints_is_none_of_the_results(tmp_path):
     store, runs = small(tmp_path)
-    for _, _, run_id in runs:
+    for run_id in runs:
         for step in (10, 20):
             evaluate(store, run_id, step, "dev")
             evaluate(store, run_id, step)
     tables = declare(store, "chosen", dev_benchmark="dev", checkpoint_rule="best_on_dev")
-    assert [column.key for column in tables["chosen-benchmarks"].columns] == [
-        "arm",
-        on(OWN),
-        on(OTHER),
-        on(MEAN),
-    ]
+    columns = tables["chosen-benchmarks"].columns
+    assert [column.key for column in columns] == ["arm", on(OWN), on(OTHER), on(MEAN)]
     results = loaded(store, "chosen")
     rows = on_benchmark(results, OTHER).per_seed.set_index("run_id")["steps"]
     assert rows.to_dict() == results.per_seed.set_index("run_id")["steps"].to_dict()

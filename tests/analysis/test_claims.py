@@ -9,7 +9,7 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
-from synthetic_store import build_store
+from synthetic_store import SHORT, build_store
 
 from analysis.claims.judged import all_judged
 from analysis.claims.pages import page
@@ -71,22 +71,9 @@ def test_the_word_for_every_place_of_an_interval(expects, low, high, word):
 def claimed(root, *, expects="higher", declaration="a", first="a", share=None, accuracy=0.7):
     """A store with one claim over two arms that differ by 40 points, unless the second's accuracy is given."""
     rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", accuracy, 1.0)]
-    store = build_store(
-        root,
-        rungs=rungs,
-        seeds=(0, 1, 2),
-        problems=40,
-        steps=2,
-        evaluate=(0, 2),
-        caps=(32,),
-        name="claim_trick",
-    )
-    plan = {
-        **store.plan("claim_trick"),
-        "claim": CLAIM | {"expects": expects},
-        "declaration": declaration,
-        "margin": 3.0,
-    }
+    store = build_store(root, rungs=rungs, name="claim_trick", **SHORT)
+    declared = {"claim": CLAIM | {"expects": expects}, "declaration": declaration, "margin": 3.0}
+    plan = {**store.plan("claim_trick"), **declared}
     measure = {"name": "tokens clipped", "keys": ["k"], "unit": "of tokens", "fields": ["clip_fraction_high"]}
     if share is not None:
         plan["arms"][1]["engagement"] = [measure | {"threshold": share, "arm": "trick"}]
@@ -122,20 +109,13 @@ def test_a_declaration_changed_after_its_first_run_says_so(tmp_path):
     assert one.verdict == "reversed here (declared after the fact)"
 
 
-def test_page_table_and_figure_are_written_and_the_same_twice(tmp_path, capsys):
+def test_page_table_and_figure_are_written_and_the_same_twice(tmp_path, said):
     claimed(tmp_path)
     out = tmp_path / "claims"
-    assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 0
-    assert "1 claims: 1 holds here" in capsys.readouterr().out
+    assert "1 claims: 1 holds here" in said("audit", "--judge", "claim=all", f"runtime.results={tmp_path}")
     first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    assert {path.name for path in first} >= {
-        "README.md",
-        "trick.md",
-        "claims.csv",
-        "claims.tex",
-        "claims.pdf",
-        "claims.png",
-    }
+    files = {"README.md", "trick.md", "claims.csv", "claims.tex", "claims.pdf", "claims.png"}
+    assert {path.name for path in first} >= files
     assert "holds here" in (out / "trick.md").read_text()
     assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 0
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == first
@@ -156,10 +136,9 @@ def test_judging_one_claim_leaves_what_is_about_all_as_it_is(tmp_path, capsys):
     assert "harness audit claim=all --judge" in said
 
 
-def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys):
+def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys, said):
     build_store(tmp_path, seeds=(0,), name="no_claim")
-    assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 2
-    assert "harness audit" in capsys.readouterr().err
+    assert "harness audit" in said("audit", "--judge", "claim=all", f"runtime.results={tmp_path}", code=2)
     with pytest.raises(StoreError, match="harness audit claim=all"):
         judge(tmp_path, ["absent"])
     assert "claim_absent" in capsys.readouterr().err
@@ -230,9 +209,8 @@ def test_an_open_claim_says_how_many_seeds_it_would_take(tmp_path, expects, low,
     (one,), _ = all_judged(tmp_path)
     effect = Estimate((low + high) / 2, low, high, seeds=8, margin=3.0)
     claim = one.claim | {"expects": expects}
-    found = dataclasses.replace(
-        one, claim=claim, finding=OPEN, effect=effect, margin=3.0, seeds=8, most_seeds=8
-    )
+    open_ = {"finding": OPEN, "effect": effect, "margin": 3.0, "seeds": 8, "most_seeds": 8}
+    found = dataclasses.replace(one, claim=claim, **open_)
     assert found.seeds_to_decide == seeds
     assert f"about {seeds} seeds would decide it" in page(found)
     assert dataclasses.replace(found, finding=HOLDS).seeds_to_decide == 0

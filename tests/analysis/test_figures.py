@@ -39,11 +39,8 @@ def test_band_is_the_t_interval_of_the_seeds_present():
 
 
 def test_an_interpolated_mean_ends_where_a_seed_ends():
-    series = combine(
-        [(np.array([0.0, 10.0]), np.array([0.0, 1.0])), (np.array([0.0, 5.0]), np.array([1.0, 1.0]))],
-        exact=False,
-        points=11,
-    )
+    whole, half = (np.array([0.0, 10.0]), np.array([0.0, 1.0])), (np.array([0.0, 5.0]), np.array([1.0, 1.0]))
+    series = combine([whole, half], exact=False, points=11)
     assert series.seed_y[0].tolist() == pytest.approx(np.linspace(0, 1, 11).tolist())
     assert np.isfinite(series.seed_y[1]).tolist() == [x <= 5 for x in series.x]
     assert np.isfinite(series.mean).tolist() == [x <= 5 for x in series.x]
@@ -68,12 +65,8 @@ def test_published_figures_are_drawn_from_neighbouring_arms(results, tmp_path):
     assert lines[1][-1] == pytest.approx(100 * results.mean(arm, "pass@8").value)
     paths = write_paper_figures(results, tmp_path, "paper", ("svg",))
     captions = (tmp_path / "captions.md").read_text()
-    assert {path.stem for path in paths} >= {
-        "dapo-figure-1",
-        "dapo-figure-7",
-        "deepseekmath-maj-pass",
-        "dr-grpo-length",
-    }
+    drawn = {"dapo-figure-1", "dapo-figure-7", "deepseekmath-maj-pass", "dr-grpo-length"}
+    assert {path.stem for path in paths} >= drawn
     assert "corresponds to DAPO (arXiv:2503.14476) Figure 6" in captions
     assert "`dapo-figure-4` (DAPO (arXiv:2503.14476) Figure 4): not drawn" in captions  # no token-level rung
 
@@ -127,10 +120,8 @@ def test_an_arm_has_one_colour_everywhere(results):
 
 def test_legend_never_covers_the_axes(results):
     with styled("paper"):
-        for figure in (
-            k_figure(results),
-            training_figure(results.experiment, "length", "step"),
-        ):
+        length = training_figure(results.experiment, "length", "step")
+        for figure in (k_figure(results), length):
             assert figure is not None
             figure.draw_without_rendering()
             legend = figure.legends[0].get_window_extent()
@@ -161,11 +152,9 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, witho
     folder, again = without_figures  # figures: the test above
     names = [str(path.relative_to(tmp_path / "a")) for path in first]
     assert len(set(names)) == len(names)
-    for expected in ("tables/ladder.md", "tables/ladder.tex", "tables/per-seed.csv", "figures/ladder.svg"):
-        assert expected in names
-    assert "figures/training/all-against-tokens.svg" in names
-    assert "figures/cost/all-against-seconds.svg" in names
-    assert "report.html" in names
+    tables = {"tables/ladder.md", "tables/ladder.tex", "tables/per-seed.csv", "report.html"}
+    figures = ("ladder", "training/all-against-tokens", "cost/all-against-seconds")
+    assert tables | {f"figures/{figure}.svg" for figure in figures} <= set(names)
     for path in again:
         assert path.read_bytes() == (tmp_path / "a" / path.relative_to(folder)).read_bytes(), path.name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_store import build_store, loaded
+from synthetic_store import SHORT, build_store, loaded
 
 from analysis.evidence.looks import followed, wanted_seeds
 from analysis.looks import decisions, expected
@@ -21,17 +21,8 @@ RUNGS = [
 ]
 
 
-def build(root, seeds, missing=()):
-    store = build_store(
-        root,
-        rungs=RUNGS,
-        seeds=tuple(range(seeds)),
-        missing=missing,
-        problems=40,
-        steps=2,
-        evaluate=(0, 2),
-        caps=(32,),
-    )
+def build(root, seeds, missing=(), rungs=RUNGS):
+    store = build_store(root, rungs=rungs, seeds=tuple(range(seeds)), missing=missing, **SHORT)
     store.write_plan("ladder", {**store.plan("ladder"), "looks": list(LOOKS)})
     return loaded(root)
 
@@ -64,11 +55,7 @@ def test_arms_get_the_seeds_of_the_longest_of_their_comparisons(whole, tmp_path)
 
 def test_an_arm_stops_with_the_last_of_its_comparisons(tmp_path):
     rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0), ("c", "c", 0.801, 1.0)]
-    store = build_store(
-        tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,)
-    )
-    store.write_plan("ladder", {**store.plan("ladder"), "looks": list(LOOKS)})
-    results = loaded(tmp_path)
+    results = build(tmp_path, 3, rungs=rungs)
     assert wanted_seeds(results.experiment.plan, followed(results)) == {"a": 3, "b": 5, "c": 5}
 
 

@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from synthetic_store import build_store, loaded
+from synthetic_store import build_store, embedded, loaded
 
 from analysis.html import page
 from analysis.html.samples import browser_data
@@ -32,10 +32,6 @@ def outline(text):
     parser = Outline()
     parser.feed(text)
     return parser
-
-
-def embedded(text, name):
-    return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])
 
 
 @pytest.fixture(scope="module")

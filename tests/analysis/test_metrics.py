@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from synthetic_store import RUNGS, build_store, loaded
+from synthetic_store import RUNGS, SHORT, build_store, loaded
 
 from analysis.answer import answer_sentences
 from analysis.evidence.looks import followed
@@ -53,17 +53,11 @@ def results(root):
 
 
 def test_names_carry_unit_scale_and_direction():
-    wrong, reach, gradient = (
-        metric("length_wrong"),
-        metric("tokens_to@0.85"),
-        metric("training/clip_fraction_low"),
-    )
+    wrong, reach = metric("length_wrong"), metric("tokens_to@0.85")
+    gradient = metric("training/clip_fraction_low")
     assert (wrong.title, wrong.unit, wrong.better) == ("length of wrong answers", "tokens", "")
-    assert (reach.title, reach.unit, reach.scale) == (
-        "generated tokens to an accuracy of 85 %",
-        "k tokens",
-        1e-3,
-    )
+    assert reach.title == "generated tokens to an accuracy of 85 %"
+    assert (reach.unit, reach.scale) == ("k tokens", 1e-3)
     assert (reach.parameter, reach.direction) == (0.85, "lower is better")
     assert (gradient.unit, gradient.scale, gradient.parameter) == ("points", 100, "clip_fraction_low")
     assert (metric("pass@8").header, wrong.header) == ("Pass@8 %", "length of wrong answers, tokens")
@@ -223,9 +217,7 @@ def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name
 
 def test_a_direction_decides_what_is_best_in_a_grid_and_none_is_best_without_one(tmp_path):
     cells = [(f"g{i}", f"g{i}", accuracy, 1.0) for i, accuracy in enumerate((0.4, 0.8, 0.5, 0.6))]
-    store = build_store(
-        tmp_path, rungs=cells, seeds=SEEDS, problems=40, steps=2, evaluate=(0, 2), design="arms"
-    )
+    store = build_store(tmp_path, rungs=cells, seeds=SEEDS, design="arms", **SHORT)
     plan = store.plan("ladder")
     for arm, (x, y) in zip(plan["arms"], ((1, 1), (1, 2), (2, 1), (2, 2)), strict=True):
         arm |= {"changes": {}, "overrides": [f"lr={x}", f"clip={y}"]}
@@ -284,7 +276,7 @@ def test_a_metric_that_no_run_has_is_said_with_what_is_missing(root):
 def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     """Accuracy differs by 40 points, the lengths are drawn from one distribution."""
     rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0)]
-    build_store(tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,))
+    build_store(tmp_path, rungs=rungs, **SHORT)
     view = declare(tmp_path, "avg", looks=[3, 5])
     assert decisions(view.experiment.plan, ResultStore(tmp_path))["wanted"] == {"a": 3, "b": 3}
     view = declare(tmp_path, ["avg", "length"], looks=[3, 5])
@@ -309,7 +301,7 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
 
 def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path):
     rungs = [("a", "a", 0.35, 1.0), ("b", "b", 0.8, 1.0)]
-    build_store(tmp_path, rungs=rungs, seeds=(0, 1, 2), problems=40, steps=2, evaluate=(0, 2), caps=(32,))
+    build_store(tmp_path, rungs=rungs, **SHORT)
     view = declare(tmp_path, "steps_to@0.6", looks=[3, 5])
     said = decisions(view.experiment.plan, ResultStore(tmp_path))
     assert said["wanted"] == {"a": 3, "b": 3}  # more seeds cannot make these three comparable

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from pathlib import Path
 
 import pytest
+from browser import chromium, needs_browser, watched_page
 from synthetic_store import build_store, loaded
 
 from analysis.html.page import write_page
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [pytest.mark.optional, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
-
+pytestmark = needs_browser
 SCRIPT = "</script><script>window.stolen=1;alert(1)</script><img src=x onerror='window.stolen=2'><svg onload=alert(3)>"
 BOMB = r"\def\x{\x\x}\x \input{/etc/passwd} $\frac{1}{0}$ \write18{rm -rf /}"
 CONTROL = "bell\x07 escape\x1b[31m delete\x7f override\u202etxt.exe line\u2028separator zero\u200bwidth"
@@ -39,32 +36,19 @@ def path(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
+    with chromium() as one:
+        yield one
 
 
 @pytest.fixture
 def page(browser, path):
-    """The open page; the test fails on any script error, dialog or request that leaves the file."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(20_000)
-    page = context.new_page()
-    trouble: list[str] = []
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-    page.on("console", lambda message: trouble.append(message.text) if message.type == "error" else None)
-    page.on("request", lambda request: trouble.append(request.url) if _leaves(request.url, path) else None)
-    page.goto(path.as_uri())
-    yield page
-    assert page.evaluate("window.stolen") is None
-    context.close()
-    assert trouble == []
+    own = path.as_uri()
 
+    def leaves(url: str) -> bool:
+        return not (url == own or url.startswith((f"{own}#", "data:")))
 
-def _leaves(url: str, path: Path) -> bool:
-    return not (url == path.as_uri() or url.startswith((f"{path.as_uri()}#", "data:")))
+    with watched_page(browser, own, leaves) as page:
+        yield page
 
 
 def shoot(page, name: str, tmp_path: Path) -> None:

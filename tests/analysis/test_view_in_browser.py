@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
+import numpy as np
 import pytest
+from browser import chromium, needs_browser, watched_page
 from synthetic_store import build_store, make_samples, step_row
 from view_support import SMALL, served
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (pip install playwright)")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [pytest.mark.optional, pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")]
-
+pytestmark = needs_browser
 SCRIPT = "</script><script>window.stolen=1</script><img src=x onerror='window.stolen=2'>"
 
 
@@ -28,30 +25,12 @@ def store(tmp_path):
 
 @pytest.fixture
 def page(store):
-    """The open page; the test fails on any script error, dialog or request that leaves the server."""
-    trouble: list[str] = []
-    with served(store.root) as url, playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1200, "height": 800})
-        page.set_default_timeout(30_000)
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
-        page.on("console", lambda said: _of_a_script(said) and trouble.append(said.text))
-        page.on(
-            "request",
-            lambda asked: None if asked.url.startswith((url, "data:")) else trouble.append(asked.url),
-        )
-        page.goto(url)
+    def leaves(asked: str) -> bool:
+        return not asked.startswith((url, "data:"))
+
+    with served(store.root) as url, chromium() as browser, watched_page(browser, url, leaves) as page:
         page.click("a[href='/ladder']")
         yield page
-        assert page.evaluate("window.stolen") is None
-        browser.close()
-    assert trouble == []
-
-
-def _of_a_script(said) -> bool:
-    """Not the browser's own line about a request that a test has stopped."""
-    return said.type == "error" and "net::ERR_FAILED" not in said.text
 
 
 def go_on(store, rng, arm: int, *, finish: bool) -> None:
@@ -108,6 +87,11 @@ def test_progress_and_curves_grow_while_a_run_goes_on(store, page, rng):
     assert page.evaluate(accuracy) == [6, 3]
 
 
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
 def test_text_that_is_being_copied_is_left_alone(store, page, rng):
     before = page.inner_text("#answer .headline")
     page.evaluate("getSelection().selectAllChildren(document.querySelector('#answer .headline'))")
@@ -125,10 +109,3 @@ def test_a_server_that_ended_is_said(page):
     assert "start `harness view` again" in page.inner_text("#progress-news")
     page.unroute("**/*")
     wait_for(page, "() => document.querySelector('#progress-news').textContent === ''")
-
-
-@pytest.fixture
-def rng():
-    import numpy as np
-
-    return np.random.default_rng(5)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from fake_verl import interpreter
+from verbs import Said
 
 from analysis.evidence.load import load_experiment
-from harness.cli import main
 from harness.configuration.error import ConfigError
 from harness.experiment.planning import Plan, plan_experiment, plan_multirun
 from harness.experiment.refusals import refuse
@@ -69,18 +69,16 @@ def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path) -> Non
 
 
 def test_the_others_run_and_the_answer_says_what_is_missing(
-    tmp_path: Path, base_policy: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, base_policy: Path, said: Said
 ) -> None:
     given = ["experiment=dapo_ladder", "experiment.seeds=[0]", *overrides(tmp_path, base_policy)]
-    assert main(["plan", *given]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
+    shown = " ".join(said("plan", *given).split())
     assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in shown
     assert "6 runs, 0 finished, 1 to run, 5 refused" in shown
-    assert main(["run", "--no-answer", *given]) == 0
-    said = capsys.readouterr().out
-    assert "dapo_ladder: 1 runs: 1 finished, 0 were finished before" in said
-    assert "5 of 6 arms were refused and not run:" in said
-    assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in said
+    told = said("run", "--no-answer", *given)
+    assert "dapo_ladder: 1 runs: 1 finished, 0 were finished before" in told
+    assert "5 of 6 arms were refused and not run:" in told
+    assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in told
     results = tmp_path / "results"
     assert len(ResultStore(results).run_ids()) == 1
     experiment = load_experiment(results, "dapo_ladder")

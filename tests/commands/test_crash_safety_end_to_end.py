@@ -12,28 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from small_runs import SMALL
 
 from harness.store import ResultStore
 
 PATIENCE = 900  # seconds, only against a command that hangs
-SMALL = [
-    "model.bases.set=null",
-    "model.warmup.steps=40",
-    "task.problems=64",
-    "evaluation.benchmarks.arithmetic_heldout.problems=6",
-    "evaluation.samples_per_problem=4",
-    "sampling.max_response_tokens=12",
-    "algorithm.prompts_per_step=8",
-    "algorithm.responses_per_prompt=4",
-    "algorithm.updates_per_step=4",
-    "training.evaluate_every=3",
-    "training.steps=3",
-    "runtime.checkpoint_every=1",
-    "runtime.linear_kernel=torch",
-    "runtime.device=cpu",
-    "runtime.workers=2",
-]
 SWEEP = ["run", "-m", "--no-answer", "algorithm=grpo,dapo", "seed=0,1", *SMALL]
+SWEEP += ["training.evaluate_every=3", "training.steps=3"]
 
 
 def start(results: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from verbs import Said
 
 from harness.commands.keys import all_keys, matching, page
 from harness.configuration.compose import compose_run
@@ -26,7 +26,7 @@ def test_every_key_of_a_configuration_is_listed_with_its_meaning() -> None:
     assert [name for name, key in keys.items() if len(key.meaning) < 5] == []
 
 
-def test_a_key_shows_its_type_default_and_meaning(said: Callable[..., str]) -> None:
+def test_a_key_shows_its_type_default_and_meaning(said: Said) -> None:
     out = said("keys", "optimizer.learning_rate")
     assert all(part in out for part in ("learning_rate", "number", "0.0002", "peak"))
     (surrogate, *_) = matching(all_keys(), "algorithm.surrogate")

@@ -12,30 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import small_runs
 
 from harness.cli import main
 from harness.commands._answer import write_answer
 from harness.store import ResultStore
 
-PATIENCE = (
-    900  # seconds, only against a command that hangs: a busy machine takes ten times as long as an idle one
-)
-SMALL = [
-    "model.bases.set=null",
-    "model.warmup.steps=40",
-    "task.problems=64",
-    "evaluation.benchmarks.arithmetic_heldout.problems=6",
-    "evaluation.samples_per_problem=4",
-    "sampling.max_response_tokens=12",
-    "algorithm.prompts_per_step=8",
-    "algorithm.responses_per_prompt=4",
-    "algorithm.updates_per_step=4",
-    "training.evaluate_every=2",
-    "runtime.checkpoint_every=1",
-    "runtime.linear_kernel=torch",
-    "runtime.device=cpu",
-    "runtime.workers=2",
-]
+# seconds, only against a command that hangs: a busy machine takes ten times as long as an idle one
+PATIENCE = 900
+SMALL = [*small_runs.SMALL, "training.evaluate_every=2"]
 LADDER = ["experiment=dapo_ladder", "experiment.seeds=[0,1]", "training.steps=2", *SMALL]
 
 
@@ -115,20 +100,18 @@ def test_the_ladder_is_trained_evaluated_and_answered(ladder: Path) -> None:
 
 
 def test_the_second_invocation_does_nothing_and_says_so(ladder: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (ladder / "runs").rglob("*") if path.is_file()}
-    tables = answer(ladder)
+    def written() -> dict[Path, int]:
+        return {path: path.stat().st_mtime_ns for path in (ladder / "runs").rglob("*") if path.is_file()}
+
+    before, tables = written(), answer(ladder)
     done = harness(ladder, "run", "--no-answer", *LADDER)
     assert "all 12 runs were finished already; nothing to do" in done.stdout
-    assert {
-        path: path.stat().st_mtime_ns for path in (ladder / "runs").rglob("*") if path.is_file()
-    } == before
-    assert answer(ladder) == tables
+    assert (written(), answer(ladder)) == (before, tables)
 
 
 def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
-    done = harness(
-        ladder, "run", "-m", "--no-answer", "rung=glob(dapo_*)", "seed=0,1", "training.steps=2", *SMALL
-    )
+    grid = ["rung=glob(dapo_*)", "seed=0,1", "training.steps=2", *SMALL]
+    done = harness(ladder, "run", "-m", "--no-answer", *grid)
     assert "all 12 runs were finished already" in done.stdout
 
 
@@ -184,11 +167,7 @@ def test_a_failing_run_leaves_the_others_alone(ladder: Path, tmp_path: Path) -> 
 def test_bad_input_is_one_line_that_names_culprit_and_fix(
     tmp_path: Path, arguments: list[str], words: list[str]
 ) -> None:
-    command_line = (
-        command(tmp_path, *arguments) if len(arguments) > 1 else [sys.executable, "-m", "harness", *arguments]
-    )
-    done = subprocess.run(command_line, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == 2
+    done = harness(tmp_path, *arguments, code=2)
     assert "Traceback" not in done.stderr
     assert all(word in done.stderr for word in words), done.stderr
 

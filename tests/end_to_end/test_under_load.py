@@ -11,22 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from small_runs import FEW
+
 # Rests never, and ends with the process that started it, however that ends.
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
-SWEEP = [
-    "experiment=base_variance",
-    "experiment.seeds=[0,1,8]",
-    "training.steps=2",
-    "task.problems=64",
-    "evaluation.benchmarks.arithmetic_heldout.problems=6",
-    "evaluation.samples_per_problem=4",
-    "algorithm.prompts_per_step=8",
-    "algorithm.responses_per_prompt=4",
-    "algorithm.updates_per_step=4",
-    "training.evaluate_every=2",
-    "runtime.device=cpu",
-    "runtime.workers=2",
-]
+SWEEP = ["experiment=base_variance", "experiment.seeds=[0,1,8]", "training.steps=2", *FEW]
+SWEEP += ["training.evaluate_every=2"]
 
 
 @contextmanager

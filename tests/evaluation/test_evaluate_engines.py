@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from verbs import Said
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
@@ -17,7 +18,6 @@ from evaluation_support import ANSWERS, KEY, first_cell, samples_of
 from fake_server import FakeServer
 from small_runs import finished, small_config
 
-from harness.cli import main
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.store import ResultStore, RunDir
@@ -86,12 +86,11 @@ def test_another_model_at_the_same_address_has_samples_of_its_own(
 
 
 def test_a_server_that_is_not_there_is_one_line(
-    base_policy: Path, chains: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    base_policy: Path, chains: Path, tmp_path: Path, said: Said
 ) -> None:
     command = ["evaluate", f"model={base_policy}", "engine=openai", "engine.base_url=http://127.0.0.1:9/v1"]
     command += ["engine.retries=0", f"runtime.results={tmp_path}", *greedy(chains)]
-    assert main(command) == 1
-    assert "http://127.0.0.1:9/v1/models gave no usable answer" in capsys.readouterr().err
+    assert "http://127.0.0.1:9/v1/models gave no usable answer" in said(*command, code=1)
 
 
 @pytest.fixture(scope="module")
@@ -111,15 +110,13 @@ def test_a_record_is_evaluated_as_the_run_was(recorded: tuple[RunDir, ResultStor
 
 
 def test_a_record_that_lacks_the_prompts_is_one_line(
-    recorded: tuple[RunDir, ResultStore], capsys: pytest.CaptureFixture[str]
+    recorded: tuple[RunDir, ResultStore], said: Said
 ) -> None:
     run, store = recorded
     command = ["evaluate", f"model={run.run_id}@0", "engine=replay", f"runtime.results={store.root}"]
-    assert main(command) == 2
-    assert "engine.path='': no such file" in capsys.readouterr().err
+    assert "engine.path='': no such file" in said(*command, code=2)
     command += [f"engine.path={run.path / 'rollouts.jsonl'}", "evaluation.seed=7"]
-    assert main(command) == 2
-    assert "none with the seed" in capsys.readouterr().err
+    assert "none with the seed" in said(*command, code=2)
 
 
 @pytest.mark.parametrize("name", cases("vllm"))

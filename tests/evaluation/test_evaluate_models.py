@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from evaluation_support import ANSWERS, KEY, evaluate, first_cell, samples_of
 from small_runs import finished, small_config
+from verbs import Said
 
 from harness.cli import main
 from harness.configuration.schema import RunConfig
@@ -133,51 +134,43 @@ def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
 
 
 def test_stored_samples_of_a_model_and_of_a_run_are_regraded(
-    trained: tuple[RunDir, ResultStore], capsys: pytest.CaptureFixture[str]
+    trained: tuple[RunDir, ResultStore], said: Said
 ) -> None:
     run, store = trained
     result = evaluate(store.root, f"model={run.run_id}", "runtime.linear_kernel=torch")
     for name in (run.run_id, str(store.root / "evaluations" / result["id"])):
-        capsys.readouterr()
-        assert main(["evaluate", f"regrade={name}", "verifier=boxed", f"runtime.results={store.root}"]) == 0
-        said = capsys.readouterr().out
-        assert "arithmetic_heldout" in said
-        assert "cap 24: 0 of 24 verdicts changed" in said
+        told = said("evaluate", f"regrade={name}", "verifier=boxed", f"runtime.results={store.root}")
+        assert "arithmetic_heldout" in told
+        assert "cap 24: 0 of 24 verdicts changed" in told
 
 
 def test_an_evaluation_written_elsewhere_is_regraded_from_the_stores_samples(
-    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[str], tmp_path: Path, said: Said
 ) -> None:
     store, out = tmp_path / "results", tmp_path / "elsewhere" / "out"
     asked += ["evaluation.samples_per_problem=2", f"out={out}", "figures=false"]
     assert main(["evaluate", *asked, f"runtime.results={store}"]) == 0
     again = ["evaluate", f"regrade={out}", "verifier=answer_line"]
-    capsys.readouterr()
-    assert main([*again, f"runtime.results={store}"]) == 0
-    assert "0 of 8 verdicts changed" in capsys.readouterr().out
-    assert main([*again, f"runtime.results={tmp_path / 'other'}"]) == 2
-    assert "runtime.results=DIR" in capsys.readouterr().err
+    assert "0 of 8 verdicts changed" in said(*again, f"runtime.results={store}")
+    assert "runtime.results=DIR" in said(*again, f"runtime.results={tmp_path / 'other'}", code=2)
 
 
 def test_a_budget_beyond_the_models_positions_is_refused_with_the_fix(
-    base_policy: Path, chains: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[str], tmp_path: Path, said: Said
 ) -> None:
-    command = ["evaluate", f"model={base_policy}", f"data.path={chains}", "template=plain"]
-    assert main([*command, f"runtime.results={tmp_path}"]) == 2
-    assert "has 256 positions" in (said := capsys.readouterr().err)
-    assert "evaluation.caps=[242] or less" in said
+    told = said("evaluate", *asked[:-1], f"runtime.results={tmp_path}", code=2)  # without a cap
+    assert "has 256 positions" in told
+    assert "evaluation.caps=[242] or less" in told
 
 
-def test_a_chat_template_that_does_not_exist_is_named(
-    base_policy: Path, chains: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["evaluate", f"model={base_policy}", f"data.path={chains}", f"runtime.results={tmp_path}"]
-    assert main([*command, "evaluation.caps=[16]"]) == 2
-    assert "has no chat template; choose a template for base models: plain" in capsys.readouterr().err
+def test_a_chat_template_that_does_not_exist_is_named(asked: list[str], tmp_path: Path, said: Said) -> None:
+    asked.remove("template=plain")
+    told = said("evaluate", *asked, f"runtime.results={tmp_path}", code=2)
+    assert "has no chat template; choose a template for base models: plain" in told
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         (["model=./nowhere", "benchmark=aime24"], "model=./nowhere: no such folder"),
         (["model=0123456789abcdef"], "holds no such run"),
@@ -187,14 +180,13 @@ def test_a_chat_template_that_does_not_exist_is_named(
     ],
 )
 def test_what_cannot_be_evaluated_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], words: str, tmp_path: Path, said: Said
 ) -> None:
-    assert main(["evaluate", *arguments, f"runtime.results={tmp_path}"]) == 2
-    assert said in capsys.readouterr().err
+    assert words in said("evaluate", *arguments, f"runtime.results={tmp_path}", code=2)
 
 
 def test_an_unreachable_hub_is_one_line_with_a_fix(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import huggingface_hub
 
@@ -202,8 +194,9 @@ def test_an_unreachable_hub_is_one_line_with_a_fix(
         raise ConnectionError("Name or service not known")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
-    assert main(["evaluate", "model=some/model", "benchmark=aime24", f"runtime.results={tmp_path}"]) == 2
-    assert "cannot be fetched from the Hugging Face Hub: Name or service not known" in capsys.readouterr().err
+    given = ["model=some/model", "benchmark=aime24", f"runtime.results={tmp_path}"]
+    told = said("evaluate", *given, code=2)
+    assert "cannot be fetched from the Hugging Face Hub: Name or service not known" in told
 
 
 def test_evaluation_leaves_run_identity_alone(trained: tuple[RunDir, ResultStore]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from verbs import Said
 
 from harness.cli import main
 
@@ -24,19 +25,11 @@ def evaluate(path: Path, out: Path, *more: str) -> dict[str, Any]:
     return dict(json.loads((out / "summary.json").read_text()))
 
 
+A = [r"\boxed{0.5}", r"\boxed{\frac12}", r"\boxed{3}", "?"]
+B = [r"\boxed{8}", r"\boxed{8}", r"\boxed{7}", r"\boxed{7}"]
 TWO = [
-    {
-        "id": "a",
-        "problem": "?",
-        "answer": "1/2",
-        "samples": ["\\boxed{0.5}", "\\boxed{\\frac12}", "\\boxed{3}", "?"],
-    },
-    {
-        "id": "b",
-        "problem": "?",
-        "answer": "7",
-        "samples": ["\\boxed{8}", "\\boxed{8}", "\\boxed{7}", "\\boxed{7}"],
-    },
+    {"id": "a", "problem": "?", "answer": "1/2", "samples": A},
+    {"id": "b", "problem": "?", "answer": "7", "samples": B},
 ]
 
 
@@ -63,11 +56,12 @@ def test_the_samples_table_has_a_row_per_sample_in_order(tmp_path: Path) -> None
     assert frame["verdict"].tolist()[3] == "no_answer"
 
 
-def test_ks_choose_the_curve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ks_choose_the_curve(tmp_path: Path, said: Said) -> None:
     path = write(tmp_path / "two.jsonl", TWO)
     assert list(evaluate(path, tmp_path / "out", "ks=[1,3]")["pass_at"]) == ["1", "3"]
-    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'x'}", "ks=[5]"]) == 2
-    assert "must lie between 1 and the 4 samples" in capsys.readouterr().err
+    assert "must lie between 1 and the 4 samples" in said(
+        "evaluate", f"samples={path}", f"out={tmp_path / 'x'}", "ks=[5]", code=2
+    )
 
 
 def test_a_label_that_differs_where_nothing_was_answered_is_written_as_null(tmp_path: Path) -> None:
@@ -94,7 +88,7 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "words"),
     [
         ({"id": "b", "answer": "1", "samples": ["x"]}, "line 2 has 1 samples, line 1 has 4"),
         ({"id": "a", "answer": "1", "samples": [""] * 4}, "line 2 repeats the id 'a'"),
@@ -110,11 +104,10 @@ def test_labels_are_compared_sample_by_sample(tmp_path: Path, capsys: pytest.Cap
     ],
 )
 def test_a_malformed_line_is_one_error_with_its_number(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: dict[str, Any], said: str
+    tmp_path: Path, said: Said, row: dict[str, Any], words: str
 ) -> None:
     path = write(tmp_path / "bad.jsonl", [TWO[0], row])
-    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 2
-    assert said in capsys.readouterr().err
+    assert words in said("evaluate", f"samples={path}", f"out={tmp_path / 'out'}", code=2)
     assert not (tmp_path / "out").exists()
 
 
@@ -124,13 +117,12 @@ def test_labels_that_are_null_are_absent(tmp_path: Path) -> None:
     assert "labels" not in summary
 
 
-def test_a_file_of_another_encoding_is_one_error_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_another_encoding_is_one_error_with_its_line(tmp_path: Path, said: Said) -> None:
     path = write(tmp_path / "latin.jsonl", TWO)
     path.write_bytes(path.read_bytes() + '{"id": "é"}\n'.encode("latin-1"))
-    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 2
-    assert "latin.jsonl line 3 is not UTF-8 (byte 0xe9" in capsys.readouterr().err
+    assert "latin.jsonl line 3 is not UTF-8 (byte 0xe9" in said(
+        "evaluate", f"samples={path}", f"out={tmp_path / 'out'}", code=2
+    )
 
 
 def test_figures_are_drawn_by_a_process_of_their_own(tmp_path: Path) -> None:
@@ -140,31 +132,25 @@ def test_figures_are_drawn_by_a_process_of_their_own(tmp_path: Path) -> None:
     assert drawn == [f"k_curves_samples.{suffix}" for suffix in ("pdf", "png", "svg")]
 
 
-def test_regrading_names_what_changes_and_keeps_the_stored_samples(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_regrading_names_what_changes_and_keeps_the_stored_samples(tmp_path: Path, said: Said) -> None:
     rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["The answer is 7.", "\\boxed{7}"]}]
     evaluate(write(tmp_path / "one.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
     before = (tmp_path / "out" / "samples.parquet").read_bytes()
-    capsys.readouterr()
     changes = tmp_path / "changes.csv"
     command = ["evaluate", f"regrade={tmp_path / 'out'}", "verifier=answer_line", f"out={changes}"]
-    assert main(command) == 0
-    said = capsys.readouterr().out
-    assert "1 of 2 verdicts changed; avg 50.00 % → 100.00 %" in said
-    assert "no_answer → right: 1" in said
-    assert "a sample 0: no_answer (no answer) → right ('7'), gold '7'" in said
+    told = said(*command)
+    assert "1 of 2 verdicts changed; avg 50.00 % → 100.00 %" in told
+    assert "no_answer → right: 1" in told
+    assert "a sample 0: no_answer (no answer) → right ('7'), gold '7'" in told
     assert (tmp_path / "out" / "samples.parquet").read_bytes() == before
     assert len(changes.read_text().splitlines()) == 2
 
 
-def test_regrading_needs_rules_and_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", f"regrade={tmp_path}"]) == 2
-    assert "needs new rules: verifier=answer_line | any | boxed" in capsys.readouterr().err
-    assert main(["evaluate", f"regrade={tmp_path}", "verifier=any"]) == 2
-    assert "no stored samples there" in capsys.readouterr().err
-    assert main(["evaluate", f"regrade={tmp_path}", "verifier=anny"]) == 2
-    assert "did you mean 'any'" in capsys.readouterr().err
+def test_regrading_needs_rules_and_samples(tmp_path: Path, said: Said) -> None:
+    regrade = ["evaluate", f"regrade={tmp_path}"]
+    assert "needs new rules: verifier=answer_line | any | boxed" in said(*regrade, code=2)
+    assert "no stored samples there" in said(*regrade, "verifier=any", code=2)
+    assert "did you mean 'any'" in said(*regrade, "verifier=anny", code=2)
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="no shared/data beside the checkout")
@@ -195,20 +181,15 @@ def test_verify_grades_a_file_in_order_and_reports_malformed_lines_by_number(
     assert said.out.startswith("1 of 2 right")
 
 
-def test_verify_takes_the_verifiers_settings_and_names_mistakes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_takes_the_verifiers_settings_and_names_mistakes(tmp_path: Path, said: Said) -> None:
     cases = write(tmp_path / "cases.jsonl", [{"id": 1, "gold": "42", "response": "The answer is 42"}])
     command = ["verify", f"cases={cases}", f"out={tmp_path / 'out.jsonl'}"]
     assert main([*command, "verifier.extraction=boxed"]) == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "no_answer"
-    capsys.readouterr()
-    for argument, said in (
+    for argument, words in (
         ("verifier.extraction=box", "verifier.extraction is 'box'"),
         ("verifier.extracton=any", "did you mean 'verifier.extraction'"),
         ("verifier=anny", "did you mean 'any'"),
     ):
-        assert main([*command, argument]) == 2
-        assert said in capsys.readouterr().err
-    assert main(["verify", f"cases={cases}", f"out={cases}"]) == 2
-    assert "is the file of cases itself" in capsys.readouterr().err
+        assert words in said(*command, argument, code=2)
+    assert "is the file of cases itself" in said("verify", f"cases={cases}", f"out={cases}", code=2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from verbs import Said
 
 from harness.cli import main
 from harness.commands._arguments import key_values
@@ -383,9 +384,8 @@ def test_shares_of_what_is_not_given_are_said(given: dict[str, Any], said: str) 
     assert verl.overrides(whole).inexpressible == []
 
 
-def test_the_command_exports_yaml_with_remarks(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "dialect=trl", "algorithm=dapo"]) == 0
-    text = capsys.readouterr().out
+def test_the_command_exports_yaml_with_remarks(said: Said) -> None:
+    text = said("export", "dialect=trl", "algorithm=dapo")
     assert yaml.safe_load(text)["epsilon_high"] == 0.28
     assert "# trl cannot express:" in text
     assert "dead_groups.policy=refill" in text
@@ -414,9 +414,8 @@ def test_the_command_imports_what_it_exported(tmp_path: Path, capsys: pytest.Cap
         (["import", "dialect=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
     ],
 )
-def test_mistakes_are_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    assert message in capsys.readouterr().err
+def test_mistakes_are_named(arguments: list[str], message: str, said: Said) -> None:
+    assert message in said(*arguments, code=2)
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,8 @@ from harness.training.run import train_run
         (["numbers=false"], "true or false"),
     ],
 )
-def test_what_changes_the_comparison_or_cannot_run_is_refused(overrides, words, tmp_path, capsys):
-    assert main(["doctor", "numbers=true", f"runtime.results={tmp_path}", *overrides]) == 2
-    assert words in capsys.readouterr().err
+def test_what_changes_the_comparison_or_cannot_run_is_refused(overrides, words, tmp_path, said):
+    assert words in said("doctor", "numbers=true", f"runtime.results={tmp_path}", *overrides, code=2)
     assert list(tmp_path.glob("doctor-*")) == []
 
 

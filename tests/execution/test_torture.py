@@ -77,15 +77,13 @@ def check_history(store: ResultStore, run_id: str) -> None:
     assert attempts == sorted(attempts), "an older attempt was still writing"
 
 
-def test_random_kills_change_nothing_in_the_final_table(tmp_path):
-    kills = int(os.environ.get("HARNESS_TORTURE_KILLS", "5"))
-    disturbed, undisturbed = torture(
-        tmp_path / "results", kills, seed=int(os.environ.get("HARNESS_TORTURE_SEED", "0"))
-    )
-    assert disturbed == undisturbed
-
-
-@pytest.mark.slow
-def test_a_hundred_random_kills_change_nothing_in_the_final_table(tmp_path):
-    disturbed, undisturbed = torture(tmp_path / "results", 100, seed=1)
+@pytest.mark.parametrize(
+    ("kills", "seed"),
+    [
+        (int(os.environ.get("HARNESS_TORTURE_KILLS", "5")), int(os.environ.get("HARNESS_TORTURE_SEED", "0"))),
+        pytest.param(100, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_random_kills_change_nothing_in_the_final_table(tmp_path, kills, seed):
+    disturbed, undisturbed = torture(tmp_path / "results", kills, seed)
     assert disturbed == undisturbed

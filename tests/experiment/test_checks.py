@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from verbs import Said
 
 from harness.backends import builtin
-from harness.cli import main
 from harness.configuration.compose import compose_run, compose_values, options
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import Objection, check_plan, report_checks
@@ -209,14 +209,10 @@ def test_checks_may_be_set_without_its_section() -> None:
     assert compose_run(["runtime.checks=off"]).runtime.checks == "off"
 
 
-def test_plan_prints_findings_and_a_refused_run_starts_nothing(
-    tmp_path: object, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_prints_findings_and_a_refused_run_starts_nothing(tmp_path: object, said: Said) -> None:
     given = ["algorithm=dr_grpo_equation", f"runtime.results={tmp_path}"]
-    assert main(["plan", *given]) == 0
-    assert "gradient clipping always binds" in capsys.readouterr().err
-    assert main(["run", *given, "checks=refuse"]) == 2
-    assert "runtime.checks=refuse" in capsys.readouterr().err
+    assert "gradient clipping always binds" in said("plan", *given)
+    assert "runtime.checks=refuse" in said("run", *given, "checks=refuse", code=2)
 
 
 EXPECTED = {

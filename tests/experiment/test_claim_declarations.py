@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 
 import pytest
 
-from harness.commands import audit
 from harness.configuration.compose import options
 from harness.configuration.error import ConfigError
 from harness.experiment.claim import fingerprint, remember
@@ -74,45 +72,9 @@ def test_experiments_without_a_claim_record_none() -> None:
     assert "declaration" not in record
 
 
-def test_audit_runs_each_claim_and_names_an_unknown_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object
-) -> None:
-    ran: list[list[str]] = []
-    judged: list[list[str]] = []
-    monkeypatch.setattr(audit.run_verb, "run", lambda chosen: ran.append(chosen.overrides) or 0)
-    monkeypatch.setattr(audit, "judge", lambda root, names: judged.append([str(root), *names]))
-    parser = __import__("argparse").ArgumentParser()
-    for name, settings in audit.ARGUMENTS.items():
-        parser.add_argument(name, **settings)
-    here = f"runtime.results={tmp_path}"
-    assert audit.run(parser.parse_args(["claim=gspo,cispo", "training.steps=2", here])) == 0
-    assert ran == [[f"claim={name}", "training.steps=2", here] for name in ("gspo", "cispo")]
-    assert judged == [[str(tmp_path), "gspo", "cispo"]]
-    ran.clear()
-    assert audit.run(parser.parse_args(["--judge", "claim=all", here])) == 0
-    assert (ran, judged[-1]) == ([], [str(tmp_path)])
-    with pytest.raises(ConfigError, match=r"no claim 'gspu'.*gspo"):
-        audit.run(parser.parse_args(["claim=gspu"]))
-
-
 def test_an_override_on_the_command_line_is_another_declaration_but_not_the_machine_s() -> None:
     def declared(*overrides: str) -> str:
         return str(make_plan(["claim=gspo", *overrides]).record()["declaration"])
 
     assert declared("optimizer.learning_rate=1e-3") != declared()
     assert declared("runtime.workers=1", "runtime.results=elsewhere") == declared()
-
-
-def test_a_claim_whose_run_fails_keeps_none_of_the_others_from_running(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ran = []
-
-    def one_fails(options: argparse.Namespace) -> int:
-        ran.append(options.overrides[0])
-        return 1 if len(ran) == 1 else 0
-
-    monkeypatch.setattr(audit.run_verb, "run", one_fails)
-    monkeypatch.setattr(audit, "judge", lambda *_: None)
-    assert audit.run(argparse.Namespace(overrides=["claim=gspo,cispo,sapo"], judge=False)) == 1
-    assert ran == ["claim=gspo", "claim=cispo", "claim=sapo"]

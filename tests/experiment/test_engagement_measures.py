@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from stored_runs import about
+from verbs import Said
 
 from harness.configuration.compose import compose_run
 from harness.engagement.measure import Measure
@@ -151,14 +152,13 @@ def test_plan_tells_what_the_same_changes_touched_in_another_experiment(tmp_path
 
 
 def test_plan_shows_the_column_only_where_the_store_knows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: Said
 ) -> None:
     from harness.cli import main
 
     store = ResultStore(tmp_path)
     finish(store, ladder(store).arms[2].runs[0], None)
-    assert main(["plan", LADDER, f"runtime.results={tmp_path}"]) == 0
-    assert "engaged" not in capsys.readouterr().out
+    assert "engaged" not in said("plan", LADDER, f"runtime.results={tmp_path}")
     finish(store, ladder(store).arms[2].runs[1], 0.014)
     assert main(["plan", LADDER, f"runtime.results={tmp_path}"]) == 0
     text = " ".join(capsys.readouterr().out.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from harness.experiment.estimate.memory import (
 )
 from harness.model import token_scores
 from harness.model.shapes import SHAPES, ModelSize, from_config
-from harness.rollout.engine import native
+from harness.rollout.engine import native, transformers, vllm
 
 TINY = ModelSize(
     hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
@@ -55,31 +56,41 @@ def test_an_update_by_hand():
     assert resident(config(), parts) == 16 * 388 / 2
 
 
-def test_recomputation_keeps_one_hidden_state_a_layer_and_one_layer():
-    parts = update_memory(config(gradient_checkpointing=True), TINY, ranks=2)
-    assert parts["activations"] == 16 * (2 * 2 * 4 + 152)
-    assert parts["logits"] == 14 * 160 + 4 * 40
-
-
-def test_the_longest_response_sets_the_micro_batch_where_the_budget_is_smaller():
-    run = config(micro_batch_tokens=2)
-    assert update_memory(run, TINY, 1)["activations"] == activation_bytes(TINY, 9, 2, False)
-
-
-def test_adapters_leave_gradients_and_moments_to_themselves():
-    run = config()
+def lora(run: RunConfig) -> None:
     run.model.lora.rank = 1
-    parts = update_memory(run, TINY, ranks=1)
-    assert parts["weights"] == 4 * (388 + 128)
-    assert parts["gradients"] == 4 * 128
-    assert parts["moments"] == 8 * 128
-    assert parts["gathered"] == 2 * (84 + 2 * 152)
 
 
-def test_a_kl_term_adds_the_reference_policy():
-    run = config()
+def kl(run: RunConfig) -> None:
     run.algorithm.kl.coefficient = 0.1
-    assert update_memory(run, TINY, ranks=4)["reference"] == 2 * 388 / 4
+
+
+def recomputing(run: RunConfig) -> None:
+    run.runtime.gradient_checkpointing = True
+
+
+def small_budget(run: RunConfig) -> None:
+    run.runtime.micro_batch_tokens = 2
+
+
+@pytest.mark.parametrize(
+    ("change", "ranks", "parts"),
+    [
+        # one hidden state a layer, and one layer
+        (recomputing, 2, {"activations": 16 * (2 * 2 * 4 + 152), "logits": 14 * 160 + 4 * 40}),
+        # the longest response sets the micro-batch
+        (small_budget, 1, {"activations": activation_bytes(TINY, 9, 2, False)}),
+        # gradients and moments are the adapters' alone
+        (lora, 1, {"weights": 4 * (388 + 128), "gradients": 4 * 128, "moments": 8 * 128, "gathered": 2 * (84 + 2 * 152)}),
+        (kl, 4, {"reference": 2 * 388 / 4}),
+    ],
+)  # fmt: skip
+def test_what_a_choice_changes_of_an_update(
+    change: Callable[[RunConfig], None], ranks: int, parts: dict[str, float]
+):
+    run = config()
+    change(run)
+    found = update_memory(run, TINY, ranks)
+    assert {name: found[name] for name in parts} == parts
 
 
 def test_sharding_over_more_ranks_lowers_only_what_is_sharded():
@@ -99,8 +110,6 @@ def test_an_engine_of_its_own_leaves_the_rest_to_keys_and_values():
 
 
 def test_engines_of_our_own_keep_their_weights_during_updates():
-    from harness.rollout.engine import transformers, vllm
-
     run = config(rollout_rows=10)
     plant = plant_of(run, memory_gib=1.0)
     for own in (native, transformers):
@@ -113,8 +122,6 @@ def test_engines_of_our_own_keep_their_weights_during_updates():
 
 
 def test_vllm_takes_its_share_and_must_find_it_free():
-    from harness.rollout.engine import vllm
-
     run = config()
     run.engine = vllm.Config(gpu_memory_utilization=0.5)
     plant = plant_of(run, memory_gib=1.0)
@@ -185,9 +192,8 @@ def _kept_bytes_per_token(values: dict[str, object], dtype: torch.dtype, tokens:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        out = model.model(
-            input_ids=torch.zeros(1, tokens, dtype=torch.long), use_cache=False
-        ).last_hidden_state
+        ids = torch.zeros(1, tokens, dtype=torch.long)
+        out = model.model(input_ids=ids, use_cache=False).last_hidden_state
     assert out.requires_grad
     return sum(tensor.untyped_storage().nbytes() for tensor in saved.values()) / tokens
 
@@ -227,13 +233,6 @@ def test_scores_take_what_the_allocator_sees(dtype, recompute, temperature, trai
         (log_probs.sum() + entropy.sum()).backward()
     events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
     held = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())])
-    expected = logit_bytes(
-        shape,
-        tokens,
-        dtype.itemsize,
-        recompute,
-        chunk=rows * 2000,
-        tempered=temperature != 1.0,
-        trains_head=trains_head,
-    )
+    how = {"chunk": rows * 2000, "tempered": temperature != 1.0, "trains_head": trains_head}
+    expected = logit_bytes(shape, tokens, dtype.itemsize, recompute, **how)
     assert held.max() == pytest.approx(expected, rel=0.05)

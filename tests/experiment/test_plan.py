@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.configuration.compose import options
+from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.experiment.estimate import fit as fit_module
 from harness.experiment.estimate.work import estimate_of
@@ -51,11 +51,13 @@ def planned(capsys: pytest.CaptureFixture[str], tmp_path: Path, *overrides: str)
 @pytest.mark.parametrize("name", sorted(AT_SCALE))
 def test_an_experiment_at_scale_plans_offline_with_an_estimate(name, tmp_path, capsys):
     text = planned(capsys, tmp_path, f"experiment={name}")
-    assert "computed, not measured" in text
-    assert "memory of one GPU" in text
-    assert "assumed (runtime.assumed)" in text
-    assert "GPU-hours (from an estimate)" in text
-    assert "(estimate)" in text
+    words = (
+        "computed, not measured",
+        "memory of one GPU",
+        "assumed (runtime.assumed)",
+        "GPU-hours (from an estimate)",
+    )
+    assert [word for word in words if word not in text] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -65,8 +67,7 @@ def test_every_model_and_data_set_is_pinned_or_asks_to_be(name):
     for planned_arm in plan_experiment([f"experiment={name}"]).arms:
         config = planned_arm.config
         assert re.fullmatch("[0-9a-f]{40}", config.model.revision)
-        sources = [config.task, *config.evaluation.benchmarks.values()]
-        for source in sources:
+        for source in (config.task, *config.evaluation.benchmarks.values()):
             assert source.revision is None or re.fullmatch("[0-9a-f]{40}", source.revision)
         assert all(benchmark.revision for benchmark in config.evaluation.benchmarks.values())
 
@@ -74,9 +75,7 @@ def test_every_model_and_data_set_is_pinned_or_asks_to_be(name):
 @pytest.mark.parametrize(("name", "folder"), sorted(AT_SCALE.items()))
 def test_an_experiment_at_scale_is_explained(name, folder):
     text = (ROOT / folder / "README.md").read_text()
-    assert f"experiment={name}" in text
-    assert "Licence" in text
-    assert "arXiv:" in text
+    assert [word for word in (f"experiment={name}", "Licence", "arXiv:") if word not in text] == []
 
 
 def test_the_arms_that_verl_cannot_express_are_shown_as_refused(tmp_path, capsys):
@@ -86,11 +85,6 @@ def test_the_arms_that_verl_cannot_express_are_shown_as_refused(tmp_path, capsys
     assert "refused dapo_0" not in text
     ours = planned(capsys, tmp_path, "experiment=dapo_qwen25_32b", "backend=builtin", "launcher=slurm")
     assert "refused" not in ours
-
-
-def test_the_reading_that_verl_ran_has_no_refused_arm():
-    for planned_arm in plan_experiment(["experiment=verl_dapo_qwen25_32b"]).arms:
-        assert refusals(planned_arm.config) == []
 
 
 @pytest.mark.parametrize("name", sorted(set(AT_SCALE) - {"dapo_qwen25_32b"}))
@@ -111,13 +105,12 @@ def test_the_quick_start_is_estimated_at_under_an_hour():
     assert computed(estimate_of(arm.config)).seconds < 3600
 
 
-def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, capsys):
+def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, capsys, said):
     small = ["experiment=dapo_qwen25_7b", "runtime.gpus_per_run=1", f"runtime.results={tmp_path}"]
     text = planned(capsys, tmp_path, *small[:2])
     assert "0 to run, 18 refused" in text
     assert "an update of Qwen/Qwen2.5-7B" in text
-    assert main(["run", *small]) == 2
-    error = capsys.readouterr().err
+    error = said("run", *small, code=2)
     assert "cannot be run: an update of Qwen/Qwen2.5-7B" in error
     assert "runtime.gpus_per_run=" in error
     assert list(tmp_path.iterdir()) == []
@@ -144,11 +137,8 @@ def test_the_paper_scale_presets_keep_the_papers_values():
     """The values that algorithms quote: DAPO section 4.1, Dr. GRPO Table 6, Olmo 3 Table 49."""
     dapo = plan_experiment(["experiment=dapo_qwen25_32b"]).arms[-1].config
     algorithm = dapo.algorithm
-    assert (algorithm.prompts_per_step, algorithm.responses_per_prompt, algorithm.updates_per_step) == (
-        512,
-        16,
-        16,
-    )
+    assert (algorithm.prompts_per_step, algorithm.responses_per_prompt) == (512, 16)
+    assert algorithm.updates_per_step == 16
     assert (algorithm.surrogate.clip_low, algorithm.surrogate.clip_high) == (0.2, 0.28)
     assert dapo.sampling.max_response_tokens * algorithm.overlong.buffer_fraction == 4096
     assert (dapo.optimizer.learning_rate, dapo.optimizer.warmup_steps) == (1e-6, 20)
@@ -158,18 +148,13 @@ def test_the_paper_scale_presets_keep_the_papers_values():
     assert oat.algorithm.prompts_per_step * 8 / oat.algorithm.updates_per_step == 128
     assert (oat.optimizer.beta1, oat.optimizer.beta2, oat.algorithm.advantage.scale) == (0.9, 0.95, "none")
     olmo = plan_experiment(["experiment=olmo3_rl_zero_math_7b"]).arms[0].config
-    assert (olmo.algorithm.prompts_per_step, olmo.algorithm.responses_per_prompt, olmo.training.steps) == (
-        32,
-        8,
-        2000,
-    )
+    assert (olmo.algorithm.prompts_per_step, olmo.algorithm.responses_per_prompt) == (32, 8)
+    assert olmo.training.steps == 2000
     assert (olmo.algorithm.surrogate.clip_high, olmo.algorithm.engine_correction.cap) == (0.272, 2.0)
     assert olmo.algorithm.curriculum.pass_rate == 0.875
 
 
 def test_model_presets_are_pretrained_models_with_a_commit():
-    from harness.configuration.compose import compose_run
-
     presets = [name for name in options("model") if name.startswith(("qwen", "olmo"))]
     assert len(presets) == 8
     for name in presets:

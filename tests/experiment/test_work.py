@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from test_memory import TINY
 
 from harness.base_policy import pretrained
 from harness.configuration.schema import RunConfig
@@ -10,10 +11,6 @@ from harness.experiment.estimate.fit import Fit, fit_of
 from harness.experiment.estimate.memory import plant_of, rollout_memory
 from harness.experiment.estimate.work import forward_flop, groups_generated, run_estimate, update_passes
 from harness.model.shapes import SHAPES, ModelSize, from_config
-
-TINY = ModelSize(
-    hidden=4, intermediate=8, layers=2, query=4, key_value=2, vocabulary=10, tied=False, positions=64
-)
 
 
 @pytest.fixture
@@ -74,9 +71,7 @@ def test_update_seconds_are_flop_over_the_share_of_the_peak(config):
 
 def test_decoding_reads_weights_and_cache_once_a_token(config):
     config.runtime.assumed.decode_overhead_ms = 0.0
-    config.sampling.max_response_tokens = (
-        8  # all responses are as long as the mean: nothing is left to one alone
-    )
+    config.sampling.max_response_tokens = 8  # as long as the mean: nothing is left to one alone
     seven = from_config(SHAPES["qwen2.5-7b"])
     config.runtime.assumed.usable_memory = 1.0
     found = work(config, seven)
@@ -90,9 +85,8 @@ def test_the_longest_response_goes_on_alone(config):
     config.runtime.assumed.decode_overhead_ms = 1.0
     short = work(config).rollout_seconds
     config.sampling.max_response_tokens = 1032
-    assert work(config).rollout_seconds - short == pytest.approx(
-        1.0, rel=1e-3
-    )  # a thousand tokens of a millisecond
+    # a thousand tokens of a millisecond
+    assert work(config).rollout_seconds - short == pytest.approx(1.0, rel=1e-3)
 
 
 def test_dynamic_sampling_multiplies_rollouts_within_its_rounds(config):

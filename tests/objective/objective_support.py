@@ -55,6 +55,19 @@ class Sample:
         log_probs = table.log_softmax(-1)
         return -(log_probs.exp() * log_probs).sum(-1)[self.states_N]
 
+    def reordered(self, rows: Sequence[int]) -> Sample:
+        """The same responses in another order: of groups, or within groups."""
+        lengths = self.lengths_PG.reshape(-1)
+        starts = lengths.cumsum(0) - lengths
+        index = torch.cat([torch.arange(int(starts[r]), int(starts[r] + lengths[r])) for r in rows])
+        shape = self.lengths_PG.shape
+        grids = (
+            grid.reshape(-1)[list(rows)].view(shape)
+            for grid in (self.rewards_PG, self.correct_PG, self.lengths_PG)
+        )
+        flat = (self.states_N, self.tokens_N, self.old_N, self.reference_N, self.values_N)
+        return Sample(*grids, *(values[index] for values in flat), self.table)
+
     def batch(self, objective: Objective) -> RolloutBatch:
         penalty = objective.kl_penalty(self.old_N, self.reference_N)
         return RolloutBatch(

@@ -6,29 +6,31 @@ import copy
 
 import pytest
 import torch
-from objective_support import SYSTEMS, algorithm, gradient, sample
+from objective_support import SYSTEMS, Sample, algorithm, gradient, sample
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.objective.kl import KlConfig
 from harness.objective.objective import Objective
-from harness.objective.types import TokenBatch
+from harness.objective.types import RolloutBatch, TokenBatch
 
 ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
 
 
-def advantages(kind: str, data: object = None, **settings: object) -> torch.Tensor:
+def batch_of(data: Sample) -> RolloutBatch:
+    return data.batch(Objective(algorithm("grpo")))
+
+
+def advantages(kind: str, batch: RolloutBatch, **settings: object) -> torch.Tensor:
     module = member(ADVANTAGE, kind)
-    data = data or sample()
-    batch = data.batch(Objective(algorithm("grpo")))  # type: ignore[attr-defined]
     return module.advantages(batch, module.Config(**settings))
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(ADVANTAGE)))
 def test_advantages_are_finite_float64_one_a_token(kind: str) -> None:
     data = sample(seed=3)
-    result = advantages(kind, data)
+    result = advantages(kind, batch_of(data))
     assert result.dtype == torch.float64
     assert result.shape == (int(data.lengths_PG.sum()),)
     assert result.isfinite().all()
@@ -38,40 +40,30 @@ def test_advantages_are_finite_float64_one_a_token(kind: str) -> None:
 def test_advantages_follow_a_permutation_within_each_group(kind: str) -> None:
     data = sample(seed=4)
     order = torch.stack([torch.randperm(data.lengths_PG.shape[1]) for _ in range(len(data.lengths_PG))])
-    lengths = data.lengths_PG.reshape(-1)
-    rows = (order + torch.arange(len(order))[:, None] * order.shape[1]).reshape(-1)
-    starts = lengths.cumsum(0) - lengths
-    index = torch.cat([torch.arange(int(starts[r]), int(starts[r] + lengths[r])) for r in rows.tolist()])
-    shuffled = sample(seed=4)
-    for name in ("rewards_PG", "correct_PG", "lengths_PG"):
-        setattr(shuffled, name, getattr(data, name).gather(1, order))
-    for name in ("states_N", "tokens_N", "old_N", "reference_N", "values_N"):
-        setattr(shuffled, name, getattr(data, name)[index])
-    torch.testing.assert_close(
-        advantages(kind, shuffled), advantages(kind, data)[index], rtol=1e-12, atol=1e-12
-    )
+    rows = (order + torch.arange(len(order))[:, None] * order.shape[1]).reshape(-1).tolist()
+    shuffled = data.reordered(rows)
+    found, expected = (advantages(kind, batch_of(one)) for one in (shuffled, data))
+    parts = expected.split(data.lengths_PG.reshape(-1).tolist())
+    torch.testing.assert_close(found, torch.cat([parts[row] for row in rows]), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(ADVANTAGE)))
 def test_uncounted_responses_have_no_advantage(kind: str) -> None:
-    module, data = member(ADVANTAGE, kind), sample(seed=5)
-    batch = data.batch(Objective(algorithm("grpo")))
+    batch = batch_of(sample(seed=5))
     batch.counted_PG = torch.arange(4).expand(4, 4) != 2
-    result = module.advantages(batch, module.Config())
+    result = advantages(kind, batch)
     assert (result[~batch.per_token(batch.counted_PG)] == 0).all()
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(ADVANTAGE)))
 def test_a_group_with_equal_returns_has_exactly_zero_advantage(kind: str) -> None:
-    module = member(ADVANTAGE, kind)
-    if not getattr(module, "DEAD_GROUPS_VANISH", True):
+    if not getattr(member(ADVANTAGE, kind), "DEAD_GROUPS_VANISH", True):
         pytest.skip(f"{kind} says it gives dead groups gradient, and why")
     data = sample(seed=6)
     data.rewards_PG[1] = 0.1 + 0.2  # a value whose mean is not exact in binary
-    batch = data.batch(Objective(algorithm("grpo")))
-    assert batch.components_PGC is not None
-    batch.components_PGC[1] = batch.components_PGC[1, :1]
-    result = module.advantages(batch, module.Config())
+    batch = batch_of(data)
+    batch.components_PGC[1] = batch.components_PGC[1, :1]  # type: ignore[index]
+    result = advantages(kind, batch)
     dead = batch.response_N // 4 == 1
     assert (result[dead] == 0).all()
     assert (result[~dead] != 0).any()
@@ -87,18 +79,15 @@ def test_a_group_with_equal_returns_has_exactly_zero_advantage(kind: str) -> Non
     ],
 )
 def test_nothing_is_divided_by_a_spread_of_zero(settings: dict[str, object]) -> None:
-    module, data = member(ADVANTAGE, "group"), sample(seed=7)
+    data = sample(seed=7)
     data.rewards_PG[:] = 1.0
-    result = module.advantages(data.batch(Objective(algorithm("grpo"))), module.Config(**settings))
-    assert (result == 0).all()
+    assert (advantages("group", batch_of(data), **settings) == 0).all()
 
 
 def test_separate_rewards_without_spread_give_zero_also_without_epsilon() -> None:
-    module, data = member(ADVANTAGE, "decoupled"), sample(seed=8)
-    batch = data.batch(Objective(algorithm("grpo")))
-    assert batch.components_PGC is not None
-    batch.components_PGC[1] = 1.0
-    result = module.advantages(batch, module.Config(epsilon=0.0))
+    batch = batch_of(sample(seed=8))
+    batch.components_PGC[1] = 1.0  # type: ignore[index]
+    result = advantages("decoupled", batch, epsilon=0.0)
     assert result.isfinite().all()
     assert (result[batch.response_N // 4 == 1] == 0).all()
 
@@ -116,16 +105,21 @@ def token_batch(advantages: torch.Tensor) -> TokenBatch:
     )
 
 
-@pytest.mark.parametrize("kind", sorted(kinds(SURROGATE)))
-def test_at_ratio_one_a_surrogate_pushes_along_the_advantage(kind: str) -> None:
+def surrogate_slope(kind: str, log_prob: float, advantages_N: torch.Tensor) -> torch.Tensor:
+    """The slope of a surrogate in the log-probabilities, all of which are `log_prob`."""
     module = member(SURROGATE, kind)
-    advantages_N = torch.tensor([1.0, -1.0, 2.0, -2.0], dtype=torch.float64)
-    log_probs = torch.full((4,), -1.0, dtype=torch.float64, requires_grad=True)
+    log_probs = torch.full((len(advantages_N),), log_prob, dtype=torch.float64, requires_grad=True)
     batch = token_batch(advantages_N)
     loss = module.token_loss(log_probs, log_probs - batch.old_log_probs_N, batch, module.Config())
-    assert loss.shape == (4,)
-    (slope,) = torch.autograd.grad(loss.sum(), log_probs)
-    if getattr(module, "PAIRS", False):  # a preference loss knows only the sign
+    assert loss.shape == advantages_N.shape
+    return torch.autograd.grad(loss.sum(), log_probs)[0]
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(SURROGATE)))
+def test_at_ratio_one_a_surrogate_pushes_along_the_advantage(kind: str) -> None:
+    advantages_N = torch.tensor([1.0, -1.0, 2.0, -2.0], dtype=torch.float64)
+    slope = surrogate_slope(kind, -1.0, advantages_N)
+    if getattr(member(SURROGATE, kind), "PAIRS", False):  # a preference loss knows only the sign
         assert (slope.sign() == -advantages_N.sign()).all()
     else:
         torch.testing.assert_close(slope, -advantages_N)
@@ -133,11 +127,7 @@ def test_at_ratio_one_a_surrogate_pushes_along_the_advantage(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(kinds(SURROGATE)))
 def test_a_surrogate_gives_zero_advantage_no_gradient(kind: str) -> None:
-    module = member(SURROGATE, kind)
-    log_probs = torch.full((4,), -0.7, dtype=torch.float64, requires_grad=True)
-    batch = token_batch(torch.zeros(4, dtype=torch.float64))
-    loss = module.token_loss(log_probs, log_probs - batch.old_log_probs_N, batch, module.Config())
-    assert (torch.autograd.grad(loss.sum(), log_probs)[0] == 0).all()
+    assert (surrogate_slope(kind, -0.7, torch.zeros(4, dtype=torch.float64)) == 0).all()
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(SURROGATE)))
@@ -147,13 +137,18 @@ def test_a_surrogate_accepts_no_tokens(kind: str) -> None:
     assert module.token_loss(empty, empty, token_batch(empty), module.Config()).shape == (0,)
 
 
+def aggregation_weights(kind: str, lengths: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+    """Of a whole update under the default settings of this kind."""
+    config = copy.deepcopy(algorithm("grpo"))
+    config.aggregation = member(AGGREGATION, kind).Config()
+    objective = Objective(config)
+    return objective.weights(lengths, groups, objective.count(lengths, groups))
+
+
 @pytest.mark.parametrize("kind", sorted(kinds(AGGREGATION)))
 def test_aggregation_weights_are_positive_and_scale_free(kind: str) -> None:
-    module = member(AGGREGATION, kind)
-    lengths, groups = torch.tensor([3, 0, 5, 2]), torch.tensor([7, 7, 9, 9])
-    objective = Objective(algorithm("grpo"))
-    objective.config.aggregation, objective._aggregation = module.Config(), module
-    weights = objective.weights(lengths, groups, objective.count(lengths, groups))
+    lengths = torch.tensor([3, 0, 5, 2])
+    weights = aggregation_weights(kind, lengths, torch.tensor([7, 7, 9, 9]))
     assert weights.dtype == torch.float64
     assert (weights[lengths > 0] > 0).all()
     assert weights.isfinite().all()
@@ -163,14 +158,10 @@ def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
     # A loss of 1 on every token has the mean 1 under every "mean"; constant_sum gives tokens / (C responses), token_sum the tokens.
     lengths, groups = torch.tensor([3, 1, 5, 2]), torch.tensor([0, 0, 1, 1])
     for kind in sorted(kinds(AGGREGATION)):
-        module = member(AGGREGATION, kind)
-        objective = Objective(algorithm("grpo"))
-        objective.config.aggregation, objective._aggregation = module.Config(), module
-        weights = objective.weights(lengths, groups, objective.count(lengths, groups))
-        sums = {"constant_sum": 11 / 4 / getattr(module.Config(), "constant_tokens", 1.0), "token_sum": 11.0}
-        expected = sums.get(kind, 1.0)
+        weights = aggregation_weights(kind, lengths, groups)
+        constant = getattr(member(AGGREGATION, kind).Config(), "constant_tokens", 1.0)
+        expected = {"constant_sum": 11 / 4 / constant, "token_sum": 11.0}.get(kind, 1.0)
         assert float((weights * lengths).sum()) == pytest.approx(expected), kind
-    algorithm.cache_clear()
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(KL)))
@@ -222,7 +213,7 @@ def test_only_k2_has_the_gradient_of_the_divergence() -> None:
     reference = torch.tensor([0.48, 0.33, 0.19], dtype=torch.float64)
     theta = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64, requires_grad=True)
     policy = theta.softmax(0)
-    (exact,) = torch.autograd.grad((policy * (policy.log() - reference.log())).sum(), theta)
+    (exact,) = torch.autograd.grad((policy * (policy / reference).log()).sum(), theta)
     gradients = {}
     for kind in kinds(KL):
         # The expectation over sampled tokens of the estimator's gradient: samples are not differentiated through.

@@ -6,7 +6,9 @@ import pytest
 import torch
 from objective_support import SYSTEMS, algorithm, gradient, sample
 
+from harness.objective.advantage import group
 from harness.objective.objective import Objective
+from harness.objective.types import RolloutBatch
 from harness.reward.shaping import shaped_rewards
 
 # Systems whose baseline is not the group's: the definition gives dead groups gradient.
@@ -48,9 +50,6 @@ def test_without_a_group_baseline_a_dead_group_is_pushed(name: str) -> None:
 def test_token_weighted_whitening_gives_dead_groups_a_constant_push() -> None:
     # Group 1: rewards 1 and 0 with 1 and 3 tokens; group 2: dead. Centred rewards (0.5, -0.5, 0, 0); over tokens (1, 3, 2, 2 of them)
     # the mean is (0.5 - 1.5) / 8 = -1/8, so the dead group's advantage is +1/8 over the standard deviation.
-    from harness.objective.advantage import group
-    from harness.objective.types import RolloutBatch
-
     batch = RolloutBatch(
         rewards_PG=torch.tensor([[1.0, 0.0], [1.0, 1.0]]),
         correct_PG=torch.ones(2, 2, dtype=torch.bool),
@@ -68,16 +67,8 @@ def test_token_weighted_whitening_gives_dead_groups_a_constant_push() -> None:
 def test_a_length_penalty_gives_an_all_right_group_gradient() -> None:
     # All right, lengths 8 and 30 of 32 with the ramp over the last quarter (8 tokens): rewards 1 and 1 - 6/8 = 0.25. Dead by accuracy,
     # not by reward: which is why DAPO's constraint is on accuracy.
-    config = algorithm("dapo")
-    rewards = shaped_rewards(
-        torch.tensor([[True, True]]), torch.tensor([[True, True]]), torch.tensor([[8, 30]]), 32, config.reward, config.overlong,
-        torch.tensor([[False, False]]),
-    )  # fmt: skip
+    config, right, lengths = algorithm("dapo"), torch.tensor([[True, True]]), torch.tensor([[8, 30]])
+    rewards = shaped_rewards(right, right, lengths, 32, config.reward, config.overlong, ~right)
     assert rewards.tolist() == [[1.0, 0.25]]
-    from harness.objective.advantage import group
-    from harness.objective.types import RolloutBatch
-
-    batch = RolloutBatch(
-        rewards, torch.tensor([[True, True]]), torch.tensor([[8, 30]]), torch.tensor([[True, True]])
-    )
+    batch = RolloutBatch(rewards, right, lengths, right)
     assert (group.advantages(batch, group.Config()) != 0).all()

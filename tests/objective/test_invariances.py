@@ -67,15 +67,7 @@ def test_the_order_of_groups_does_not_matter(seed: int, order: list[int], name: 
     objective, data = Objective(algorithm(name)), sample(seed=seed)
     if objective.config.aggregation.kind == "microbatch_token_mean" or name == "clip_cov":
         return  # declared by the order; drawn by a token's place
-    shuffled = sample(seed=seed)
-    lengths = data.lengths_PG.reshape(-1)
-    starts = lengths.cumsum(0) - lengths
-    rows = [4 * group + i for group in order for i in range(4)]
-    index = torch.cat([torch.arange(int(starts[r]), int(starts[r] + lengths[r])) for r in rows])
-    for field in ("rewards_PG", "correct_PG", "lengths_PG"):
-        setattr(shuffled, field, getattr(data, field)[list(order)])
-    for field in ("states_N", "tokens_N", "old_N", "reference_N", "values_N"):
-        setattr(shuffled, field, getattr(data, field)[index])
+    shuffled = data.reordered([4 * group + i for group in order for i in range(4)])
     torch.testing.assert_close(
         gradient(objective, shuffled), gradient(objective, data), rtol=1e-9, atol=1e-12
     )

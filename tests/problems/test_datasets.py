@@ -58,18 +58,13 @@ def training_set(name: str) -> dataset.Config:
 @pytest.mark.parametrize("name", EVALUATION_SETS)
 def test_a_benchmark_file_names_itself_and_pins_a_commit(name: str) -> None:
     config = benchmark_config(name)
-    assert config.name == name
-    assert config.revision is not None
-    assert len(config.revision) == 40
-    assert config.version == 1
+    assert (config.name, config.version, len(config.revision or "")) == (name, 1, 40)
 
 
 @pytest.mark.parametrize("name", TRAINING_SETS)
 def test_a_training_set_is_deduplicated_and_pinned(name: str) -> None:
     config = training_set(name)
-    assert (config.name, config.deduplicate) == (name, True)
-    assert config.revision is not None
-    assert len(config.revision) == 40
+    assert (config.name, config.deduplicate, len(config.revision or "")) == (name, True, 40)
 
 
 def test_a_local_file_gives_problems_with_its_ids_and_the_template_around_the_statement(
@@ -137,13 +132,11 @@ def test_dapo_prompts_lose_their_instructions_and_are_kept_once_without_conflict
         text = TEMPLATES["answer_line"](statement)
         return {"prompt": [{"role": "user", "content": text}], "reward_model": {"ground_truth": answer}}
 
-    rows = [
-        row("What is $1+1$?", "2"),
-        row("Pick one.", "3"),
-        row("What is  $1+1$?", "2.0"),
-        row("Pick one.", "4"),
-    ]
-    fake_hub(monkeypatch, rows)
+    one, other = (
+        [row("What is $1+1$?", "2"), row("Pick one.", "3")],
+        [row("What is  $1+1$?", "2.0"), row("Pick one.", "4")],
+    )
+    fake_hub(monkeypatch, [*one, *other])
     config = training_set("dapo_math_17k")
     records, report = dataset.load_records(config)
     assert [(record.id, record.problem) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,24 @@ from engine_support import COPIES, Opener, cases, resident_mib, scores, seeds_fo
 
 from harness.model.policy import NativePolicy
 from harness.rollout.errors import EngineDied
-from harness.rollout.types import Completions, SamplingParams
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
+
+Opened = Callable[..., tuple[NativePolicy, RolloutEngine]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path, opener: Opener) -> Opened:
+    """Makes a random policy of an architecture, and opens an engine over it."""
+
+    def opened(
+        name: str, architecture: str, tied: bool, hidden: int = 128
+    ) -> tuple[NativePolicy, RolloutEngine]:
+        folder = tiny_checkpoint(tmp_path / "model", architecture, tied, hidden)
+        policy = NativePolicy.load(folder, "torch")
+        return policy, opener(name, folder, policy)
+
+    return opened
+
 
 ARCHITECTURES = [(name, tied) for name in ("llama", "qwen2", "qwen3") for tied in (True, False)]
 FOLLOWERS = cases(*COPIES)
@@ -19,12 +36,8 @@ FOLLOWERS = cases(*COPIES)
 
 @pytest.mark.parametrize("name", FOLLOWERS)
 @pytest.mark.parametrize(("architecture", "tied"), ARCHITECTURES)
-def test_every_tensor_of_an_update_arrives(
-    name: str, architecture: str, tied: bool, tmp_path: Path, opener: Opener
-) -> None:
-    folder = tiny_checkpoint(tmp_path / "model", architecture, tied)
-    policy = NativePolicy.load(folder, "torch")
-    engine = opener(name, folder, policy)
+def test_every_tensor_of_an_update_arrives(name: str, architecture: str, tied: bool, opened: Opened) -> None:
+    policy, engine = opened(name, architecture, tied)
     prompts = [list(range(2, 40)), list(range(3, 12))]
     seeds, params = seeds_for(prompts, 4), SamplingParams(12)
     made = engine.generate(prompts, seeds, params)
@@ -44,10 +57,8 @@ def test_every_tensor_of_an_update_arrives(
 
 
 @pytest.mark.parametrize("name", FOLLOWERS)
-def test_a_tied_projection_may_come_along(name: str, tmp_path: Path, opener: Opener) -> None:
-    folder = tiny_checkpoint(tmp_path / "model", "qwen2", tied=True)
-    policy = NativePolicy.load(folder, "torch")
-    engine = opener(name, folder, policy)
+def test_a_tied_projection_may_come_along(name: str, opened: Opened) -> None:
+    policy, engine = opened(name, "qwen2", tied=True)
     shift(policy, 1)
     tied = {**dict(policy.named_weights()), "lm_head.weight": policy.decoder.head.detach()}
     engine.load_weights(tied.items())
@@ -58,10 +69,8 @@ def test_a_tied_projection_may_come_along(name: str, tmp_path: Path, opener: Ope
 
 @pytest.mark.parametrize("name", FOLLOWERS)
 @pytest.mark.parametrize("fault", ["unknown", "missing", "broken off"])
-def test_half_an_update_is_never_sampled_from(name: str, fault: str, tmp_path: Path, opener: Opener) -> None:
-    folder = tiny_checkpoint(tmp_path / "model", "llama", tied=False)
-    policy = NativePolicy.load(folder, "torch")
-    engine = opener(name, folder, policy)
+def test_half_an_update_is_never_sampled_from(name: str, fault: str, opened: Opened) -> None:
+    policy, engine = opened(name, "llama", tied=False)
     weights = dict(policy.named_weights())
 
     def update() -> Iterator[tuple[str, torch.Tensor]]:
@@ -94,12 +103,8 @@ def test_an_engine_that_shares_the_policys_weights_sees_an_update_at_once(
 
 @pytest.mark.parametrize("name", FOLLOWERS)
 @pytest.mark.parametrize(("architecture", "tied"), [("qwen2", True), ("llama", False)])
-def test_fifty_updates_take_no_memory(
-    name: str, architecture: str, tied: bool, tmp_path: Path, opener: Opener
-) -> None:
-    folder = tiny_checkpoint(tmp_path / "model", architecture, tied, hidden=256)
-    policy = NativePolicy.load(folder, "torch")
-    engine = opener(name, folder, policy)
+def test_fifty_updates_take_no_memory(name: str, architecture: str, tied: bool, opened: Opened) -> None:
+    policy, engine = opened(name, architecture, tied, hidden=256)
     size = sum(tensor.nbytes for _, tensor in policy.named_weights()) / 2**20
     prompts = [list(range(2, 30))]
     used = []

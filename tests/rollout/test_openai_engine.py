@@ -168,9 +168,8 @@ def test_log_probs_of_another_distribution_are_not_passed_off(server: FakeServer
     ):
         made = raw.generate(PROMPTS, seeds, params)
         assert bool(made.log_probs_N.isnan().any()) is not known
-        assert not bool(
-            opened(server, logprobs="processed").generate(PROMPTS, seeds, params).log_probs_N.isnan().any()
-        )
+        processed = opened(server, logprobs="processed").generate(PROMPTS, seeds, params)
+        assert not bool(processed.log_probs_N.isnan().any())
     # At temperature 1 the entropy is estimated by the surprise of what was drawn; nothing is drawn at temperature 0.
     made = raw.generate(PROMPTS, seeds, SamplingParams(4))
     assert torch.equal(made.entropy_N, -made.log_probs_N)

@@ -104,16 +104,11 @@ def test_a_pair_recorded_several_times_is_served_in_its_order(base_policy: Path,
 
 
 def test_a_file_from_elsewhere_needs_only_prompts_and_tokens(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "theirs.jsonl",
-        {
-            "prompt": [5, 6],
-            "responses": [
-                {"tokens": [7, 1], "finish_reason": "stop"},
-                {"tokens": [7, 8, 9], "finish_reason": "length"},
-            ],
-        },
+    short, long = (
+        {"tokens": [7, 1], "finish_reason": "stop"},
+        {"tokens": [7, 8, 9], "finish_reason": "length"},
     )
+    path = write(tmp_path / "theirs.jsonl", {"prompt": [5, 6], "responses": [short, long]})
     engine = ReplayEngine(path, match="order")
     made = engine.generate([[5, 6]], seeds_for([[5]], 2), SamplingParams(3))
     assert made.token_lists() == [[7, 1], [7, 8, 9]]

@@ -74,10 +74,7 @@ def test_the_space_is_hydras_grammar():
         (["optimizer.learning_rate=1e-4"], "one value only"),
         ([RATE, RATE], "twice"),
         (["sampling.temperature=interval(2,1)"], "first bound"),
-        (
-            ["sampling.temperature=tag(log,interval(0.0,1.0))"],
-            "logarithmic scale needs a lower bound above 0",
-        ),
+        (["sampling.temperature=tag(log,interval(0.0,1.0))"], "logarithmic scale needs a lower bound"),
         ([], "nothing to search"),
     ],
 )
@@ -111,12 +108,10 @@ def test_trials_are_runs_in_the_store_with_the_value_of_their_samples(store):
         rate, clip = trial.params["optimizer.learning_rate"], trial.params["algorithm.surrogate.clip_high"]
         expected = round(stub_trial.PROBLEMS * stub_trial.accuracy(rate, clip)) / stub_trial.PROBLEMS
         assert trial.value == pytest.approx(expected)
-        (spec,) = plan_multirun(
-            [STEPS, f"optimizer.learning_rate={rate!r}", f"algorithm.surrogate.clip_high={clip!r}", "seed=1"]
-        ).specs
-        assert (
-            store.run(spec.run_id).status == "finished"
-        )  # the same content by another route is the same run
+        point = [f"optimizer.learning_rate={rate!r}", f"algorithm.surrogate.clip_high={clip!r}"]
+        (spec,) = plan_multirun([STEPS, *point, "seed=1"]).specs
+        # the same content by another route is the same run
+        assert store.run(spec.run_id).status == "finished"
     assert feed.plan().record()["arms"][2]["name"] == "trial_0002"
     assert f"trial {feed.study.best_trial.number}: avg" in "\n".join(best_lines(feed))
 
@@ -147,10 +142,7 @@ def test_a_grid_visits_every_point_once(store):
     feed = sweep(store, sampler="grid", trials=100, space=grid)
     assert len(go(feed).finished) == 4
     assert len({tuple(trial.params.values()) for trial in feed.study.trials}) == 4
-    assert feed.study.best_params == {
-        "optimizer.learning_rate": "0.0003",
-        "algorithm.surrogate.clip_high": "0.3",
-    }
+    assert [*feed.study.best_params.values()] == ["0.0003", "0.3"]
     with pytest.raises(ConfigError, match="cannot count the values"):
         sweep(store, sampler="grid")
 
@@ -175,17 +167,12 @@ def test_several_objectives_give_a_pareto_front(store):
     assert front
     for trial in feed.study.trials:
         assert trial.values[1] == int(4 * 1000 * trial.params["algorithm.surrogate.clip_high"])
-        assert not all(
-            trial.values[0] > best.values[0] and trial.values[1] < best.values[1] for best in front
-        )
+        assert not all(trial.values[0] > one.values[0] and trial.values[1] < one.values[1] for one in front)
 
 
 def test_a_combination_that_cannot_run_is_a_failed_trial(store):
-    feed = sweep(
-        store,
-        space=["algorithm.updates_per_step=choice(4,5)", "optimizer.learning_rate=1e-4,3e-4"],
-        sampler="grid",
-    )
+    space = ["algorithm.updates_per_step=choice(4,5)", "optimizer.learning_rate=1e-4,3e-4"]
+    feed = sweep(store, space=space, sampler="grid")
     assert len(go(feed).finished) == 2
     assert sorted(trial.state.name for trial in feed.study.trials) == ["COMPLETE", "COMPLETE", "FAIL", "FAIL"]
 

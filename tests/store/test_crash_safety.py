@@ -42,6 +42,13 @@ while True:
 """
 
 
+def started(code: str, path: Path) -> subprocess.Popen[bytes]:
+    """A process of this code over a run's path, once it has said that it is where it wants to be."""
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
+    process.stdout.readline()
+    return process
+
+
 def check_nothing_is_torn(run: RunDir) -> None:
     manifest = run.manifest()
     note = manifest.get("note", "")
@@ -60,8 +67,7 @@ def test_a_reader_never_sees_torn_state_of_a_writer_that_is_killed_at_random(tmp
     run = RunDir(tmp_path / "runs" / RUN_ID)
     chance = random.Random(0)
     for _ in range(6):
-        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(run.path)], stdout=subprocess.PIPE)
-        writer.stdout.readline()
+        writer = started(WRITER, run.path)
         time.sleep(chance.uniform(0.0, 0.3))
         writer.send_signal(signal.SIGKILL)
         writer.communicate()
@@ -210,8 +216,7 @@ def test_a_claim_names_its_holder_and_dies_with_it(tmp_path):
         "import sys, time; from pathlib import Path; from harness.store import RunDir\n"
         "lease = RunDir(Path(sys.argv[1])).lock(); print('held', flush=True); time.sleep(60)"
     )
-    holder = subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE)
-    holder.stdout.readline()
+    holder = started(code, run.path)
     with pytest.raises(RunClaimed, match=rf"claim\.lock is held by process {holder.pid} on "):
         run.lock()
     assert run.claimed_by().pid == holder.pid
@@ -229,9 +234,8 @@ def test_looking_who_holds_a_lock_never_makes_a_claim_fail(tmp_path):
         "run = RunDir(Path(sys.argv[1])); print('go', flush=True)\n"
         "while True: run.claimed_by()"
     )
-    with subprocess.Popen([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE) as watcher:
+    with started(code, run.path) as watcher:
         try:
-            watcher.stdout.readline()
             for _ in range(300):
                 run.lock().release()  # raises `RunClaimed` where looking counts as holding
             assert watcher.poll() is None, "somebody looked all the time"

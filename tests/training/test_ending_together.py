@@ -43,26 +43,23 @@ def ends(agents: list[subprocess.Popen[bytes]]) -> list[int]:
             agent.kill()
 
 
+def agents_of(folder: Path, first: str, then: str, once: Path) -> list[int]:
+    """How two agents end whose ranks are `first`, and `then` once that file exists."""
+    wait = f"\nwhile not os.path.exists({str(once)!r}): time.sleep(0.1)\n"
+    return ends(start_agents(folder, [f"{first}\n", wait + then]))
+
+
 def test_a_node_whose_ranks_wait_learns_that_another_died(tmp_path: Path) -> None:
     waits = tmp_path / "waits"
-    wait = f"\nwhile not os.path.exists({str(waits)!r}): time.sleep(0.1)\n"
-    agents = start_agents(
-        tmp_path,
-        [f"pathlib.Path({str(waits)!r}).touch(); time.sleep(3600)", wait + "os.kill(os.getpid(), 9)"],
-    )
-    assert ends(agents) == [1, 1]
-    said = (tmp_path / "attempts" / "001" / ERROR).read_text()
-    assert "was killed by SIGKILL" in said
+    first = f"pathlib.Path({str(waits)!r}).touch(); time.sleep(3600)"
+    assert agents_of(tmp_path, first, "os.kill(os.getpid(), 9)", waits) == [1, 1]
+    assert "was killed by SIGKILL" in (tmp_path / "attempts" / "001" / ERROR).read_text()
 
 
 def test_a_rank_that_dies_after_the_result_undoes_nothing(tmp_path: Path) -> None:
     result = tmp_path / "attempts" / "001" / RESULT
-    wait = f"\nwhile not os.path.exists({str(result)!r}): time.sleep(0.1)\n"
-    agents = start_agents(
-        tmp_path,
-        [f"pathlib.Path({str(result)!r}).write_text(json.dumps(dict(complete=True)))", wait + "os.abort()"],
-    )
-    assert ends(agents) == [0, 0]
+    first = f"pathlib.Path({str(result)!r}).write_text(json.dumps(dict(complete=True)))"
+    assert agents_of(tmp_path, first, "os.abort()", result) == [0, 0]
     assert not (result.parent / ERROR).exists()
 
 

@@ -12,7 +12,7 @@ import torch
 from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import EngineCorrectionConfig
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, options
 from harness.configuration.families import AGGREGATION
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
@@ -29,14 +29,7 @@ from harness.training.engagement import Touched, groups_row, sigma_weight_change
 from harness.training.step_metrics import engagement_row
 from harness.training.update import Updater, UpdateStats
 
-RUNGS = (
-    "dapo_0_naive_grpo",
-    "dapo_1_overlong_filtering",
-    "dapo_2_clip_higher",
-    "dapo_3_soft_overlong",
-    "dapo_4_token_level_loss",
-    "dapo_5_dynamic_sampling",
-)
+RUNGS = sorted(name for name in options("rung") if name.startswith("dapo_"))
 # measure -> the first rung that has its mechanism; every later rung keeps it
 FIRST = {
     "masked_fraction": 1,
@@ -86,6 +79,20 @@ def row(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> di
     return engagement_row(kept, updated(config, folder, groups, updates), config)
 
 
+def everything(clip_high: float, **more: object) -> RunConfig:
+    """A run in which every mechanism acts."""
+    config = small_config(
+        algorithm__overlong__policy="mask_and_soft",
+        algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
+        algorithm__kl=KlConfig(kind="k3", coefficient=0.1),
+        algorithm__entropy_coefficient=0.01,
+        algorithm__positive_nll_coefficient=0.1,
+        **more,
+    )
+    config.algorithm.surrogate.clip_high = clip_high
+    return config
+
+
 # ---- hand-worked values -------------------------------------------------------------------------------------------------------
 
 
@@ -117,29 +124,23 @@ def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "against_response_mean", "against_batch", "against_group"),
+    ("kind", "changes"),
     [  # shares of the four responses, lengths 2 6 | 4 4: 1/4 each; 2 6 4 4 of 16; the same, the groups having 8 tokens each
-        ("response_mean", 0.0, 0.25, 0.25),
-        ("batch_token_mean", 0.25, 0.0, 0.0),
-        ("group_token_mean", 0.25, 0.0, 0.0),
-        ("constant_sum", 0.25, 0.0, 0.0),
+        ("response_mean", (0.0, 0.25, 0.25)),
+        ("batch_token_mean", (0.25, 0.0, 0.0)),
+        ("group_token_mean", (0.25, 0.0, 0.0)),
+        ("constant_sum", (0.25, 0.0, 0.0)),
     ],
 )
-def test_weight_changes_are_of_the_shares_of_the_update(
-    kind: str,
-    against_response_mean: float,
-    against_batch: float,
-    against_group: float,
-) -> None:
+def test_weight_changes_are_of_the_shares_of_the_update(kind: str, changes: tuple[float, ...]) -> None:
     config = small_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
     objective, touched = Objective(config.algorithm), Touched()
     lengths, groups = torch.tensor([2, 6, 4, 4]), torch.tensor([0, 0, 1, 1])
     weights = objective.weights(lengths, groups, objective.count(lengths, groups))
     touched.add_update(objective, weights, lengths, groups, torch.ones(4, dtype=torch.bool))
-    found = touched.row()
-    assert found["weight_change_response_mean"] == pytest.approx(against_response_mean, abs=1e-12)
-    assert found["weight_change_batch_token_mean"] == pytest.approx(against_batch, abs=1e-12)
-    assert found["weight_change_group_token_mean"] == pytest.approx(against_group, abs=1e-12)
+    others = ("response_mean", "batch_token_mean", "group_token_mean")
+    found = [touched.row()[f"weight_change_{other}"] for other in others]
+    assert found == pytest.approx(changes, abs=1e-12)
 
 
 def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them() -> None:
@@ -255,15 +256,10 @@ def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
     live, dead = [1.0, -1.0], [1.0, 1.0]
     first = groups_of([[2, 2]] * 4, [live, dead, dead, dead])
     kept = groups_of([[2, 2]] * 3, [live] * 3)
-    found = {
-        policy: groups_row(
-            Collected(first, kept, None, 2, 3, 0, 0, 8), small_config(algorithm__dead_groups__policy=policy)
-        )
-        for policy in ("keep", "drop", "refill")
-    }
-    assert found["keep"] == {"removed_fraction": 0.0, "refilled_fraction": 0.0}
-    assert found["drop"] == {"removed_fraction": 0.75, "refilled_fraction": 0.0}
-    assert found["refill"] == {"removed_fraction": 0.75, "refilled_fraction": 0.5}
+    collected = Collected(first, kept, None, 2, 3, 0, 0, 8)
+    for policy, removed, refilled in (("keep", 0.0, 0.0), ("drop", 0.75, 0.0), ("refill", 0.75, 0.5)):
+        found = groups_row(collected, small_config(algorithm__dead_groups__policy=policy))
+        assert found == {"removed_fraction": removed, "refilled_fraction": refilled}
 
 
 # ---- invariances -----------------------------------------------------------------------------------------------------------------
@@ -278,15 +274,7 @@ def test_micro_batches_change_no_measure(base_policy: Path) -> None:
     groups.completions.log_probs_N = trainer_N - torch.from_numpy(rng.random(len(trainer_N)) / 2).float()
     found = []
     for tokens in (4096, 25):
-        config = small_config(
-            algorithm__overlong__policy="mask_and_soft",
-            algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
-            algorithm__kl=KlConfig(kind="k3", coefficient=0.1),
-            algorithm__entropy_coefficient=0.01,
-            algorithm__positive_nll_coefficient=0.1,
-            runtime__micro_batch_tokens=tokens,
-        )
-        config.algorithm.surrogate.clip_high = 0.4
+        config = everything(0.4, runtime__micro_batch_tokens=tokens)
         found.append(row(config, base_policy, groups, updates=2))
     assert found[0] == pytest.approx(found[1], rel=1e-4, abs=1e-7)
     for name in ("clip_released_fraction", "masked_fraction", "weight_change_response_mean", "nll_share"):
@@ -316,25 +304,14 @@ def test_a_rung_touches_something_exactly_where_it_has_the_mechanism(rung: int, 
 def test_measuring_changes_no_bit_of_a_run(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same run with and without the measures: losses, samples and final weights."""
 
-    def config() -> RunConfig:
-        made = small_config(
-            algorithm__overlong__policy="mask_and_soft",
-            algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
-            algorithm__kl=KlConfig(kind="k3", coefficient=0.1),
-            algorithm__entropy_coefficient=0.01,
-            algorithm__positive_nll_coefficient=0.1,
-            algorithm__dead_groups__policy="refill",
-        )
-        made.algorithm.surrogate.clip_high = 0.28
-        made.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
-        return made
-
-    measured = bench.trained(config(), "a")
+    config = everything(0.28, algorithm__dead_groups__policy="refill")
+    config.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
+    measured = bench.trained(config, "a")
     monkeypatch.setattr(update, "touched_by", lambda *_: Touched())
     monkeypatch.setattr(Touched, "add_update", lambda *_: None)
     monkeypatch.setattr(Objective, "_pulls", lambda *_: (0.0, 0.0, 0.0, 0.0))
     monkeypatch.delattr(ppo_clip, "released")
-    plain = bench.trained(config(), "b")
+    plain = bench.trained(config, "b")
     pairs = zip(measured.policy.parameters(), plain.policy.parameters(), strict=True)
     assert all(torch.equal(mine, other) for mine, other in pairs)
     first, second = measured.run.steps(), plain.run.steps()

@@ -42,19 +42,31 @@ def random_groups(groups: int, size: int, seed: int = 0) -> tuple[Groups, list[l
     return Groups(torch.arange(groups), completions, correct, torch.ones_like(correct), rewards), prompts
 
 
+def updater_of(config: RunConfig, folder: Path) -> Updater:
+    return Updater(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
+
+
+def flat_gradient(policy: NativePolicy) -> torch.Tensor:
+    return torch.cat([p.grad.reshape(-1) for p in policy.parameters() if p.grad is not None])
+
+
 def gradient(
-    config: RunConfig, folder: Path, groups: Groups, prompts: list[list[int]], micro_batch_tokens: int = 4096
+    config: RunConfig,
+    folder: Path,
+    groups: Groups,
+    prompts: list[list[int]],
+    tokens: int = 4096,
+    skips: bool = True,
 ) -> tuple[torch.Tensor, float]:
-    """The gradient of one update over all groups (nothing is clipped, no step is taken), and the loss."""
+    """The gradient of one update over all groups (nothing is clipped, no step is taken), and the loss; micro-batches of so many tokens."""
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), 1
     config.optimizer.max_gradient_norm = 1e9
-    config.runtime.micro_batch_tokens = micro_batch_tokens
-    policy = NativePolicy.load(folder, "torch")
-    updater = Updater(config, policy, Objective(config.algorithm))
+    config.runtime.micro_batch_tokens = tokens
+    updater = updater_of(config, folder)
+    updater.objective.skips_zero_advantage &= skips
     updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
     stats = updater.train(1, groups, prompts)
-    flat = torch.cat([p.grad.reshape(-1) for p in policy.parameters() if p.grad is not None])
-    return flat.clone(), stats.losses[0]
+    return flat_gradient(updater.policy).clone(), stats.losses[0]
 
 
 @pytest.mark.parametrize("kind", sorted(kinds(AGGREGATION)))
@@ -62,7 +74,7 @@ def test_the_gradient_does_not_depend_on_micro_batches(base_policy: Path, kind: 
     config = small_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
     groups, prompts = random_groups(6, 4)
     whole, loss = gradient(config, base_policy, groups, prompts)
-    split, split_loss = gradient(config, base_policy, groups, prompts, micro_batch_tokens=25)
+    split, split_loss = gradient(config, base_policy, groups, prompts, tokens=25)
     assert float(whole.norm()) > 0
     torch.testing.assert_close(split, whole, atol=1e-6, rtol=1e-4)
     assert loss == pytest.approx(split_loss, rel=1e-6, abs=1e-6)
@@ -85,15 +97,14 @@ def test_the_gradient_is_that_of_the_loss_written_out(base_policy: Path, policy:
             continue
         ids = torch.tensor([prompts[i // 4] + tokens])
         logits = model.decoder.logits(model.decoder.hidden(ids[:, :-1]))
-        log_probs = logits.log_softmax(-1)[len(prompts[i // 4]) - 1 :].gather(
-            -1, torch.tensor(tokens)[:, None]
-        )[:, 0]
+        scores = logits.log_softmax(-1)[len(prompts[i // 4]) - 1 :]
+        log_probs = scores.gather(-1, torch.tensor(tokens)[:, None])[:, 0]
         ratio, advantage = (log_probs - old[i]).exp(), z.reshape(-1)[i].float()
         gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
         terms.append(-gain.mean() / len(responses))
     total = torch.stack(terms).sum()
     total.backward()
-    expected = torch.cat([p.grad.reshape(-1) for p in model.parameters() if p.grad is not None])
+    expected = flat_gradient(model)
     assert loss == pytest.approx(float(total.detach()), abs=1e-5)
     torch.testing.assert_close(actual, expected, atol=2e-6, rtol=1e-3)
 
@@ -101,32 +112,17 @@ def test_the_gradient_is_that_of_the_loss_written_out(base_policy: Path, policy:
 def test_skipping_dead_responses_changes_nothing(base_policy: Path) -> None:
     groups, prompts = random_groups(6, 4, seed=2)
     skipping, loss = gradient(small_config(), base_policy, groups, prompts)
-
-    config = small_config()
-    config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), 1
-    config.optimizer.max_gradient_norm = 1e9
-    policy = NativePolicy.load(base_policy, "torch")
-    objective = Objective(config.algorithm)
-    objective.skips_zero_advantage = False
-    updater = Updater(config, policy, objective)
-    updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
-    stats = updater.train(1, groups, prompts)
-    full = torch.cat([p.grad.reshape(-1) for p in policy.parameters() if p.grad is not None])
+    full, full_loss = gradient(small_config(), base_policy, groups, prompts, skips=False)
     torch.testing.assert_close(skipping, full, atol=1e-7, rtol=1e-5)
-    assert loss == pytest.approx(stats.losses[0], abs=1e-7)
+    assert loss == pytest.approx(full_loss, abs=1e-7)
 
 
 def test_the_gradient_does_not_depend_on_the_order_within_groups(base_policy: Path) -> None:
     groups, prompts = random_groups(5, 4, seed=3)
     order = torch.tensor([2, 0, 3, 1])
     rows = (torch.arange(5)[:, None] * 4 + order).reshape(-1)
-    shuffled = Groups(
-        groups.problems_P,
-        groups.completions.select(rows),
-        groups.correct_PG[:, order],
-        groups.answered_PG[:, order],
-        groups.rewards_PG[:, order],
-    )
+    parts = (part[:, order] for part in (groups.correct_PG, groups.answered_PG, groups.rewards_PG))
+    shuffled = Groups(groups.problems_P, groups.completions.select(rows), *parts)
     first, _ = gradient(small_config(), base_policy, groups, prompts)
     second, _ = gradient(small_config(), base_policy, shuffled, prompts)
     torch.testing.assert_close(first, second, atol=1e-6, rtol=1e-4)
@@ -148,16 +144,14 @@ def test_a_kl_term_against_the_start_policy_has_no_first_order_effect_at_the_sta
 def test_an_update_without_gradient_still_counts_and_decays_momentum(base_policy: Path) -> None:
     config = small_config(algorithm__prompts_per_step=2, algorithm__updates_per_step=1)
     groups, prompts = random_groups(2, 4)  # the first is all right, the second all wrong
-    updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
+    updater = updater_of(config, base_policy)
     stats = updater.train(1, groups, prompts)
-    assert stats.updates == 1
-    assert stats.gradient_groups == 0
-    assert stats.gradient_norms == [0.0]
+    assert (stats.updates, stats.gradient_groups, stats.gradient_norms) == (1, 0, [0.0])
 
 
 def test_warm_up_counts_rollout_steps(base_policy: Path) -> None:
     config = small_config(optimizer__warmup_steps=4, optimizer__learning_rate=1e-3)
-    updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
+    updater = updater_of(config, base_policy)
     assert [updater.learning_rate(step) for step in (1, 2, 4, 9)] == pytest.approx([2.5e-4, 5e-4, 1e-3, 1e-3])
 
 
@@ -165,7 +159,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run(base_policy: Path) -> None:
     groups, prompts = random_groups(4, 4)
     groups.completions.log_probs_N[:] = -float("inf")
     config = small_config(algorithm__prompts_per_step=4, algorithm__updates_per_step=1)
-    updater = Updater(config, NativePolicy.load(base_policy, "torch"), Objective(config.algorithm))
+    updater = updater_of(config, base_policy)
     with pytest.raises(NumericalFault, match=r"optimizer\.learning_rate"):
         updater.train(1, groups, prompts)
 
