@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_runs import small_config
-from test_resume import trained
+from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import RewardConfig
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
 from harness.reward.function import RewardFunction
-from harness.store import ResultStore
 
 CODE = """
 import math
@@ -87,15 +85,11 @@ def test_the_content_of_the_file_is_the_identity_not_its_place(code: Path, tmp_p
     assert "function" not in identity(small_config())["algorithm"]["reward"]
 
 
-def test_training_follows_the_function_and_evaluation_the_verifier(
-    base_policy: Path, tmp_path: Path, code: Path
-) -> None:
+def test_training_follows_the_function_and_evaluation_the_verifier(bench: Bench, code: Path) -> None:
     rewards = RewardConfig(), RewardConfig(function=f"{code}:never")
     runs = [
-        trained(
-            small_config(training__steps=1, training__evaluate_every=1, algorithm__reward=reward),
-            ResultStore(tmp_path).run(name * 16),
-            base_policy,
+        bench.trained(
+            small_config(training__steps=1, training__evaluate_every=1, algorithm__reward=reward), name
         ).run
         for name, reward in zip("ab", rewards, strict=True)
     ]
