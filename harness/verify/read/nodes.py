@@ -26,6 +26,7 @@ _MATRIX = re.compile(
 )
 _ENVIRONMENT = re.compile(r"\\begin\s*\{(\w+)\}.*?\\end\s*\{\1\}", re.DOTALL)
 _CASES = re.compile(r"\\begin\s*\{[dr]?cases\}(.*)\\end\s*\{[dr]?cases\}", re.DOTALL)
+_COMMA, _SEMICOLON, _SEPARATOR = (re.compile(rf"(?<!\\){marks}") for marks in (",", ";", "[,;]"))
 _ROW_END = re.compile(r"\\\\(?:\[[^\]]*\])?|\\cr\b")
 _IF = re.compile(r"\\text\s*\{\s*,?\s*(?:if|for|when|where)?\s*\}|\b(?:if|for|when)\b")
 _CLOCK = re.compile(
@@ -106,24 +107,6 @@ def _usual_brackets(match: re.Match[str]) -> str:
     return f"{'(' if match[1] != '[' else '['}{match[2]}{')' if match[3] != ']' else ']'}"
 
 
-def split_top(text: str, separators: str) -> list[str]:
-    """Splits at single-character separators that stand outside of all brackets."""
-    parts, depth, start = [], 0, 0
-    environments = "\\begin" in text
-    for position, char in enumerate(text):
-        if char in _OPEN:
-            depth += 1
-        elif char in _CLOSE:
-            depth -= 1
-        elif environments and char == "\\" and text.startswith((r"\begin", r"\end"), position):
-            depth += 1 if text[position + 1] == "b" else -1
-        elif char in separators and depth <= 0 and text[position - 1 : position] != "\\":
-            parts.append(text[start:position])
-            start = position + 1
-    parts.append(text[start:])
-    return parts
-
-
 def split_at(text: str, separator: re.Pattern[str]) -> tuple[list[str], list[str]]:
     """(parts, separators) of a text cut where a pattern matches outside of all brackets."""
     marks = {match.start(): match for match in separator.finditer(text)}
@@ -136,7 +119,7 @@ def split_at(text: str, separator: re.Pattern[str]) -> tuple[list[str], list[str
             depth += 1
         elif char in _CLOSE:
             depth -= 1
-        elif depth == 0 and position in marks:
+        elif depth <= 0 and position in marks:
             parts.append(text[start:position].strip())
             found.append(marks[position][0])
             start = marks[position].end()
@@ -148,7 +131,7 @@ def strip_parentheses(text: str) -> str:
         len(text) > 2
         and text[0] == "("
         and _partner(text, 0) == len(text) - 1
-        and len(split_top(text[1:-1], ",;")) == 1
+        and len(split_at(text[1:-1], _SEPARATOR)[0]) == 1
     ):
         text = text[1:-1].strip()
     return text
@@ -255,13 +238,13 @@ def _list(text: str) -> Node | None:
     ):
         return None
     parted = _AND.sub(",", text)
-    groups = [group for group in split_top(parted, ";") if group.strip()]
-    if len(groups) > 1 and any(len(split_top(group, ",")) > 1 for group in groups):
+    groups = [group for group in split_at(parted, _SEMICOLON)[0] if group]
+    if len(groups) > 1 and any(len(split_at(group, _COMMA)[0]) > 1 for group in groups):
         tuples = (
-            Node("interval", group, tuple(_items(split_top(group, ","))), mark="()") for group in groups
+            Node("interval", group, tuple(_items(split_at(group, _COMMA)[0])), mark="()") for group in groups
         )
         return Node("list", text, tuple(tuples))
-    parts = [part.strip() for group in groups for part in split_top(group, ",") if part.strip()]
+    parts = [part for group in groups for part in split_at(group, _COMMA)[0] if part]
     if len(parts) < 2 and not _is_choice_of_signs(parted):
         return None
     items = _items(parts)
@@ -323,11 +306,11 @@ def _bracketed(text: str) -> Node | None:
             return condition if condition.kind in ("relation", "list") else None
         if "|" in inside or "mid" in inside or (":" in inside and r"\in" in inside):
             return None
-        parts = [part for part in split_top(_AND.sub(",", inside), ",;") if part.strip()]
+        parts = [part for part in split_at(_AND.sub(",", inside), _SEPARATOR)[0] if part]
         return Node("set", text, tuple(_items(parts)))
     if opened not in ("(", "[") or text[-1:] not in (")", "]") or _partner(text, 0) != len(text) - 1:
         return None
-    parts = split_top(text[1:-1], ",;")
+    parts = split_at(text[1:-1], _SEPARATOR)[0]
     if opened + text[-1] == "[]" and len(parts) == 1 and parts[0].strip():
         return parse_node(parts[0].strip())
     if any(not part.strip() for part in parts) or len(parts) < 2:
