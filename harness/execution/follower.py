@@ -27,60 +27,53 @@ def tracked(progress: Progress, store: ResultStore, wanted: bool) -> Iterator[Pr
     if not wanted:
         yield progress
         return
-    follower = _Follower(store)
+    follower = _Follower(progress, store)
     try:
-        yield _Told(progress, follower)
+        yield follower
     finally:
-        follower.close()
+        follower.end()
 
 
-class _Follower:
-    def __init__(self, store: ResultStore) -> None:
-        self.store = store
-        directory = store.cache_dir("tracking")
-        environment = {**os.environ, "PYTHONPATH": python_path()}
-        log = directory / f"follower-{os.getpid()}.log"
+class _Follower(Relay):
+    """Tells a process, too, which runs begin and end."""
+
+    def __init__(self, display: Progress, store: ResultStore) -> None:
+        super().__init__(display)
+        self._store = store
+        log = store.cache_dir("tracking") / f"follower-{os.getpid()}.log"
         with open(log, "wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "harness.tracking._follow"],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env=environment,
+                env={**os.environ, "PYTHONPATH": python_path()},
                 start_new_session=True,
             )
         assert self._process.stdin is not None
-        self._pipe = self._process.stdin.fileno()
-        os.set_blocking(self._pipe, False)
+        self._pipe = self._process.stdin
+        os.set_blocking(self._pipe.fileno(), False)
 
-    def tell(self, event: str, run_id: str) -> None:
-        """One line; lost where the follower is gone or has stopped reading (`harness sync` sends these runs later)."""
-        line = json.dumps({event: str(self.store.run(run_id).path.resolve())}).encode() + b"\n"
+    def started(self, name: str, run_id: str, attempt: int) -> None:
+        super().started(name, run_id, attempt)
+        self._tell("run", run_id)
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        super().ended(name, run_id, outcome, detail)
+        self._tell("ended", run_id)
+
+    def _tell(self, event: str, run_id: str) -> None:
+        """One line; lost where the process is gone or has stopped reading (`harness sync` sends these runs later)."""
+        line = json.dumps({event: str(self._store.run(run_id).path.resolve())}).encode() + b"\n"
         with contextlib.suppress(BlockingIOError, BrokenPipeError):
-            os.write(self._pipe, line)
+            os.write(self._pipe.fileno(), line)
 
-    def close(self) -> None:
-        assert self._process.stdin is not None
+    def end(self) -> None:
+        """Let the process send the rest."""
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
+            self._pipe.close()
         try:
             self._process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-class _Told(Relay):
-    """Tells the follower, too, which runs begin and end."""
-
-    def __init__(self, display: Progress, follower: _Follower) -> None:
-        super().__init__(display)
-        self._follower = follower
-
-    def started(self, name: str, run_id: str, attempt: int) -> None:
-        super().started(name, run_id, attempt)
-        self._follower.tell("run", run_id)
-
-    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        super().ended(name, run_id, outcome, detail)
-        self._follower.tell("ended", run_id)
