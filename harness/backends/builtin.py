@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.configuration.error import ConfigError
 from harness.training.torchrun import distributed
 
 if TYPE_CHECKING:
@@ -72,8 +73,11 @@ def _needs_one_place(config: RunConfig) -> Iterator[str]:
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See the family's contract."""
+    """See the family's contract. Raises ConfigError where `check` refuses the configuration."""
     from harness.training.torchrun import train_on_ranks
+
+    if reasons := check(config):
+        raise ConfigError("; ".join(reasons))
 
     if distributed(config.runtime):
         return train_on_ranks(config.runtime, run, stop, attempt)

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.adamw import configured
 from harness.model.policy import NativePolicy, Policy
@@ -32,14 +31,10 @@ class CriticBatch:
 
 
 class Critic:
-    """Value model and its optimiser; its settings are `algorithm.advantage.critic`. Raises `ConfigError` beside another policy."""
+    """Value model and its optimiser; its settings are `algorithm.advantage.critic`."""
 
     def __init__(self, config: RunConfig, policy: Policy) -> None:
-        if not isinstance(policy, NativePolicy):
-            raise ConfigError(
-                f"algorithm.advantage={config.algorithm.advantage.kind} needs a critic, which is built for the native policy "
-                "(model=testbed on one rank) only; choose an advantage without values"
-            )
+        assert isinstance(policy, NativePolicy)  # others are refused before launch
         self.settings = config.algorithm.advantage.critic
         self.policy = NativePolicy(copy.deepcopy(policy.decoder), policy.folder)
         self.head_1E = torch.nn.Parameter(torch.zeros(1, policy.decoder.shape.hidden, device=policy.device))

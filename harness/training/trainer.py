@@ -59,10 +59,6 @@ class Trainer:
         ranks: Ranks | None = None,
     ) -> None:
         self.config, self.run, self.grader, self.ranks = config, run, grader, ranks or Ranks()
-        if self.ranks.world > 1 and config.algorithm.source.kind != "policy":
-            raise ConfigError(
-                f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
-            )
         self.tokenizer = load_tokenizer(initial)
         self.policy = open_policy(config, initial, linear_kernel, self.ranks, holds_shards(run))
         reward = config.algorithm.reward

@@ -10,9 +10,7 @@ import pytest
 import torch
 from small_runs import Bench, small_config
 
-from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
-from harness.model.ranks import Ranks
 from harness.rollout.sync import EngineMismatch, WeightSync
 from harness.training.fault import MemoryFault, NumericalFault
 from harness.training.loop import train
@@ -115,12 +113,6 @@ def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: Trainer,
         sync.load()
     honest = WeightSync(engine, trainer.policy, trainer.prompts, trainer.params)
     assert honest.load() < 1e-5
-
-
-def test_offline_data_is_refused_on_several_ranks(bench: Bench) -> None:
-    config = small_config(algorithm__source=member("harness.sampling.source", "initial_policy").Config())
-    with pytest.raises(ConfigError, match=r"one rank only; set runtime\.ranks=1"):
-        Trainer(config, bench.run(), bench.base, "torch", None, Ranks(0, 2))  # type: ignore[arg-type]
 
 
 def test_a_critic_that_diverges_stops_the_run(bench: Bench) -> None:

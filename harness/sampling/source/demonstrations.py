@@ -10,7 +10,6 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.configuration.error import ConfigError
 from harness.configuration.limits import Checked, choice, ranged
 from harness.problems.benchmarks.arithmetic import PAD, Chain
 
@@ -31,14 +30,9 @@ class Config(Checked, key="algorithm.source"):
 
 
 class DemonstrationSource:
-    """Demonstrations by seed: the same seeds write the same texts. Raises `ConfigError` where the model has no demonstrator."""
+    """Demonstrations by seed: the same seeds write the same texts."""
 
     def __init__(self, config: Config, context: SourceContext) -> None:
-        if context.config.model.kind != "testbed" or context.config.task.kind != "arithmetic":
-            raise ConfigError(
-                f"algorithm.source=demonstrations needs the testbed's demonstrator, not model={context.config.model.kind} with "
-                f"task={context.config.task.kind}; use algorithm.source=initial_policy"
-            )
         self.config, self.context = config, context
         self.teacher = context.config.model.demonstrator
         self.chains = [_parse(problem.prompt) for problem in context.problems]

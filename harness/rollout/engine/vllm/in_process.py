@@ -90,11 +90,6 @@ class VllmEngine(RolloutEngine):
         if grouped and torch.distributed.get_world_size() > 1:
             # Every rank of the trainer has an engine of its own, in the group that is there.
             settings["distributed_executor_backend"] = "external_launcher"
-            if config.tensor_parallel > 1:
-                raise ConfigError(
-                    "engine.tensor_parallel > 1 shards one engine over GPUs, and with runtime.ranks > 1 every rank has an engine of its "
-                    "own; choose one of the two"
-                )
         folder = Path(folder)
         wider = WiderHeads.fitting(folder, _cpu_head_sizes()) if cpu else None
         set_threads, threads = torch.set_num_threads, torch.get_num_threads()
