@@ -20,7 +20,8 @@ class Checked:
     _prefix: ClassVar[str] = ""
 
     def __init_subclass__(cls, key: str = "") -> None:
-        cls._prefix = f"{key}." if key else ""
+        if key:
+            cls._prefix = f"{key}."
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
