@@ -7,6 +7,7 @@ import importlib.util
 import os
 import platform
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,12 +91,6 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
 
 def _memory_file_system(path: Path) -> str | None:
     """The file system's type if it lives in memory only (Linux)."""
-    mounts = Path("/proc/mounts")
-    if not mounts.exists():
-        return None
-    best, kind = "", None
-    for line in mounts.read_text().splitlines():
-        _, point, type_, *_rest = line.split()
-        if str(path.resolve()).startswith(point) and len(point) >= len(best):
-            best, kind = point, type_
+    command = ["stat", "--file-system", "--format=%T", str(path)]
+    kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return kind if kind in ("tmpfs", "ramfs") else None
