@@ -10,9 +10,9 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when `parent` ends (Linux; elsewhere nothing does)."""
+def die_with(parent: int, number: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when `parent` ends (Linux; elsewhere nothing does)."""
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # it ended before the call
             os.kill(os.getpid(), signal.SIGKILL)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import functools
 import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,9 +15,9 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.verl_runtime import VERSION, VerlRuntime
 from harness.store.log_tail import read_tail
+from harness.training.parent_death import die_with
 
 LOG = "verl.log"
-_PR_SET_PDEATHSIG = 1
 _GRACE_SECONDS = 60.0
 _ASK = "import importlib.metadata, sys; sys.stdout.write(importlib.metadata.version('verl'))"
 _ASK_SECONDS = 60.0
@@ -42,7 +41,7 @@ class Child:
                 stderr=subprocess.STDOUT,
                 env=dict(environment),
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=functools.partial(die_with, os.getpid(), signal.SIGTERM),
             )
 
     @property
@@ -84,11 +83,6 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str], log: Path
     finally:
         child.stop(0.0)
     child.check()
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def interpreter(runtime: VerlRuntime) -> str:
