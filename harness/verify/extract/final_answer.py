@@ -16,7 +16,7 @@ from harness.verify.extract import sentences
 from harness.verify.extract.claims import claimed
 from harness.verify.limits import looks_like_code
 
-_BOX = re.compile(r"(?:\\+(?:(?:begin)?b)?oxed|\\+fbox|\x08oxed)\s*\{")
+_BOX = re.compile(r"(?:\\(?:(?:begin)?b)?oxed|\\fbox|\x08oxed)\s*\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")
 _EMPTY = re.compile(r"[\s$]{0,40}")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
