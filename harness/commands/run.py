@@ -181,13 +181,20 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
             parts.append(f"{count} {label.replace('_', ' ')}")
     lines = [f"{name}: {total} runs: {', '.join(parts)}"]
     lines += [
-        f"  {run_id} {'failed' if run_id in summary.failed else 'was not run'}: {reason.strip().splitlines()[-1]}"
+        f"  {run_id} {'failed' if run_id in summary.failed else 'was not run'}: {_shortly(reason)}"
         for run_id, reason in summary.errors.items()
         if reason.strip()
     ]
     if not summary.complete:
         lines.append(f"run the same command again to finish the rest: {command}")
     return "\n".join(lines)
+
+
+def _shortly(reason: str) -> str:
+    """Return the line that says why a run failed: what killed it, else the last line that it wrote."""
+    lines = reason.strip().splitlines()
+    killed = lines[0].startswith("killed by")
+    return lines[0].partition("; ")[0] if killed else lines[-1]
 
 
 STOPPED = 75  # stopped, or runs are elsewhere: repeat the command

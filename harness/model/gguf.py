@@ -6,6 +6,8 @@ Dequantised weights are other weights than those that the file was made of, so a
 from __future__ import annotations
 
 import hashlib
+import io
+from contextlib import redirect_stderr
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -88,14 +90,17 @@ def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
 def _convert(file: Path, folder: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
 
     if find_spec("gguf") is None:
         raise ConfigError(_NEEDS)
-    disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        with redirect_stderr(
+            io.StringIO()
+        ):  # a progress bar would be the last words of a run that fails later
+            model = AutoModelForCausalLM.from_pretrained(
+                file.parent, gguf_file=file.name, dtype=torch.float32
+            )
+            tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     except (ValueError, KeyError, OSError) as error:
         raise ConfigError(
             f"{file} cannot be read as a policy: {str(error).strip().splitlines()[0]}"

@@ -11,6 +11,7 @@ import torch
 
 from harness.rollout.types import SamplingParams
 
+CHUNK_ELEMENTS = 2**20  # logits that a CPU looks at together: the copies of a large vocabulary stay small
 _UNIT = 2.0**40  # scaling a float by a power of two is exact
 
 
@@ -27,6 +28,17 @@ def choose(
     Returns:
         Token ids [R], their log-probabilities and the entropy (nats) of the distribution that was sampled from.
     """
+    rows = max(1, CHUNK_ELEMENTS // logits_RV.shape[-1])
+    if logits_RV.is_cuda or len(logits_RV) <= rows:
+        return _choose(logits_RV, uniform_R, params)
+    parts = zip(logits_RV.split(rows), uniform_R.split(rows), strict=True)
+    chosen, log_probs, entropy = zip(*(_choose(*part, params) for part in parts), strict=True)
+    return torch.cat(chosen), torch.cat(log_probs), torch.cat(entropy)
+
+
+def _choose(
+    logits_RV: torch.Tensor, uniform_R: torch.Tensor, params: SamplingParams
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     logits = logits_RV.float()
     if params.temperature not in (0.0, 1.0):
         logits = logits / params.temperature
