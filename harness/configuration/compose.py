@@ -72,7 +72,7 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
     Hydra, too, sets values last, so a grid of thousands of them reads and merges the files once.
     """
-    values = [item for item in parse_overrides(overrides) if _sets_a_value(item)]
+    values = [item for item in parse_overrides(overrides) if sets_a_value(item)]
     lines = {item.input_line for item in values}
     config = copy.deepcopy(
         _merged(str(config_directory()), tuple(item for item in overrides if item not in lines))
@@ -85,7 +85,7 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
     return config
 
 
-def _sets_a_value(item: Override) -> bool:
+def sets_a_value(item: Override) -> bool:
     """Say if an override gives a key a value, rather than choosing files, adding, deleting or sweeping."""
     key = item.key_or_group
     chooses = "/" in key or ((config_directory() / key).is_dir() and not isinstance(item.value(), dict))

@@ -153,7 +153,8 @@ class Experiment:
             raise ConfigError(
                 f"experiment {self.name!r} is a search; run it with: harness sweep experiment={self.name}"
             )
-        return design_arms(self.design, self.base, self.patches, self.orders, self.together)
+        every = [*folders, *self.overrides]
+        return design_arms(self.design, self.base, self.patches, self.orders, self.together, every)
 
 
 def _listed(where: str, values: Any) -> Arm:

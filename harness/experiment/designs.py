@@ -15,7 +15,13 @@ from typing import Any
 
 import yaml
 
-from harness.configuration.compose import compose_run, config_directory, options, parse_overrides
+from harness.configuration.compose import (
+    compose_run,
+    config_directory,
+    options,
+    parse_overrides,
+    sets_a_value,
+)
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference
 
@@ -47,6 +53,7 @@ def design_arms(
     patches: Sequence[str],
     orders: int = 8,
     together: Mapping[str, Sequence[str]] | None = None,
+    every: Sequence[str] = (),
 ) -> list[Arm]:
     """Expand a design into arms, base first.
 
@@ -57,6 +64,7 @@ def design_arms(
         patches: patch names in order.
         orders: random orders for shapley.
         together: patch that stands for several of `patches` in an arm that has them all (they may then write the same key).
+        every: overrides that come to every arm later; `config_dir=` among them says where patches of one's own lie.
 
     Raises:
         ConfigError: an unknown design, no patches, a factorial of more than eight patches, conflicting patches, or a combination
@@ -70,7 +78,7 @@ def design_arms(
     if not patches:
         raise ConfigError(f"experiment.design={design} needs experiment.patches")
     together = together or {}
-    check_conflicts(base, patches, together)
+    check_conflicts([*every, *base], patches, together)
     return [
         Arm(
             name=arm_name(subset),
@@ -132,7 +140,7 @@ def _written(subset: Sequence[str], together: Mapping[str, Sequence[str]]) -> li
 def check_conflicts(
     base: Sequence[str], patches: Sequence[str], together: Mapping[str, Sequence[str]]
 ) -> None:
-    """Refuse patches that change nothing on the base, or that write the same key without a patch declared for both.
+    """Refuse patches that change nothing on the base or are overridden by it, or that write one key without a patch declared for both.
 
     Raises:
         ConfigError: naming the patches, the key and the fix.
@@ -152,6 +160,11 @@ def check_conflicts(
             raise ConfigError(
                 f"patch {patch!r} changes nothing on this base; take it out of experiment.patches"
             )
+        if beaten := _beaten(patch, base):
+            raise ConfigError(
+                f"{', '.join(beaten)}: patch {patch!r} writes it, and so does an override of the base, which wins in every arm; take "
+                "it out of experiment.base (or experiment.overrides), or out of the patch"
+            )
     for first, second in itertools.combinations(patches, 2):
         shared = changes[first].keys() & changes[second].keys()
         if shared and not any({first, second} <= set(parts) for parts in together.values()):
@@ -159,6 +172,14 @@ def check_conflicts(
                 f"patches {first!r} and {second!r} both write {', '.join(sorted(shared))}; the order would decide: keep one of "
                 "them, or write the combination as a patch of its own and name it in experiment.together"
             )
+
+
+def _beaten(patch: str, base: Sequence[str]) -> list[str]:
+    """Return the keys that a patch writes and that a value among the base's overrides sets in its stead."""
+    keys = {item.key_or_group: item.input_line for item in parse_overrides(base) if sets_a_value(item)}
+    files = [line for line in base if line not in keys.values()]
+    written = patch_changes(patch, files)
+    return sorted(key for key in written if any(f"{key}.".startswith(f"{value}.") for value in keys))
 
 
 def arm_name(patches: Sequence[str]) -> str:
