@@ -156,14 +156,14 @@ def check_conflicts(
             claimed[part] = combination
     changes = {patch: patch_changes(patch, base) for patch in patches}
     for patch, changed in changes.items():
-        if not changed:
-            raise ConfigError(
-                f"patch {patch!r} changes nothing on this base; take it out of experiment.patches"
-            )
         if beaten := _beaten(patch, base):
             raise ConfigError(
                 f"{', '.join(beaten)}: patch {patch!r} writes it, and so does an override of the base, which wins in every arm; take "
                 "it out of experiment.base (or experiment.overrides), or out of the patch"
+            )
+        if not changed:
+            raise ConfigError(
+                f"patch {patch!r} changes nothing on this base; take it out of experiment.patches"
             )
     for first, second in itertools.combinations(patches, 2):
         shared = changes[first].keys() & changes[second].keys()
@@ -176,7 +176,10 @@ def check_conflicts(
 
 def _beaten(patch: str, base: Sequence[str]) -> list[str]:
     """Return the keys that a patch writes and that a value among the base's overrides sets in its stead."""
-    keys = {item.key_or_group: item.input_line for item in parse_overrides(base) if sets_a_value(item)}
+    values = [
+        item for item in parse_overrides(base) if sets_a_value(item) and item.key_or_group != "config_dir"
+    ]
+    keys = {item.key_or_group: item.input_line for item in values}
     files = [line for line in base if line not in keys.values()]
     written = patch_changes(patch, files)
     return sorted(key for key in written if any(f"{key}.".startswith(f"{value}.") for value in keys))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.experiment.designs import design_arms, patch_changes, patches_of, with_patch
-from harness.experiment.planning import make_plan
+from harness.experiment.planning import make_plan, plan_experiment
 
 BASE = ["algorithm=grpo"]
 FIVE = [
@@ -90,3 +91,28 @@ def test_patches_are_added_after_those_an_arm_has() -> None:
 def test_a_patch_that_cannot_stand_says_why(patch: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         patch_changes(patch, ["algorithm=grpo"])
+
+
+def own_patches(folder: Path, base: str = "") -> list[str]:
+    """A folder with two patches of its own and a factorial of them."""
+    for name, line in (("group_16", "responses_per_prompt: 16"), ("bonus", "entropy_coefficient: 0.01")):
+        path = folder / "patch" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# @package _global_\n# one\nalgorithm:\n  {line}\n")
+    (folder / "experiment").mkdir(exist_ok=True)
+    (folder / "experiment" / "groups.yaml").write_text(
+        f"name: groups\ndesign: factorial\nseeds: [0]\nbase: [algorithm=grpo{base}]\npatches: [group_16, bonus]\n"
+    )
+    return [f"config_dir={folder}", "experiment=groups"]
+
+
+def test_patches_of_ones_own_stand_in_every_design(tmp_path: Path) -> None:
+    plan = plan_experiment(own_patches(tmp_path))
+    assert [arm.arm.name for arm in plan.arms] == ["base", "group_16", "bonus", "group_16+bonus"]
+    assert plan.arms[-1].config.algorithm.responses_per_prompt == 16
+    assert plan.arms[-1].config.algorithm.entropy_coefficient == 0.01
+
+
+def test_a_base_that_overrides_a_patch_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"algorithm\.entropy_coefficient: patch 'bonus' writes it"):
+        plan_experiment(own_patches(tmp_path, ", algorithm.entropy_coefficient=0.5"))
