@@ -98,6 +98,7 @@ def _names(family: str, kind: str, dialect: str) -> Mapping[str, Mapping[str, An
 IN_NO_TRAINER: Only = {
     "algorithm.reward.true_positive": (1.0, "the reward function there takes verdicts as they are"),
     "algorithm.reward.false_positive": (0.0, "the reward function there takes verdicts as they are"),
+    "algorithm.reward.function": ("", "give the function to the trainer itself, as its reward function"),
     "algorithm.advantage_sign": ("both", "advantages of both signs train there"),
     "training.generated_tokens": (None, "the trainer ends after a number of steps only"),
     "training.seconds": (None, "the trainer ends after a number of steps only"),
