@@ -114,25 +114,33 @@ def broken_at(found: Sequence[Answer]) -> int | None:
 
 
 def row(found: Sequence[Answer]) -> dict[str, Any]:
-    """Return the figures of one run over its last quarter of steps, in percent of responses or of the rewarded ones."""
+    """Return the figures of one run in %, in the first and in the last quarter of its steps.
+
+    Rewarded: of all responses. Confirmed by neither: of the rewarded. Not rewarded: of those that both others hold right.
+    """
     last = max(answer.step for answer in found)
+    start = [answer for answer in found if answer.step <= last / 4]
     end = [answer for answer in found if answer.step > last * 3 / 4]
-    rewarded = [answer for answer in end if answer.rewarded] or [None]
-
-    def share(hits: int, total: int) -> float:
-        return round(100 * hits / total, 1)
-
-    given = [answer for answer in rewarded if answer is not None]
     return {
-        "rewarded": share(len(given), len(end)),
-        "not by the verifier": share(sum(not answer.verifier for answer in given), len(rewarded)),
-        "not by the second": share(sum(not answer.second for answer in given), len(rewarded)),
-        "by neither": share(sum(not answer.confirmed for answer in given), len(rewarded)),
-        "right and not rewarded": share(
-            sum(a.verifier and a.second and not a.rewarded for a in end), len(end)
-        ),
-        "broken at step": broken_at(found) or "-",
+        "rewarded": f"{_percent(sum(a.rewarded for a in start), len(start))} -> {_percent(sum(a.rewarded for a in end), len(end))}",
+        "confirmed by neither": f"{_unconfirmed(start)} -> {_unconfirmed(end)}",
+        "right by both, not rewarded": f"{_missed(start)} -> {_missed(end)}",
+        "a tenth unconfirmed from step": broken_at(found) or "-",
     }
+
+
+def _unconfirmed(answers: Sequence[Answer]) -> str:
+    rewarded = [answer for answer in answers if answer.rewarded]
+    return _percent(sum(not answer.confirmed for answer in rewarded), len(rewarded))
+
+
+def _missed(answers: Sequence[Answer]) -> str:
+    right = [answer for answer in answers if answer.verifier and answer.second]
+    return _percent(sum(not answer.rewarded for answer in right), len(right))
+
+
+def _percent(hits: int, total: int) -> str:
+    return f"{100 * hits / total:.1f}" if total else "-"
 
 
 def main() -> None:
@@ -150,7 +158,7 @@ def main() -> None:
         for arm in store.plan(wanted.experiment)["arms"]:
             for seed, run_id in arm["runs"].items():
                 run = store.run(run_id)
-                if run.status() != "finished":
+                if run.status != "finished":
                     continue
                 found = answers(run, verifier)
                 examples[arm["name"]] += [one for one in found if one.rewarded and not one.confirmed]
