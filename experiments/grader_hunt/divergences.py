@@ -116,13 +116,14 @@ def broken_at(found: Sequence[Answer]) -> int | None:
 def row(found: Sequence[Answer]) -> dict[str, Any]:
     """Return the figures of one run in %, in the first and in the last quarter of its steps.
 
-    Rewarded: of all responses. Confirmed by neither: of the rewarded. Not rewarded: of those that both others hold right.
+    Rewarded: of all responses. Not by the verifier, confirmed by neither: of the rewarded. Not rewarded: of those that both others hold right.
     """
     last = max(answer.step for answer in found)
     start = [answer for answer in found if answer.step <= last / 4]
     end = [answer for answer in found if answer.step > last * 3 / 4]
     return {
         "rewarded": f"{_percent(sum(a.rewarded for a in start), len(start))} -> {_percent(sum(a.rewarded for a in end), len(end))}",
+        "not by the verifier": f"{_refused(start)} -> {_refused(end)}",
         "confirmed by neither": f"{_unconfirmed(start)} -> {_unconfirmed(end)}",
         "right by both, not rewarded": f"{_missed(start)} -> {_missed(end)}",
         "a tenth unconfirmed from step": broken_at(found) or "-",
@@ -132,6 +133,11 @@ def row(found: Sequence[Answer]) -> dict[str, Any]:
 def _unconfirmed(answers: Sequence[Answer]) -> str:
     rewarded = [answer for answer in answers if answer.rewarded]
     return _percent(sum(not answer.confirmed for answer in rewarded), len(rewarded))
+
+
+def _refused(answers: Sequence[Answer]) -> str:
+    rewarded = [answer for answer in answers if answer.rewarded]
+    return _percent(sum(not answer.verifier for answer in rewarded), len(rewarded))
 
 
 def _missed(answers: Sequence[Answer]) -> str:
