@@ -116,7 +116,7 @@ def broken_at(found: Sequence[Answer]) -> int | None:
 def row(found: Sequence[Answer]) -> dict[str, Any]:
     """Return the figures of one run in %, in the first and in the last quarter of its steps.
 
-    Rewarded: of all responses. Not by the verifier, confirmed by neither: of the rewarded. Not rewarded: of those that both others hold right.
+    Rewarded: of all responses. Not by the verifier, confirmed by neither: of the rewarded. Not rewarded: of what both others hold right.
     """
     last = max(answer.step for answer in found)
     start = [answer for answer in found if answer.step <= last / 4]
