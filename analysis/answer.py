@@ -31,8 +31,13 @@ def answer_sentences(results: Results) -> list[str]:
 
     At last what the second grader does not confirm, if that has grown (`analysis.tables.graders`), and whether there was nothing to learn.
     """
-    sentences = [sentence for view in results.each_metric() for sentence in _about_one(view)]
-    return [*sentences, *_warnings(results)]
+    of_metrics, warnings = answer_parts(results)
+    return [*(sentence for one in of_metrics for sentence in one), *warnings]
+
+
+def answer_parts(results: Results) -> tuple[list[list[str]], list[str]]:
+    """Return `answer_sentences` in parts: those of each metric, its headline first, and the warnings."""
+    return [_about_one(view) for view in results.each_metric()], _warnings(results)
 
 
 def terminal_text(results: Results, *, provisional: bool = False) -> str:

@@ -27,8 +27,8 @@ MARKS: dict[Verdict, dict[str, Any]] = {
 }
 
 
-def differences_figure(results: Results) -> Figure | None:
-    """Draw one row a comparison; None where no two arms can be compared."""
+def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
+    """Draw one row a comparison, as wide as a page or a column; None where no two arms can be compared."""
     plan, metric, margin = results.experiment.plan, results.metric, results.shown_margin
     known = differences_to_reference(results).items()
     deltas = {name: delta for name, delta in known if not math.isnan(delta.value)}
@@ -38,9 +38,13 @@ def differences_figure(results: Results) -> Figure | None:
     labels = []
     for arm in map(plan.arm, deltas):
         other = plan.reference_of(arm) if len(references) > 1 else None
-        labels.append(textwrap.fill(arm.label if other is None else f"{arm.label} against {other.label}", 34))
+        labels.append(
+            textwrap.fill(
+                arm.label if other is None else f"{arm.label} against {other.label}", 34 if wide else 22
+            )
+        )
     rows = sum(1 + 0.6 * label.count("\n") for label in labels)
-    figure, axes = new_figure(wide=True, height=0.3 + 0.1 * rows)
+    figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)

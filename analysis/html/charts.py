@@ -7,11 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from analysis.evidence.metric_values import evaluated
+from analysis.evidence.metric_values import evaluated, needed_columns
 from analysis.evidence.results import Results
 from analysis.figures.drawing import arm_appearances, cap_label, score_label
-from analysis.figures.series import AXES, EMPTY, Series, accuracy_series, k_curves, logged, panel_series
+from analysis.figures.series import (
+    AXES,
+    EMPTY,
+    Panel,
+    Series,
+    accuracy_series,
+    k_curves,
+    logged,
+    panel_series,
+)
 from analysis.figures.training import FIGURES, GRADERS
+from analysis.html.dark import on_both
+from harness.evaluation.metrics.names import TRAINING
 
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 
@@ -19,51 +30,69 @@ DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 def chart_data(results: Results) -> dict[str, Any]:
     """Return ``{"arms": [...], "charts": [...]}``, the declared metrics first: each chart has axes, each axis one line per arm.
 
-    A line is ``{x, mean, low, high}`` with null where there is no value; numbers keep five digits.
+    A line is ``{x, mean, low, high}`` with null where there is no value; numbers keep five digits. A metric that is one number of a
+    whole run (seconds, steps to a target) has no curve: the score's comes first then.
     """
     experiment = results.experiment
     appearance = arm_appearances(experiment)
     names, looks = list(appearance), appearance.values()
     arms = [
-        {"label": arm.label, "colour": look.colour, "dash": DASHES[str(look.line)]}
+        {"label": arm.label, "colour": on_both(look.colour), "dash": DASHES[str(look.line)]}
         for arm, look in zip(experiment.plan.arms, looks, strict=True)
     ]
-    charts = []
-    for view in results.each_metric():
-        if (
-            view.metric != experiment.plan.score
-            and evaluated(view.metric)
-            and view.column in experiment.cells
-        ):
-            axes = [
-                _axis(AXES[axis], [_metric_series(view, name, axis) for name in names])
-                for axis in ("step", "tokens")
-            ]
-            charts.append({"title": f"{view.metric.header}{cap_label(experiment.plan)}", "axes": axes})
-    if len(experiment.cells):
-        axes = [
-            _axis(AXES[axis], [accuracy_series(experiment, name, axis) for name in names])
-            for axis in ("step", "tokens")
-        ]
-        charts.append({"title": f"evaluation {score_label(experiment.plan)}", "axes": axes})
+    charts = [chart for view in results.each_metric() for chart in _declared(view, names)]
+    score = _score_chart(results, names)
+    charts += [chart for chart in score if chart not in charts]
     for kind in ("pass", "maj"):
         lines = [k_curves(results, name).get(kind, EMPTY) for name in names]
         if any(len(line) for line in lines):
             axes = [_axis("k", lines, log=True)]
             charts.append({"title": f"{kind.capitalize()}@k after RL, %", "axes": axes})
     panels = [*(panel for group in FIGURES.values() for panel in group), *GRADERS]
-    for panel in (panel for panel in panels if logged(experiment, panel)):
-        axes = [
-            _axis(label, [panel_series(experiment, name, panel, axis) for name in names])
-            for axis, label in AXES.items()
-            if not (panel.evaluated and axis == "seconds")
-        ]
-        charts.append({"title": panel.label, "axes": axes})
+    charts += [chart for panel in panels for chart in _panel_chart(results, panel, names)]
     return {"arms": arms, "charts": charts}
 
 
-def _metric_series(view: Results, arm: str, axis: str) -> Series:
-    return accuracy_series(view.experiment, arm, axis, view.column, scale=view.metric.scale)
+def _declared(view: Results, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Make the chart of a declared metric, if it has a curve and somebody recorded it."""
+    metric, experiment = view.metric, view.experiment
+    if metric == experiment.plan.score:
+        return _score_chart(view, names)
+    if metric.kind == TRAINING:
+        (column,) = needed_columns(metric)
+        return _panel_chart(view, Panel(column, f"{metric.header} (training)", scale=metric.scale), names)
+    if not evaluated(metric) or view.column not in experiment.cells:
+        return []
+    axes = [
+        _axis(
+            AXES[axis],
+            [accuracy_series(experiment, name, axis, view.column, scale=metric.scale) for name in names],
+        )
+        for axis in ("step", "tokens")
+    ]
+    return [{"title": f"{metric.header}{cap_label(experiment.plan)}", "axes": axes}]
+
+
+def _score_chart(results: Results, names: Sequence[str]) -> list[dict[str, Any]]:
+    experiment = results.experiment
+    if not len(experiment.cells):
+        return []
+    axes = [
+        _axis(AXES[axis], [accuracy_series(experiment, name, axis) for name in names])
+        for axis in ("step", "tokens")
+    ]
+    return [{"title": f"evaluation {score_label(experiment.plan)}", "axes": axes}]
+
+
+def _panel_chart(results: Results, panel: Panel, names: Sequence[str]) -> list[dict[str, Any]]:
+    if not logged(results.experiment, panel):
+        return []
+    axes = [
+        _axis(label, [panel_series(results.experiment, name, panel, axis) for name in names])
+        for axis, label in AXES.items()
+        if not (panel.evaluated and axis == "seconds")
+    ]
+    return [{"title": panel.label, "axes": axes}]
 
 
 def _axis(label: str, lines: Sequence[Series], *, log: bool = False) -> dict[str, Any]:

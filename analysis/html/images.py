@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import itertools
 from collections.abc import Callable
+from functools import partial
 from html import escape
 
 from matplotlib.figure import Figure
@@ -14,67 +14,65 @@ from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import grid_figure, waterfall_figure
 from analysis.figures.interactions import interactions_figure
 from analysis.figures.style import styled, svg_bytes
+from analysis.html.dark import dark
 
 _Draw = Callable[[Results], Figure | None]
+# The first that an experiment has data for stand in the answer, what its design asks for before what every design has.
 _PICTURES: tuple[tuple[_Draw, str, str], ...] = (
     (
-        waterfall_figure,
-        "Scores of the arms with 95 % intervals; the numbers stand in the first table below.",
-        "Score of each arm: mean over training seeds, whisker: its 95 % Student's t interval over seeds. Bar: the difference to what the "
-        "arm is compared with.",
-    ),
-    (
-        differences_figure,
-        "Differences with their intervals, the margin and their words; the numbers stand in the first table below.",
-        "Differences, paired by seed; whiskers: intervals that hold together at 95 %. A word belongs to its whole interval.",
-    ),
-    (
         grid_figure,
-        "Heat map of the scores over two settings; the numbers stand in the table of the grid below.",
+        "Heat map of the scores over two settings; the numbers stand in the table of the grid.",
         "Means over seeds by the two settings that vary.",
     ),
     (
         interactions_figure,
-        "Means at each pair of levels of two factors; the interactions stand in a table below.",
+        "Means at each pair of levels of two factors; the interactions stand in a table of their own.",
         "Means over all settings of the other factors, whiskers: 95 % Student's t intervals over seeds. Parallel lines: no interaction.",
     ),
+    (
+        partial(differences_figure, wide=False),
+        "Differences with their intervals, the margin and their words; the numbers stand in the first table.",
+        "Differences, paired by seed; whiskers: intervals that hold together at 95 %. A word belongs to its whole interval.",
+    ),
+    (
+        waterfall_figure,
+        "Scores of the arms with 95 % intervals; the numbers stand in the first table.",
+        "Score of each arm: mean over training seeds, whisker: its 95 % Student's t interval over seeds. Bar: the difference to what the "
+        "arm is compared with.",
+    ),
 )
-
-# Matplotlib's colours on white, and what stands for them on the page's dark ground.
-_DARK = {
-    "#ffffff": "#16181b",
-    "#000000": "#ececec",
-    "#dddddd": "#3a3f45",
-    "#888888": "#a9a9a9",
-    "#777777": "#a9a9a9",
-    "#0072b2": "#4fa8e0",
-}
+_SHOWN = 2  # side by side
+_TALL = 1.0  # height over width beyond which a picture scrolls in a box of its own
 
 
 def pictures(results: Results) -> str:
-    """Draw each figure of each metric with its caption, as HTML."""
-    found = []
+    """Draw each figure of each metric with its caption, as HTML; all but the first of the first metric are folded."""
+    found, of_first = list[str](), 0
     with styled("screen"):
-        for view, (draw, description, caption) in itertools.product(results.each_metric(), _PICTURES):
-            figure = draw(view)
-            if figure is None:
-                continue
-            light = svg_bytes(figure).decode()
-            # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
-            width, height = (round(72 * inches) for inches in figure.get_size_inches())
-            found.append(
-                f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark(light))}">'
-                f'<img class="figure" width="{width}" height="{height}" alt="{escape(description)}" src="{_data(light)}"></picture>'
-                f"<figcaption>{escape(caption)}</figcaption></figure>"
-            )
-    return "".join(found)
+        for index, view in enumerate(results.each_metric()):
+            for draw, description, caption in _PICTURES:
+                if (figure := draw(view)) is not None:
+                    found.append(_figure(figure, description, caption))
+            of_first = of_first if index else min(len(found), _SHOWN)
+    shown, folded = (
+        f'<div class="pictures">{"".join(part)}</div>' for part in (found[:of_first], found[of_first:])
+    )
+    if len(found) == of_first:
+        return shown
+    return f"{shown}<details><summary>More figures ({len(found) - of_first})</summary>{folded}</details>"
 
 
-def dark(svg: str) -> str:
-    """Recolour a drawing for a dark ground; glyphs have no colour of their own, so the root gives them one."""
-    for light, replaced in _DARK.items():
-        svg = svg.replace(light, replaced)
-    return svg.replace("<svg ", f'<svg fill="{_DARK["#000000"]}" ', 1)
+def _figure(figure: Figure, description: str, caption: str) -> str:
+    light = svg_bytes(figure).decode()
+    # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
+    width, height = (round(72 * inches) for inches in figure.get_size_inches())
+    about = escape(description)
+    box = f' class="tall" tabindex="0" role="region" aria-label="{about}"' if height > _TALL * width else ""
+    return (
+        f'<figure><div{box}><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark(light))}">'
+        f'<img class="figure" width="{width}" height="{height}" alt="{about}" src="{_data(light)}"></picture></div>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
 
 
 def _data(svg: str) -> str:

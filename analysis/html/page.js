@@ -15,6 +15,8 @@
     if (text !== undefined) node.textContent = text;
     return node;
   };
+  const STYLES = { none: "solid", "2 3": "dotted" };
+  const key = (arm) => make("i", "", { class: "key", style: `border-color:${arm.colour};border-top-style:${STYLES[arm.dash] ?? "dashed"}` });
   const option = (select, text, value) => select.append(make("option", text, { value }));
   const short = (v) => {
     if (v === null || v === undefined) return "–";
@@ -23,7 +25,10 @@
     if (size >= 1e4) return `${+(v / 1e3).toPrecision(4)}k`;
     return String(+v.toPrecision(4));
   };
-  const ink = (colour) => (colour === "#000000" ? "var(--ink)" : colour);
+  // A section that is folded opens when its link is followed.
+  const unfold = (hash) => byId(hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
+  document.querySelector("nav")?.addEventListener("click", (event) => { if (event.target.hash) unfold(event.target.hash); });
+  unfold(location.hash);
 
   // ---- chart -------------------------------------------------------------------------------------------
   let { arms, charts } = read("chart-data");
@@ -100,15 +105,15 @@
       const banded = points.filter(({ j }) => line.low[j] !== null);
       if (bands.checked && banded.length > 1) {
         const around = [...path(line.low, banded), ...path(line.high, [...banded].reverse())];
-        group.append(svg("polygon", { points: around.join(" "), fill: ink(arms[i].colour), opacity: 0.15 }));
+        group.append(svg("polygon", { points: around.join(" "), fill: arms[i].colour, opacity: 0.15 }));
       }
       const known = points.filter(({ j }) => line.mean[j] !== null);
       const attributes = {
-        fill: "none", stroke: ink(arms[i].colour), "stroke-width": 2, "stroke-dasharray": arms[i].dash,
+        fill: "none", stroke: arms[i].colour, "stroke-width": 2, "stroke-dasharray": arms[i].dash,
       };
       group.append(svg("polyline", { points: path(line.mean, known).join(" "), ...attributes }));
       for (const { x, j } of known.length > 12 ? known.slice(-1) : known) {
-        plot.append(svg("circle", { cx: x, cy: py(line.mean[j]), r: 3.5, fill: ink(arms[i].colour), "clip-path": "url(#inside)" }));
+        plot.append(svg("circle", { cx: x, cy: py(line.mean[j]), r: 3.5, fill: arms[i].colour, "clip-path": "url(#inside)" }));
       }
     }
     if (brush) {
@@ -139,7 +144,7 @@
       const j = nearest(axis, line, cursor);
       const band = line.low[j] === null ? "" : ` [${short(line.low[j])}, ${short(line.high[j])}]`;
       const entry = make("span");
-      entry.append(make("i", "", { class: "key", style: `background:${ink(arms[i].colour)}` }));
+      entry.append(key(arms[i]));
       entry.append(`${arms[i].label} ${short(line.mean[j])}${band}`);
       tip.append(entry);
     }
@@ -206,7 +211,7 @@
     const label = make("label"), input = make("input", null, { type: "checkbox" });
     input.checked = true;
     input.addEventListener("change", () => { shown[i] = input.checked; update(); });
-    label.append(input, make("i", "", { class: "key", style: `background:${ink(arm.colour)}` }), arm.label);
+    label.append(input, key(arm), arm.label);
     byId("chart-arms").append(label);
   });
   quantity.addEventListener("change", () => { fillAxes(); reset(); });

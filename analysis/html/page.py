@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,19 +11,32 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from analysis.answer import answer_sentences
+from analysis.answer import answer_parts
 from analysis.evidence.results import Results
 from analysis.html.charts import chart_data
 from analysis.html.graders import HEADER, parting_samples
 from analysis.html.images import pictures
 from analysis.html.samples import browser_data
+from analysis.html.tables import listed, plain_table, table_html
 from analysis.tables.experiment_tables import all_tables
-from analysis.tables.table import Cell, Column, Table, cell_text
-from harness.statistics.estimate import Estimate, Verdict
 from harness.store import ResultStore, StoreError
 
 PAGE_LIMIT_BYTES = 10_000_000
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+# Sentences and warnings that stand open; more of them unfold. They and two figures leave the answer a screen or two.
+_SENTENCES, _WARNINGS = 6, 3
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a page, by its anchor; a folded one shows its name until somebody opens it."""
+
+    key: str
+    name: str
+    html: str
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,16 +75,17 @@ def render_page(results: Results, store_root: Path | str, live: Live | None = No
         said = escape(mark[:1].upper() + mark[1:])
         warning = f'<p class="warning" id="provisional">{said}: what stands here may change.</p>'
     store, rows = ResultStore(store_root), parting_samples(results, store_root)
-    parting = _plain_table("Samples that part the two graders", HEADER, rows) if rows else ""
+    parting = plain_table("Samples that part the two graders", HEADER, rows) if rows else ""
+    main, *rest = rest
     sections = [
-        ("answer", "Answer", warning + _answer(results)),
-        ("tables", "Tables", "".join(_table(table) for table in rest)),
-        ("chart", "Curves", _CHART),
-        ("configuration", "What each arm changes", _configuration(results)),
-        ("samples", "Samples", _SAMPLES + parting),
-        ("checks", "Checks", _checks(results, store)),
-        ("cost", "Cost", _table(cost)),
-        ("provenance", "Provenance", _provenance(results, store)),
+        Section("answer", "Answer", warning + _answer(results, table_html(main, fold_notes=True))),
+        Section("chart", "Curves", _CHART),
+        Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
+        Section("samples", "Samples", _SAMPLES + parting, folded=True),
+        Section("configuration", "What each arm changes", _configuration(results), folded=True),
+        Section("checks", "Checks", _checks(results, store), folded=True),
+        Section("cost", "Cost", table_html(cost), folded=True),
+        Section("provenance", "Provenance", _provenance(results, store), folded=True),
     ]
     samples = browser_data(results, store_root, so_far=live is not None)
     data = {"chart-data": chart_data(results), "sample-data": samples}
@@ -82,30 +95,31 @@ def render_page(results: Results, store_root: Path | str, live: Live | None = No
 def document(
     title: str,
     question: str,
-    sections: Sequence[tuple[str, str, str]],
+    sections: Sequence[Section],
     data: Mapping[str, Any],
     scripts: Sequence[str],
     live: Live | None = None,
+    *,
+    served: bool = False,
 ) -> str:
-    """Return a page of sections (key, heading, HTML), with data for its scripts as JSON elements and nothing from outside.
+    """Return a page of sections, with data for its scripts as JSON elements and nothing from outside.
 
-    ``live`` puts the progress of the runs on top, and may ask the server that the page came from.
+    A page that is ``served`` may ask the server that it came from; ``live`` is one, and has the progress of the runs on top.
     """
-    style, policy, root, link = _asset("page.css"), POLICY, "", ""
+    style, root = _asset("page.css"), ""
     if live is not None:
-        sections = [("progress", "Progress", _PROGRESS), *sections]
+        sections = [Section("progress", "Progress", _PROGRESS), *sections]
         data, scripts = {"progress-data": live.progress, **data}, (*scripts, "live.js")
-        style, policy = style + _asset("live.css"), f"{POLICY}; connect-src 'self'"
-        root, link = f' data-version="{escape(live.version)}"', '<link rel="icon" href="data:,">'
-    first, first_name = sections[0][:2]
-    navigation = "".join(f'<a href="#{key}">{_SHORT.get(key, name)}</a>' for key, name, _ in sections)
+        style, root = style + _asset("live.css"), f' data-version="{escape(live.version)}"'
+    served = served or live is not None
+    policy = f"{POLICY}; connect-src 'self'" if served else POLICY
+    link = '<link rel="icon" href="data:,">' if served else ""
+    first = sections[0]
+    navigation = "".join(f'<a href="#{one.key}">{_SHORT.get(one.key, one.name)}</a>' for one in sections)
     elements = "".join(
         f'<script type="application/json" id="{key}">{_json(value)}</script>\n' for key, value in data.items()
     )
-    body = "".join(
-        f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{name}</h2>{text}</section>'
-        for key, name, text in sections
-    )
+    body = "".join(map(_section, sections))
     return f"""<!doctype html>
 <html lang="en"{root}>
 <head>
@@ -117,9 +131,9 @@ def document(
 <style>{style}</style>
 </head>
 <body>
-<a class="skip" href="#{first}">Skip to the {first_name.lower()}</a>
+<a class="skip" href="#{first.key}">Skip to the {first.name.lower()}</a>
 <header><h1>{escape(title)}</h1><p class="question">{escape(question)}</p>
-<nav aria-label="Sections">{navigation}</nav></header>
+{f'<nav aria-label="Sections">{navigation}</nav>' if len(sections) > 1 else ""}</header>
 <main>{body}</main>
 {elements}{"".join(f"<script>{_asset(name)}</script>" for name in scripts)}
 </body>
@@ -127,7 +141,17 @@ def document(
 """
 
 
-_SHORT = {"configuration": "Arms"}
+def _section(one: Section) -> str:
+    heading = f'<h2 id="{one.key}-h">{one.name}</h2>'
+    html = (
+        f'<details class="part"><summary>{heading}</summary>{one.html}</details>'
+        if one.folded
+        else f"{heading}{one.html}"
+    )
+    return f'<section id="{one.key}" aria-labelledby="{one.key}-h">{html}</section>'
+
+
+_SHORT = {"configuration": "Arms", "tables": "Tables"}
 
 _PROGRESS = """<p id="progress-line" class="headline"></p><progress id="progress-bar" max="1" aria-label="Share of all steps"></progress>
 <div id="progress-open"></div><details id="progress-rest"><summary></summary><div></div></details>
@@ -168,48 +192,23 @@ def _json(value: Any) -> str:
     return text
 
 
-def _answer(results: Results) -> str:
-    headline, *rest = answer_sentences(results)
-    items = "".join(f"<li>{escape(line.removeprefix('- '))}</li>" for line in rest)
-    notes = "".join(f"<li>{escape(n)}</li>" for n in (*results.experiment.notes, *results.notes))
-    missing = f'<p class="warning">Missing runs:</p><ul class="warning">{notes}</ul>' if notes else ""
-    return f'<p class="headline">{escape(headline)}</p><ul>{items}</ul>{missing}{pictures(results)}'
-
-
-def _table(table: Table, attributes: str = "") -> str:
-    """Write a table that scrolls in its own box, with its notes below."""
-    first, *rest = table.columns
-    rows = [
-        f'<th scope="row">{escape(cell_text(row.get(first.key), first))}</th>'
-        + "".join(_cell(row.get(column.key), column) for column in rest)
-        for row in table.rows
-    ]
-    head = "".join(f'<th scope="col">{escape(column.header)}</th>' for column in table.columns)
-    body, title = "".join(f"<tr>{cells}</tr>" for cells in rows), escape(table.title)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}"><table{attributes}>'
-        f"<caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        + (f'<ul class="notes">{notes}</ul>' if notes else "")
+def _answer(results: Results, main: str) -> str:
+    """Write the declared metric's headline, sentences, figures and table; of further metrics the headlines, which unfold."""
+    (first, *others), warnings = answer_parts(results)
+    notes = (*results.experiment.notes, *results.notes)
+    also = "".join(
+        f"<details><summary>{escape(headline)}</summary>{listed(rest, len(rest), '')}</details>"
+        for headline, *rest in others
     )
-
-
-def _cell(cell: Cell, column: Column) -> str:
-    """Write a table cell; a verdict is bold where the difference is resolved, faint where nothing is known."""
-    text = cell_text(cell, column)
-    shown = escape(text)
-    if isinstance(cell, Estimate) and column.words and text.endswith(cell.words(column.scale)):
-        word = escape(cell.words(column.scale))
-        known = cell.verdict is not Verdict.NOT_RESOLVED
-        tag, kind = ("strong", re.split("[ ,]", cell.verdict)[0]) if known else ("span", "unresolved")
-        shown = f'{shown.removesuffix(word)}<{tag} class="{kind}">{word}</{tag}>'
-    long = ' class="long"' if len(text) > 45 else ""  # sentences (protocols, sources) wrap; numbers do not
-    return f'<td{long} data-label="{escape(column.header)}"><span>{shown}</span></td>'
-
-
-def _plain_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = [dict(zip(header, row, strict=True)) for row in rows]
-    return _table(Table(title, title, [Column(name, name) for name in header], cells), ' class="left"')
+    said = [
+        listed(first[1:], _SENTENCES, "Every comparison in words"),
+        also,
+        listed(notes, _WARNINGS, "Missing runs", "warning"),
+        listed(warnings, _WARNINGS, "Warnings", "warning"),
+        pictures(results),
+        main,
+    ]
+    return f'<p class="headline">{escape(first[0])}</p>{"".join(said)}'
 
 
 def _configuration(results: Results) -> str:
@@ -220,7 +219,7 @@ def _configuration(results: Results) -> str:
             rows.append((arm.label, key, json.dumps(old), json.dumps(new)))
         if not arm.changes:
             rows.append((arm.label, "nothing", "", ""))
-    return _plain_table("Settings by arm", ("arm", "setting", "from", "to"), rows)
+    return plain_table("Settings by arm", ("arm", "setting", "from", "to"), rows)
 
 
 def _checks(results: Results, store: ResultStore) -> str:
@@ -236,7 +235,7 @@ def _checks(results: Results, store: ResultStore) -> str:
         rows.append((arm.label, *counts, lost))
     header = ("arm", *(name.removeprefix("verdict_") for name in verdicts), "lost samples")
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" + _plain_table("Verdicts at the checkpoint, all seeds", header, rows)
+    return f"<ul>{items}</ul>" + plain_table("Verdicts at the checkpoint, all seeds", header, rows)
 
 
 def _provenance(results: Results, store: ResultStore) -> str:
@@ -253,8 +252,8 @@ def _provenance(results: Results, store: ResultStore) -> str:
     # Sorted by key alone: the values of a key stay in the order of the runs.
     rows = [(*what, str(runs)) for what, runs in sorted(found.items(), key=lambda item: item[0][0])]
     runs = [(arm.label, str(seed), run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
-    recorded = _plain_table("Recorded by the runs", ("what", "value", "runs"), rows)
-    details = _plain_table("Run ids", ("arm", "seed", "run"), runs)
+    recorded = plain_table("Recorded by the runs", ("what", "value", "runs"), rows)
+    details = plain_table("Run ids", ("arm", "seed", "run"), runs)
     return (
         f"<p>Command: <code>{escape(plan.command)}</code></p>{recorded}"
         f"<details><summary>Run ids</summary>{details}</details>"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 from analysis.evidence.stored_plan import PlanError, StoredPlan, parse_plan
@@ -43,12 +42,6 @@ def plan_of(store: ResultStore, name: str) -> StoredPlan:
         raise
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         raise PlanError(f"plan {name} cannot be read: {error}; write it with `harness run`") from error
-
-
-def counts_text(progress: Mapping[str, Any]) -> str:
-    """Say ``3 finished, 1 running``, or why that is not known."""
-    counts = ", ".join(f"{count} {status}" for status, count in progress["counts"].items())
-    return str(progress["error"] or counts or "no runs")
 
 
 def _share(state: RunState) -> float:

@@ -6,15 +6,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
-from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
-from analysis.view.progress import counts_text
+from analysis.html.index import Entry, index_page
 from analysis.view.watch import Watch
 
 ADDRESS = "127.0.0.1"
@@ -82,7 +80,8 @@ class _Handler(BaseHTTPRequestHandler):
         name = path.removeprefix("/")
         names = watch.names()
         if path == "/":
-            self._answer(HTTPStatus.OK, _index(watch, names), _HTML)
+            entries = [Entry(name, watch.answer(name), watch.progress(name)) for name in names]
+            self._answer(HTTPStatus.OK, index_page(entries), _HTML)
         elif name.removesuffix(".json") in names and name.endswith(".json"):
             progress = watch.progress(name.removesuffix(".json"))
             self._answer(HTTPStatus.OK, json.dumps(progress, allow_nan=False), _JSON)
@@ -126,25 +125,3 @@ def _host(header: str) -> str:
     """`localhost` of `localhost:8000`: a tunnel may have another port at its other end."""
     name, colon, port = header.strip().lower().rpartition(":")
     return name if colon and port.isdigit() else header.strip().lower()
-
-
-def _index(watch: Watch, names: list[str]) -> str:
-    rows = "".join(_row(name, watch.progress(name)) for name in names)
-    body = f'<table class="left"><tbody>{rows}</tbody></table>' if rows else f"<p>{_EMPTY}</p>"
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5"><link rel="icon" href="data:,">
-<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>experiments</title><style>body {{ font: 16px/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 60rem; padding: 0 1rem; }}
-td, th {{ text-align: left; padding: .3rem .8rem .3rem 0; font-weight: 500; }}</style></head>
-<body><main><h1>Experiments</h1>{body}</main></body></html>
-"""
-
-
-_EMPTY = "No experiment has been started in this results root yet; `harness run` starts one."
-
-
-def _row(name: str, found: Mapping[str, Any]) -> str:
-    bar = f'<progress max="1" value="{found["fraction"]:.4f}" aria-label="Share of all steps"></progress>'
-    link = f'<a href="/{quote(name)}">{escape(name)}</a>'
-    return f'<tr><th scope="row">{link}</th><td>{escape(found["title"])}</td><td>{bar}</td><td>{escape(counts_text(found))}</td></tr>'

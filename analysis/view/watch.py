@@ -13,13 +13,16 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from analysis.answer import headlines
 from analysis.evidence.cells import RunCells
 from analysis.evidence.load import load_plan
 from analysis.evidence.reduced import Question, reduce_run
 from analysis.evidence.results import results_of
-from analysis.html.page import Live, document, render_page
+from analysis.html.page import Live, Section, document, render_page
 from analysis.view.progress import plan_of, progress_of
 from harness.store import ResultStore, StoreError, layout
+
+_OLDER = " (before the newest results)"
 
 
 def pause_after(seconds: float) -> float:
@@ -29,12 +32,13 @@ def pause_after(seconds: float) -> float:
 
 @dataclass(frozen=True)
 class Page:
-    """A page, the version of the store that it shows, when it was there (monotonic seconds) and how long it took."""
+    """A page, the version of the store that it shows, when it was there (monotonic seconds), how long it took, its first sentence."""
 
     version: str
     body: bytes
     made_at: float
     seconds: float
+    answer: str = ""
 
 
 class Watch:
@@ -66,6 +70,22 @@ class Watch:
         plan = layout.plan_file(self.store.root, name)
         return _digest([_stamp(plan), *self._run_stamps(name)])
 
+    def answer(self, name: str) -> str:
+        """The first sentence of the answer: of the page if one was made, else as `harness run` or `report` wrote it last; may be empty.
+
+        Cheap: nothing is computed. One that was written before the newest result says so.
+        """
+        known = self._pages.get(name)
+        if known is not None and known.answer:
+            return known.answer + _OLDER * (known.version != self.version(name))
+        file = layout.plan_file(self.store.root, name).parent / "tables" / "answer.md"
+        try:
+            sentence = file.read_text(encoding="utf-8").partition("\n")[0]
+            newest = max(path.stat().st_mtime_ns for path in self._manifests(name))
+        except (OSError, ValueError):
+            return ""
+        return sentence + _OLDER * (newest > file.stat().st_mtime_ns)
+
     def page(self, name: str) -> Page:
         """The page of an experiment; a store that cannot be read gives a page that says why."""
         with self._lock:
@@ -75,25 +95,25 @@ class Watch:
                 if known.version == version or rest < self._pause(known.seconds):
                     return known
             begun = time.monotonic()
-            body = self._render(name, version).encode()
+            body, answer = self._render(name, version)
             now = time.monotonic()
-            self._pages[name] = Page(version, body, now, now - begun)
+            self._pages[name] = Page(version, body.encode(), now, now - begun, answer)
             return self._pages[name]
 
-    def _render(self, name: str, version: str) -> str:
+    def _render(self, name: str, version: str) -> tuple[str, str]:
+        """The page of an experiment and the first sentence of its answer."""
         live = Live(version, progress_of(self.store, name))
         try:
             plan = plan_of(self.store, name)
             results = results_of(load_plan(self.store, plan, further=True, reduce=self._reduce))
-            return render_page(results, self.store.root, live)
+            return render_page(results, self.store.root, live), headlines(results)[0]
         except StoreError as error:
-            return _trouble(name, str(error), live)
+            return _trouble(name, str(error), live), ""
         # A run may change or vanish while it is read; the next version is tried again.
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
-            return _trouble(
-                name, f"the results cannot be computed now: {type(error).__name__}: {error}", live
-            )
+            said = f"the results cannot be computed now: {type(error).__name__}: {error}"
+            return _trouble(name, said, live), ""
 
     def _reduce(self, store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
         """`reduce_run`, remembered until the samples of the run or what the plan asks of them change."""
@@ -104,14 +124,21 @@ class Watch:
             self._reduced[run_id, benchmark] = known
         return known[1]
 
-    def _run_stamps(self, name: str) -> Iterator[str]:
+    def _folders(self, name: str) -> Iterator[tuple[str, Path]]:
+        """Each run of the plan with its folder, which may not be there yet."""
         try:
             arms = plan_of(self.store, name).arms
         except StoreError:
             return
         found = (run_id for arm in arms for run_id in arm.runs.values())
         for run_id in filter(layout.RUN_ID.fullmatch, found):
-            path = layout.run_dir(self.store.root, run_id)
+            yield run_id, layout.run_dir(self.store.root, run_id)
+
+    def _manifests(self, name: str) -> list[Path]:
+        return [path for _, run in self._folders(name) if (path := run / layout.MANIFEST).exists()]
+
+    def _run_stamps(self, name: str) -> Iterator[str]:
+        for run_id, path in self._folders(name):
             yield f"{run_id} {_stamp(path / layout.MANIFEST)} {_stamp(path / layout.METRICS)}"
             yield from _sample_stamps(path)
 
@@ -136,5 +163,5 @@ def _digest(lines: list[str]) -> str:
 
 
 def _trouble(name: str, text: str, live: Live) -> str:
-    section = ("trouble", "Results", f'<p class="warning">{escape(text)}</p>')
+    section = Section("trouble", "Results", f'<p class="warning">{escape(text)}</p>')
     return document(name, "", [section], {}, (), live)

@@ -45,10 +45,16 @@ def page(browser, path):
     own = path.as_uri()
 
     def leaves(url: str) -> bool:
-        return not (url == own or url.startswith((f"{own}#", "data:")))
+        return not url.startswith(("file://", "data:"))
 
     with watched_page(browser, own, leaves) as page:
         yield page
+
+
+def unfold(page) -> None:
+    page.evaluate(
+        "document.querySelectorAll('main > section > details').forEach((part) => { part.open = true; })"
+    )
 
 
 def shoot(page, name: str, tmp_path: Path) -> None:
@@ -59,6 +65,7 @@ def shoot(page, name: str, tmp_path: Path) -> None:
 
 
 def test_hostile_text_is_shown_as_text(page, tmp_path):
+    unfold(page)
     assert SCRIPT in page.inner_text("h1")
     assert page.locator("img[src='x'], svg[onload]").count() == 0
     shown = page.locator(".sample-arm pre").first.text_content()
@@ -68,6 +75,7 @@ def test_hostile_text_is_shown_as_text(page, tmp_path):
 
 
 def test_chart_and_samples_work_with_the_mouse(page, tmp_path):
+    unfold(page)
     page.select_option("#chart-quantity", label="mean reward")
     page.select_option("#chart-axis", label="generated tokens (discarded included)")
     assert page.locator("#chart-plot polyline").count() == 2
@@ -102,11 +110,24 @@ def test_chart_and_samples_work_with_the_mouse(page, tmp_path):
 def test_everything_is_reached_and_used_by_keyboard(page):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
-    reached = set()
-    for _ in range(60):
+    page.focus("#samples summary")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.querySelector('#samples details').open")
+    unfold(page)
+    controls = page.evaluate(
+        """() => [...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
+          .filter((e) => e.checkVisibility({ contentVisibilityAuto: true })).map((e, i) => { e.dataset.place = i; return i; })"""
+    )
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    page.focus(".skip")
+    reached, unmarked = {page.evaluate("document.activeElement.dataset.place")}, set()
+    for _ in controls:
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
-    assert {"chart-quantity", "chart-axis", "chart-plot", "sample-filter", "sample-next"} <= reached
+        reached.add(page.evaluate("document.activeElement.dataset.place"))
+        if page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "none":
+            unmarked.add(page.evaluate("document.activeElement.outerHTML.slice(0, 80)"))
+    assert {str(place) for place in controls} <= reached
+    assert not [tag for tag in unmarked if not tag.startswith("<body")]
     page.focus("#chart-plot")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -142,7 +163,34 @@ def test_what_a_screen_reader_needs_is_there(page):
     assert all(b - a <= 1 for a, b in itertools.pairwise(levels))
 
 
+def test_the_answer_is_on_the_first_screen_and_three_screens_hold_all_but_the_details(
+    page, results, ladder_root, tmp_path
+):
+    plain = write_page(results, ladder_root, tmp_path / "report.html")
+    page.goto(plain.as_uri())
+    page.set_viewport_size({"width": 1240, "height": 1000})
+    page.reload()
+    headline = page.locator("#answer .headline").bounding_box()
+    assert headline["y"] + headline["height"] < 400
+    assert page.locator("#answer .figure").first.bounding_box()["y"] < 1000
+    assert page.locator("#tables").bounding_box()["y"] < 3000
+    assert page.locator("section > details[open]").count() == 0
+    assert page.evaluate("document.documentElement.scrollHeight") < 3300
+    page.click("nav a[href='#provenance']")
+    assert page.locator("#provenance > details[open]").count() == 1
+
+
+def test_figures_are_dark_on_a_dark_screen(page):
+    shown = "[...document.querySelectorAll('.figure')].map((one) => atob(one.currentSrc.split(',')[1]).includes('#16181b'))"
+    assert set(page.evaluate(shown)) == {False}
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"() => {shown}.every((dark) => dark)")
+    first = "getComputedStyle(document.querySelector('#chart-plot polyline')).stroke"
+    assert page.evaluate(first) == "rgb(236, 236, 236)"  # the first arm is black on white
+
+
 def test_dark_and_narrow_screens_are_readable(page, tmp_path):
+    unfold(page)
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 800})
     colours = page.evaluate(

@@ -43,6 +43,37 @@ def go_on(store, rng, arm: int, *, finish: bool) -> None:
         run.write_manifest(run.manifest() | {"status": "finished", "error": None})
 
 
+def test_the_list_has_answers_and_states_sorts_and_follows_the_store(store, rng):
+    """Two experiments of one plan; only one has an answer written, and later newer results than it."""
+    store.write_plan("a_second", store.plan("ladder") | {"name": "a_second", "title": "Zzz"})
+    answer = store.root / "experiments" / "ladder" / "tables" / "answer.md"
+    answer.parent.mkdir()
+    answer.write_text("All is well.\n- more\n")
+    names = "[...document.querySelectorAll('.index tbody a')].map((link) => link.textContent)"
+    with (
+        served(store.root) as url,
+        chromium() as browser,
+        watched_page(browser, url, lambda asked: not asked.startswith((url, "data:"))) as page,
+    ):
+        assert page.evaluate(names) == ["a_second", "ladder"]
+        assert "All is well." in page.inner_text(".index")
+        assert "1 failed, 2 lost, 1 waiting" in page.inner_text(".index")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        assert page.get_attribute(".index th", "aria-sort") == "ascending"
+        page.keyboard.press("Enter")
+        assert page.evaluate(names) == ["ladder", "a_second"]
+        go_on(store, rng, 0, finish=True)
+        page.wait_for_function(
+            "() => document.querySelector('.index').textContent.includes('(before the newest results)')"
+        )
+        assert page.evaluate(names) == ["ladder", "a_second"]
+        page.set_viewport_size({"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.locator(".index thead button").first.is_visible()
+
+
 def wait_for(page, script: str, value=None) -> None:
     page.wait_for_function(script, arg=value)
 
@@ -51,10 +82,11 @@ def test_results_come_by_themselves_and_the_place_stays(store, page, rng):
     assert "1 failed, 2 lost, 1 waiting" in page.inner_text("#progress-line")
     assert SCRIPT in page.inner_text("#progress-open")
     assert "No two arms have finished runs" in page.inner_text("#answer")
-    assert "so far, at step 3" in page.inner_text("#sample-view")
+    assert "so far, at step 3" in page.text_content("#sample-view")
     page.select_option("#chart-quantity", label="mean reward")
     page.select_option("#chart-axis", label="optimiser updates")
     page.locator("#chart-arms input").first.uncheck()
+    page.click("#samples summary")
     page.click("#sample-next")
     page.click("#provenance summary")
     problem = page.inner_text("#sample-position").split()[4]
