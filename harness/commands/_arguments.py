@@ -119,6 +119,15 @@ def select(overrides: Sequence[str]) -> Selection:
     return Selection(store, names, list(dict.fromkeys(ids)) if names else store.run_ids(), runtime, rest)
 
 
+def require_idle(selection: Selection) -> None:
+    """Raises `ConfigError` where one of the runs is worked on."""
+    for run_id in selection.run_ids:
+        if selection.store.run(run_id).claimed_by() is not None:
+            raise ConfigError(
+                f"run {run_id} runs; end it first: harness stop experiment={selection.experiments[0]}"
+            )
+
+
 @contextmanager
 def unpacked(overrides: Sequence[str]) -> Iterator[list[str]]:
     """Put the experiment and the results root of `pack=FILE`, if it is among the overrides, in its place for as long as it is read.

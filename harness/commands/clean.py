@@ -1,9 +1,10 @@
-"""Free space: shows what it would remove, asks, and never touches metrics or samples of finished runs.
+"""Free space: shows what it would remove, asks, and never touches metrics or samples of finished runs but for `--experiment`.
 
 harness clean                       shows what could go
 harness clean --checkpoints         checkpoints of finished runs (they can no longer be evaluated anew)
 harness clean --unfinished          directories of failed, interrupted and lost runs (they start over)
 harness clean --cache               warm-up checkpoints, probes and job files (they are made again)
+harness clean --experiment experiment=NAME      the whole experiment, with the runs that no other experiment has
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.commands._arguments import SELECTION, Selection, flag, select
+from harness.commands._arguments import SELECTION, Selection, flag, require_idle, select
+from harness.configuration.error import ConfigError
 from harness.store import ResultStore, RunClaimed, layout
 from harness.store.atomic import remove_directory
 
@@ -22,15 +24,20 @@ _JOBS = "jobs"  # of `harness.execution.launch`: what Slurm's jobs read when the
 
 @dataclass(frozen=True)
 class Removable:
-    """A directory that could go; `run_id` is the run whose claim has to be free, if any."""
+    """A directory that could go; `run_id` is the run whose claim has to be free, if any, `whole`: with what finished in it."""
 
     path: Path
     run_id: str | None
     bytes: int
+    whole: bool = False
 
 
 def run(options: argparse.Namespace) -> int:
     selection = select(options.overrides)
+    if options.experiment and not selection.experiments:
+        raise ConfigError("name what is to go: harness clean --experiment experiment=NAME")
+    if options.experiment:
+        require_idle(selection)
     chosen: list[Removable] = []
     for name, (help_text, find) in _KINDS.items():
         found = list(find(selection))
@@ -40,9 +47,11 @@ def run(options: argparse.Namespace) -> int:
             chosen += found
     if not chosen:
         return 0
-    shared = _shared(selection, {item.run_id for item in chosen})
+    shared = _shared(selection, set(selection.run_ids))
+    for run_id, others in shared.items() if options.experiment else ():
+        print(f"  kept {selection.store.run(run_id).path}: it is of {', '.join(others)}, too")
     for item in chosen:
-        others = shared.get(item.run_id, [])
+        others = shared.get(item.run_id or "", [])
         print(f"  {item.path}" + f" (of {', '.join(others)}, too)" * bool(others))
     if not options.yes and input(f"Remove {_amount(chosen)}? [y/N] ").strip().lower() not in ("y", "yes"):
         print("nothing removed")
@@ -52,9 +61,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _shared(selection: Selection, chosen: Set[str | None]) -> dict[str | None, list[str]]:
+def _shared(selection: Selection, chosen: Set[str]) -> dict[str, list[str]]:
     """Name the experiments beside those asked for that have a chosen run."""
-    found: dict[str | None, list[str]] = {}
+    found: dict[str, list[str]] = {}
     asked = selection.experiments
     for name in sorted(set(selection.store.plans()) - set(asked)) if asked else ():
         for arm in selection.store.plan(name)["arms"]:
@@ -76,6 +85,18 @@ def _unfinished(selection: Selection) -> Iterator[Removable]:
         run = selection.store.run(run_id)
         if run.path.is_dir() and run.status != "finished" and run.claimed_by() is None:
             yield Removable(run.path, run_id, _size(run.path))
+
+
+def _experiment(selection: Selection) -> Iterator[Removable]:
+    """The runs that no other experiment has, then the experiment: a command that is killed between is given again."""
+    shared = _shared(selection, set(selection.run_ids))
+    for run_id in selection.run_ids if selection.experiments else ():
+        path = selection.store.run(run_id).path
+        if run_id not in shared and path.is_dir():
+            yield Removable(path, run_id, _size(path), whole=True)
+    for name in selection.experiments:
+        path = layout.plan_file(selection.store.root, name).parent
+        yield Removable(path, None, _size(path), whole=True)
 
 
 def _cache(selection: Selection) -> Iterator[Removable]:
@@ -125,6 +146,7 @@ _KINDS: dict[str, tuple[str, Callable[[Selection], Iterator[Removable]]]] = {
     "checkpoints": ("checkpoints of finished runs", _checkpoints),
     "unfinished": ("failed, interrupted and lost runs", _unfinished),
     "cache": ("what is made again when needed", _cache),
+    "experiment": ("the experiments that are named, with runs that no other has", _experiment),
 }
 
 
@@ -138,7 +160,7 @@ ARGUMENTS = {
 def _remove(selection: Selection, item: Removable) -> bool:
     """Remove under the run's claim, and look at its status again: it may have been taken up meanwhile."""
     if item.run_id is None:
-        if _alive(selection.store):
+        if not item.whole and _alive(selection.store):
             print(f"  kept {item.path}: a run began meanwhile")
             return False
         remove_directory(item.path)
@@ -147,7 +169,7 @@ def _remove(selection: Selection, item: Removable) -> bool:
     try:
         with run.lock():
             inside = item.path.parent.name == "checkpoints"
-            if (run.status == "finished") != inside:
+            if not item.whole and (run.status == "finished") != inside:
                 return False
             remove_directory(item.path)
             return True

@@ -50,9 +50,9 @@ def test_an_import_waits_for_the_one_that_changes_the_plan(tmp_path, monkeypatch
     monkeypatch.setattr(_store, "PATIENCE_SECONDS", 0.0)
     path = write_verl(tmp_path / "a.jsonl", final=0.5)
     with lease.acquire(store.root / "experiments" / "x" / "claim.lock"), pytest.raises(RunClaimed):
-        import_run(store, Import("verl", path, "x", "a", 0))
+        import_run(store, Import(path, "x", "a", 0, "verl"))
     assert store.run_ids() == []
-    assert import_run(store, Import("verl", path, "x", "a", 0)).new
+    assert import_run(store, Import(path, "x", "a", 0, "verl")).new
 
 
 @pytest.mark.parametrize(

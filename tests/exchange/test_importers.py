@@ -18,25 +18,28 @@ from analysis.tables.table import to_markdown
 from harness.cli import main
 from harness.configuration.registry import kinds
 from harness.exchange.importers import trl, verl, wandb
-from harness.exchange.importers._log import ForeignLogError, Logged, store_rows
+from harness.exchange.importers._log import ForeignLogError, Log, Logged
 from harness.exchange.importers._store import Import, import_run
+from harness.exchange.importers._trainer import FAMILY, trainer_of, trainers
 from harness.store import METRICS, ResultStore
 
 
 def test_the_family_lists_its_formats():
-    assert sorted(kinds("harness.exchange.importers")) == ["trl", "verl", "wandb"]
+    assert sorted(kinds(FAMILY)) == ["open_instruct", "prime_rl", "tensorboard", "trl", "verl", "wandb"]
+    assert trainers() == ["open_instruct", "prime_rl", "trl", "verl"]
 
 
-@pytest.mark.parametrize("module", [trl, verl, wandb])
-def test_what_a_table_maps_to_is_ours_or_said_to_be_extra(module):
+@pytest.mark.parametrize("name", trainers())
+def test_what_a_table_maps_to_is_ours_or_said_to_be_extra(name):
     extra = {"clip_fraction", "zero_spread_groups_fraction"}
-    assert set(module.METRICS.values()) <= {*METRICS, *extra}
-    assert module.REMARKS
+    trainer = trainer_of([], name)
+    assert trainer.name == name
+    assert set(trainer.metrics.values()) <= {*METRICS, *extra}
+    assert trainer.remarks
 
 
 def test_verl_lines_become_our_columns_and_units(tmp_path):
-    logged = verl.read(write_verl(tmp_path / "metrics.jsonl", final=0.5))
-    rows = store_rows(logged, verl.METRICS, verl.SCORES)
+    rows = verl.read(write_verl(tmp_path / "metrics.jsonl", final=0.5)).rows()
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
     last = rows[-1]
     assert last["reward_mean"] == pytest.approx(-0.46)  # the score, not the reward minus its KL penalty
@@ -57,7 +60,7 @@ def test_trl_state_becomes_our_columns_and_units(tmp_path):
         (folder / f"checkpoint-{step}").mkdir(parents=True)
     trl_state(folder / "checkpoint-10" / "trainer_state.json", [0.1])
     trl_state(folder / "checkpoint-20" / "trainer_state.json", [0.1, 0.2], at={20: {"eval_reward": 0.25}})
-    rows = store_rows(trl.read(folder), trl.METRICS, trl.SCORES, responses_per_step=64)
+    rows = trl.read(folder).rows(responses_per_step=64)
     assert [row["step"] for row in rows] == [10, 20]
     last = rows[-1]
     assert (last["updates"], last["reward_mean"], last["clip_fraction_high"]) == (20, 0.2, 0.003)
@@ -75,7 +78,7 @@ def test_a_printed_trl_log_reads_as_well(tmp_path):
         "some banner\n{'reward': '0.5', 'entropy': '0.2'}\n{'reward': 0.7, 'entropy': 0.1}\n"
         "{'eval_rewards/accuracy_reward/mean': 0.6}\n"
     )
-    rows = store_rows(trl.read(path), trl.METRICS, trl.SCORES)
+    rows = trl.read(path).rows()
     assert [(row["step"], row["reward_mean"]) for row in rows] == [(1, 0.5), (2, 0.7)]
     assert rows[1]["evaluation/eval/accuracy"] == 0.6
 
@@ -87,7 +90,7 @@ def test_a_progress_bar_tells_the_steps_of_a_printed_log(tmp_path):
     path.write_text(
         f"{bars}{{'reward': 0.25, 'completion_length': 300.5}}\n{evaluation} 10%|9| 10/100 [1:00<9:00]\n{{'reward': 0.5}}\n"
     )
-    rows = store_rows(trl.read(path), trl.METRICS, trl.SCORES, responses_per_step=8)
+    rows = trl.read(path).rows(responses_per_step=8)
     assert [row["step"] for row in rows] == [5, 10]
     assert (rows[0]["response_tokens_mean"], rows[0]["evaluation/eval/reward"]) == (300.5, 0.5)
     assert rows[0]["generated_tokens"] == 300.5 * 8 * 5
@@ -115,7 +118,7 @@ def test_what_verl_prints_reads_as_its_file_does(tmp_path):
         "starting\n(TaskRunner pid=71) step:1 - critic/score/mean:np.float64(0.25) - actor/lr:1e-06 - timing_s/step:80.5\n"
         "step:2 - critic/score/mean:0.5 - val-core/openai/gsm8k/acc/mean@1:0.75 - training/global_step:2\n"
     )
-    rows = store_rows(verl.read(path), verl.METRICS, verl.SCORES)
+    rows = verl.read(path).rows()
     assert [(row["step"], row["reward_mean"]) for row in rows] == [(1, 0.25), (2, 0.5)]
     assert (rows[0]["learning_rate"], rows[1]["evaluation/openai-gsm8k/avg@1"]) == (1e-6, 0.75)
 
@@ -129,11 +132,11 @@ def test_a_wandb_chart_export_of_several_runs_needs_a_choice(tmp_path):
         writer.writerows([[1, 0.1, 0.9, 0.3], [2, 0.2, 0.9, ""]])
     with pytest.raises(ForeignLogError, match="choose one with run=: a, b"):
         wandb.read(path)
-    assert [(e.step, dict(e.values)) for e in wandb.read(path, "a")] == [
+    assert [(e.step, dict(e.values)) for e in wandb.read(path, "a").steps] == [
         (1, {"critic/score/mean": 0.1}),
         (2, {"critic/score/mean": 0.2}),
     ]
-    assert [e.step for e in wandb.read(path, "b")] == [1]
+    assert [e.step for e in wandb.read(path, "b").steps] == [1]
 
 
 def test_a_wandb_history_of_the_trainer_reads_as_trl(tmp_path):
@@ -141,7 +144,7 @@ def test_a_wandb_history_of_the_trainer_reads_as_trl(tmp_path):
     first = {"_step": 0, "train/global_step": 10, "train/reward": 0.4, "_runtime": 5}
     second = {"_step": 1, "train/global_step": 10, "eval/accuracy": 0.3, "gradients": {"_type": "histogram"}}
     path.write_text(json.dumps([first, second]))
-    rows = store_rows(wandb.read(path), wandb.METRICS, wandb.SCORES)
+    rows = wandb.read(path).rows()
     assert rows == [{"step": 10, "attempt": 0, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}]
 
 
@@ -151,11 +154,11 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path):
     store = ResultStore(tmp_path / "results")
     names = " or ".join(values)
     with pytest.raises(ForeignLogError, match=f"scores found: {', '.join(values)}; choose one with score="):
-        import_run(store, Import("trl", path, "mine", "grpo", 0))
+        import_run(store, Import(path, "mine", "grpo", 0, "trl"))
     with pytest.raises(ForeignLogError, match=f"score=eval/accuracy is {names}; choose one with score="):
-        import_run(store, Import("trl", path, "mine", "grpo", 0, score="eval/accuracy"))
+        import_run(store, Import(path, "mine", "grpo", 0, "trl", score="eval/accuracy"))
     chosen = "eval_rewards/accuracy_reward/mean"
-    found = import_run(store, Import("trl", path, "mine", "grpo", 0, score=chosen))
+    found = import_run(store, Import(path, "mine", "grpo", 0, "trl", score=chosen))
     assert found.score == "evaluation/eval/accuracy"
     last = store.run(found.run_id).steps().iloc[-1]
     assert (last["evaluation/eval/accuracy"], last["eval_rewards/format_accuracy/mean"]) == (0.9, 0.2)
@@ -164,20 +167,20 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path):
 def test_of_two_metrics_of_one_column_the_newer_name_has_it():
     both = {"actor/entropy": 0.4, "actor/entropy_loss": 0.7}
     for values in (both, dict(reversed(both.items()))):
-        (row,) = store_rows([Logged(1, values)], verl.METRICS, verl.SCORES)
+        (row,) = Log([Logged(1, values)], verl.TRAINER).rows()
         assert (row["entropy_nats"], row["actor/entropy_loss"]) == (0.4, 0.7)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path):
     path = tmp_path / "export.csv"
     path.write_text("Step,critic/score/mean\n1,0.5\n", encoding="utf-8-sig")
-    assert [entry.step for entry in wandb.read(path)] == [1]
+    assert [entry.step for entry in wandb.read(path).steps] == [1]
 
 
 def test_percent_scores_become_fractions(tmp_path):
     path = trl_state(tmp_path / "s.json", [0.1], at={10: {"eval_accuracy": 45.0}})
     store = ResultStore(tmp_path / "results")
-    found = import_run(store, Import("trl", path, "mine", "grpo", 0, unit="percent"))
+    found = import_run(store, Import(path, "mine", "grpo", 0, "trl", unit="percent"))
     assert store.run(found.run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
 
 
@@ -221,7 +224,7 @@ def test_runs_are_marked_and_named_by_their_content(foreign, tmp_path):
     assert len(source["content_sha256"]) == 64
     copy = tmp_path / "renamed.jsonl"
     copy.write_text((tmp_path / "grpo-0.jsonl").read_text())
-    again = import_run(store, Import("verl", copy, "theirs", "grpo", 0, cap=20480))
+    again = import_run(store, Import(copy, "theirs", "grpo", 0, "verl", cap=20480))
     assert not again.new
     assert len(store.run_ids()) == 6
 
@@ -239,7 +242,7 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path):
     for arm, level in (("a", 0.5), ("b", 1.5)):
         for seed in range(2):
             path = trl_state(tmp_path / f"{arm}{seed}.json", [0.0, level + seed / 10], every=1)
-            import_run(store, Import("trl", path, "rewards", arm, seed, score="reward_mean", unit="reward"))
+            import_run(store, Import(path, "rewards", arm, seed, "trl", score="reward_mean", unit="reward"))
     results = results_of(load_experiment(store.root, "rewards"))
     table = main_table(results)
     assert table.columns[1].header == "reward_mean (95 % interval)"
@@ -253,12 +256,12 @@ def test_what_cannot_be_imported_says_why(tmp_path, said):
     store = ResultStore(tmp_path / "results")
     bare = trl_state(tmp_path / "s.json", [0.1])
     with pytest.raises(ForeignLogError, match=r"scores found: none; take a training metric"):
-        import_run(store, Import("trl", bare, "mine", "a", 0))
+        import_run(store, Import(bare, "mine", "a", 0, "trl"))
     two = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_reward": 0.2, "eval_accuracy": 0.1}})
     with pytest.raises(ForeignLogError, match=r"eval/accuracy, eval/reward; choose one with score="):
-        import_run(store, Import("trl", two, "mine", "a", 0))
+        import_run(store, Import(two, "mine", "a", 0, "trl"))
     with pytest.raises(ForeignLogError, match="did you mean 'eval/accuracy'"):
-        import_run(store, Import("trl", two, "mine", "a", 0, score="eval/acuracy"))
+        import_run(store, Import(two, "mine", "a", 0, "trl", score="eval/acuracy"))
     empty = tmp_path / "empty.jsonl"
     empty.write_text("hello\n")
     with pytest.raises(ForeignLogError, match="holds no JSON objects"):
@@ -277,7 +280,7 @@ def test_an_experiment_of_our_own_takes_no_imports(tmp_path):
     store.write_plan("ours", {"name": "ours", "arms": []})
     path = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_accuracy": 0.1}})
     with pytest.raises(ForeignLogError, match="planned by `harness run`"):
-        import_run(store, Import("trl", path, "ours", "a", 0))
+        import_run(store, Import(path, "ours", "a", 0, "trl"))
 
 
 @pytest.mark.parametrize("again", ["train/num_gen_batches", "training/filter_groups/evicted_samples"])
@@ -288,7 +291,7 @@ def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away(again):
     assert "generated_tokens" not in filtered
     assert filtered["trained_tokens"] == 300.0
     steps = [Logged(1, verl.with_tokens(logged)), Logged(2, filtered), Logged(3, verl.with_tokens(logged))]
-    rows = store_rows(steps, verl.METRICS, verl.SCORES, responses_per_step=10)
+    rows = Log(steps, verl.TRAINER).rows(responses_per_step=10)
     tokens = [(row.get("generated_tokens"), row.get("generated_tokens_total")) for row in rows]
     assert tokens[0] == (300, 300)
     assert tokens[2] == (300, None)  # what came before is not known
@@ -298,10 +301,10 @@ def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away(again):
 def test_scores_of_another_unit_are_refused(tmp_path):
     store = ResultStore(tmp_path / "results")
     paths = [trl_state(tmp_path / f"{i}.json", [0.1 + i], at={10: {"eval_reward": 0.8}}) for i in range(3)]
-    import_run(store, Import("trl", paths[0], "mine", "a", 0))
-    import_run(store, Import("trl", paths[1], "mine", "a", 1, unit="percent"))  # read as a fraction, too
+    import_run(store, Import(paths[0], "mine", "a", 0, "trl"))
+    import_run(store, Import(paths[1], "mine", "a", 1, "trl", unit="percent"))  # read as a fraction, too
     with pytest.raises(ForeignLogError, match="has scores of unit fraction, this import of unit reward"):
-        import_run(store, Import("trl", paths[2], "mine", "b", 0, unit="reward"))
+        import_run(store, Import(paths[2], "mine", "b", 0, "trl", unit="reward"))
     assert len(store.run_ids()) == 2
 
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from harness.backends.verl.overrides import Place
 from harness.configuration.schema import RunConfig
-from harness.exchange.importers._log import store_rows
-from harness.exchange.importers.verl import METRICS, entry
+from harness.exchange.importers.verl import training_row
 from harness.problems.problem import Benchmark, load_benchmark
 from harness.reward.grading import Grader
 from harness.store import RunDir
@@ -131,18 +130,17 @@ class MetricsImport:
             self._append(json.loads(line))
 
     def _append(self, item: dict[str, Any]) -> None:
-        logged = entry(item)
-        if logged is None or logged.step < 1:
+        row = training_row(item)
+        if row is None or (step := int(row["step"] or 0)) < 1:
             return
         algorithm = self._config.algorithm
-        (row,) = store_rows([logged], METRICS, ())
         for column in (*_ESTIMATED, *_NOT_PER_TOKEN.get(algorithm.aggregation.kind, ())):
             row.pop(column, None)
-        row |= ledger_columns(self._ledger.step(logged.step), algorithm.prompts_per_step)
-        self._ledger.forget(logged.step)
+        row |= ledger_columns(self._ledger.step(step), algorithm.prompts_per_step)
+        self._ledger.forget(step)
         self._tokens += int(row.get("generated_tokens") or 0)
         row["attempt"] = self._place.attempt
-        row["updates"] = logged.step * algorithm.updates_per_step * algorithm.epochs_per_step
+        row["updates"] = step * algorithm.updates_per_step * algorithm.epochs_per_step
         row["generated_tokens_total"] = self._tokens
         self._run.append_step(row)
 

@@ -2,10 +2,12 @@
 
 A member module defines
 
-    METRICS: Mapping[str, str]               what of the log becomes which column of the store
-    SCORES: Sequence[Score]                  which of its entries are evaluation scores
-    REMARKS: Sequence[str]                   what does not mean the same as ours
-    read(path: Path, run: str | None) -> list[Logged]
+    read(path: Path, run: str | None) -> Log
 
-`read` raises `ForeignLogError` naming the file and the fix; the rest (units, identity, manifest, plan) is common to all.
+which raises `ForeignLogError` naming the file and the fix, and, where the format is a trainer's own,
+
+    TRAINER: Trainer    its names of metrics, scores and steps, and what does not mean the same as ours
+
+A format without one (wandb, TensorBoard) takes `trainer=` too: whose names to read by, None for the trainer that knows most of them.
+The rest (units, identity, manifest, plan) is common to all; `_folder` makes one experiment of a folder of runs.
 """

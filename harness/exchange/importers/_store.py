@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from harness.configuration.error import require
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import kinds, member, nearest
-from harness.exchange.importers._log import (
-    EVALUATION,
-    ForeignLogError,
-    Logged,
-    Score,
-    shared_columns,
-    store_rows,
-)
+from harness.exchange.importers._format import format_of
+from harness.exchange.importers._log import ForeignLogError, Log
+from harness.exchange.importers._trainer import EVALUATION, FAMILY
 from harness.store import ResultStore, layout, lease
 
 IMPORT_VERSION = 1
-_FAMILY = "harness.exchange.importers"
 SCORE_UNITS = {"fraction": 1.0, "percent": 0.01, "reward": 1.0}
+_SHOWN = 4  # names of metrics in a line
 PATIENCE_SECONDS = 60.0  # for other imports into the experiment; one takes about a second
 
 
@@ -33,7 +31,7 @@ class Import:
     """A log to read, and where it belongs.
 
     Attributes:
-        format: a module of this package.
+        format: a module of this package; None: told by the file.
         path: the log.
         experiment: the experiment's name; made where absent.
         arm: the arm's name.
@@ -48,14 +46,15 @@ class Import:
         parent: the arm to compare with; where None the experiment's first arm, or what the plan says.
         paired: whether runs of equal seed share prompts and sampling seeds across arms; where None as in the plan, no in a new one.
         title: of the experiment; as in the plan, or its name, where empty.
+        trainer: whose names the metrics of wandb and TensorBoard have; None: that of the trainer that knows most of them.
         replace: take the place of another run of this arm and seed, and change what the plan says of label, cap, paired and title.
     """
 
-    format: str
     path: Path
     experiment: str
     arm: str
     seed: int
+    format: str | None = None
     label: str = ""
     score: str | None = None
     unit: str = "fraction"
@@ -65,12 +64,13 @@ class Import:
     parent: str | None = None
     paired: bool | None = None
     title: str = ""
+    trainer: str | None = None
     replace: bool = False
 
 
 @dataclass(frozen=True)
 class Imported:
-    """The run it became, the steps it has, the score that stands for it, the run whose place it took, and if its tokens are known."""
+    """The run it became, its steps, the score that stands for it, the run whose place it took, if its tokens are known, how it was read."""
 
     run_id: str
     steps: int
@@ -79,51 +79,85 @@ class Imported:
     new: bool
     replaced: str | None = None
     tokens_known: bool = True
+    said: tuple[str, ...] = ()
 
 
 def import_run(store: ResultStore, request: Import) -> Imported:
-    """Write the run and its place in the plan; a log that is in the store already is not written again.
+    """Read a log, and write the run and its place in the plan; a log that is in the store already is not written again.
 
     Raises:
-        ConfigError: no such unit or format.
+        ConfigError: no such unit, format or trainer.
         ForeignLogError: the log cannot be read, has no such score, or contradicts what the store holds.
         StoreError: the store cannot be written, or another import into the experiment does not end.
     """
     require("unit", request.unit, list(SCORE_UNITS))
-    require("format", request.format, list(kinds(_FAMILY)))
-    module = member(_FAMILY, request.format)
-    logged: list[Logged] = module.read(request.path, request.run)
-    rows = store_rows(
-        logged,
-        module.METRICS,
-        module.SCORES,
+    kind = request.format or format_of(request.path)
+    log = read_log(request, kind)
+    found = import_log(store, dataclasses.replace(request, format=kind), log)
+    return dataclasses.replace(found, said=(*log.said, *found.said))
+
+
+def read_log(request: Import, kind: str) -> Log:
+    """Read the request's log in a format. Raises `ConfigError` and `ForeignLogError`."""
+    require("format", kind, list(kinds(FAMILY)))
+    module = member(FAMILY, kind)
+    if not hasattr(module, "TRAINER"):
+        found: Log = module.read(request.path, request.run, trainer=request.trainer)
+        return found
+    if request.trainer not in (None, kind):
+        raise ForeignLogError(
+            f"trainer={request.trainer}: format={kind} has names of its own; leave one of them out"
+        )
+    own: Log = module.read(request.path, request.run)
+    return own
+
+
+def import_log(
+    store: ResultStore, request: Import, log: Log, changes: Mapping[str, Any] | None = None
+) -> Imported:
+    """Write a run that was read, and its place in the plan; `changes` says how its arm differs from the first: key -> [before, after]."""
+    rows = log.rows(
         score_factor=SCORE_UNITS[request.unit],
         responses_per_step=request.responses_per_step,
         chosen=request.score,
     )
     scores = tuple(sorted({name for row in rows for name in row if name.startswith(f"{EVALUATION}/")}))
-    shared = shared_columns(logged, module.SCORES)
-    score = _chosen_score(request, scores, {name for row in rows for name in row}, module.SCORES, shared)
+    score = _chosen_score(request, scores, {name for row in rows for name in row}, log)
     content = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
     arm_id = content_hash("foreign arm", request.format, request.experiment, request.arm)
     run_id = content_hash("foreign run", IMPORT_VERSION, request.format, content)
     claim = layout.plan_file(store.root, request.experiment).with_name(layout.CLAIM_LOCK)
     with lease.acquire(claim, wait_seconds=PATIENCE_SECONDS):  # imports beside it change the same plan
-        plan, replaced = _planned(store, request, score, arm_id, run_id)
-        new = _write_run(store, request, rows, run_id, arm_id, list(module.REMARKS), content)
+        plan, replaced = _planned(store, request, score, arm_id, run_id, changes or {})
+        new = _write_run(store, request, rows, run_id, arm_id, log, content)
         store.write_plan(request.experiment, plan)
     known = any("generated_tokens" in row for row in rows)
-    return Imported(run_id, len(rows), score, scores, new, replaced, known)
+    return Imported(run_id, len(rows), score, scores, new, replaced, known, (_names(log),))
+
+
+def _names(log: Log) -> str:
+    """Say whose names were read, and which of them mean nothing here."""
+    read = [name for name in log.names() if name in log.trainer.metrics or log.trainer.score(name)]
+    kept = [name for name in log.names() if name not in read]
+    shown = ", ".join(kept[:_SHOWN]) + (", ..." if len(kept) > _SHOWN else "")
+    whose = (
+        f"read as {log.trainer.name}'s names"
+        if read
+        else "no name in it is one of a trainer that is known here"
+    )
+    return (
+        f"{whose}: {len(read)} metrics are known, {len(kept)} keep their names{f' ({shown})' if kept else ''}"
+    )
 
 
 def _chosen_score(
     request: Import,
     scores: tuple[str, ...],
     columns: set[str],
-    patterns: Sequence[Score],
-    shared: Mapping[str, Sequence[str]],
+    log: Log,
 ) -> str:
     """`evaluation/<benchmark>/<metric>`, by our name or the log's own, or a training metric where the caller names one."""
+    shared = log.shared()
     if request.score is None:
         plain = [name for name in scores if "/verl_" not in name]
         apart = [name for names in shared.values() for name in names]
@@ -142,8 +176,8 @@ def _chosen_score(
         )
     if request.score in columns:
         return request.score
-    theirs = next((name for pattern in patterns if (name := pattern.column(request.score)) in scores), None)
-    if theirs is not None:
+    theirs = log.trainer.score(request.score)
+    if theirs in scores:
         return theirs
     choices = [name.removeprefix(f"{EVALUATION}/") for name in scores]
     if not request.score.startswith(("eval", "val")):  # who asks for an evaluation wants no training metric
@@ -157,7 +191,7 @@ def _write_run(
     rows: list[dict[str, float | int | None]],
     run_id: str,
     arm_id: str,
-    remarks: list[str],
+    log: Log,
     content: str,
 ) -> bool:
     run = store.run(run_id)
@@ -171,13 +205,14 @@ def _write_run(
         return False
     source = {
         "format": request.format,
+        "trainer": log.trainer.name,
         "file": request.path.name,
         "run": request.run,
         "content_sha256": content,
         "unit": request.unit,
         "responses_per_step": request.responses_per_step,
         "import_version": IMPORT_VERSION,
-        "remarks": " ".join(remarks),
+        "remarks": " ".join([*log.trainer.remarks, *log.said]),
     }
     with run.lock():
         manifest = {
@@ -189,7 +224,8 @@ def _write_run(
             "provenance": {"foreign": source},
             "error": None,
         }
-        run.create(f"foreign: {json.dumps(source)}\n", {**manifest, "status": "claimed"})
+        settings = yaml.safe_dump({"foreign": source, **({"config": dict(log.config)} if log.config else {})})
+        run.create(settings, {**manifest, "status": "claimed"})
         (run.path / "metrics.jsonl").unlink(missing_ok=True)  # of an import that was killed
         for row in rows:
             run.append_step(row)
@@ -198,7 +234,12 @@ def _write_run(
 
 
 def _planned(
-    store: ResultStore, request: Import, score: str, arm_id: str, run_id: str
+    store: ResultStore,
+    request: Import,
+    score: str,
+    arm_id: str,
+    run_id: str,
+    changes: Mapping[str, Any],
 ) -> tuple[dict[str, Any], str | None]:
     """Return the experiment's plan with this run in it, and the run whose place it takes. The caller holds the experiment's claim.
 
@@ -223,7 +264,7 @@ def _planned(
                 "patch": None,
                 "patches": [],
                 "published": None,
-                "changes": {},
+                "changes": dict(changes),
                 "group": None,
                 "overrides": [],
             },

@@ -1,42 +1,143 @@
-"""wandb: an exported history, CSV (`_step` or `Step` and one column per metric, or `run - metric`) or JSON (a list or lines).
+"""wandb: a run's `.wandb` file or folder (by wandb's own reader), an exported history, or `wandb:ENTITY/PROJECT/RUN` from its server.
 
-The metrics are those of the trainer that logged them: verl's names, or TRL's with the Trainer's `train/` and `eval/`.
+An export is CSV (`_step` or `Step` and one column per metric, or `run - metric`) or JSON (a list or lines). The metrics are those of the
+trainer that logged them.
 """
 
 from __future__ import annotations
 
 import csv
+import importlib
+import importlib.util
 import io
+import json
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.exchange.importers import trl, verl
-from harness.exchange.importers._log import ForeignLogError, Logged, json_lines, merge, numbers, read_text
+from harness.exchange.importers._log import ForeignLogError, Log, json_lines, log_of, read_text
 
-METRICS = verl.METRICS | trl.METRICS
-SCORES = [*verl.SCORES, *trl.SCORES]
-REMARKS = [*verl.REMARKS, *trl.REMARKS]
-_STEPS = (
-    "training/global_step", "train/global_step", "global_step", "trainer/global_step", "_step", "Step", "step",
-)  # fmt: skip
+SERVER = "wandb:"
+_READER = ("-m", "wandb", "leet", "inspect", "--json")
+_TOO_OLD = "the installed wandb has no `wandb leet inspect --json`: pip install -U wandb (0.31 has it)"
 
 
-def read(path: Path, run: str | None = None) -> list[Logged]:
-    """The steps of one run; `run` chooses among several in one export. Raises `ForeignLogError`."""
-    rows = _csv_rows(path, run) if path.suffix.lower() in (".csv", ".tsv") else json_lines(path)
-    entries = []
-    for row in rows:
-        values = {_trl_name(name): value for name, value in numbers(row).items()}
-        step = next((values[name] for name in _STEPS if name in values), None)
-        if step is None:
-            continue
-        known = {name: value for name, value in values.items() if name not in _STEPS and name[0] != "_"}
-        if known:  # runs of one export end at different steps
-            entries.append(Logged(int(step), verl.with_tokens(known)))
-    if not entries:
-        raise ForeignLogError(f"{path} has no step column; expected one of: {', '.join(_STEPS)}")
-    return merge(entries)
+def read(path: Path, run: str | None = None, *, trainer: str | None = None) -> Log:
+    """Read one run; `run` chooses among several in one export or folder. Raises `ForeignLogError`."""
+    if str(path).startswith(SERVER):
+        return served(_asked(lambda api: api.run(str(path).removeprefix(SERVER)), path), path, trainer)
+    if path.is_dir() or path.suffix == ".wandb":
+        return _offline(_file(path, run), trainer)
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return log_of(_csv_rows(path, run), path, named=trainer)
+    rows, said = json_lines(path)
+    return log_of(rows, path, named=trainer, said=said)
+
+
+# ---- its server ----
+
+
+def project(address: str) -> list[Any]:
+    """Return the runs of `wandb:ENTITY/PROJECT`, oldest first, as wandb's public API has them. Raises `ForeignLogError`."""
+    name = address.removeprefix(SERVER)
+    return _asked(lambda api: sorted(api.runs(name), key=lambda one: str(one.created_at)), address)
+
+
+def served(run: Any, where: object, trainer: str | None = None) -> Log:
+    """Return the whole history of a run of wandb's public API; its `history` would be a sample. Raises `ForeignLogError`."""
+    rows = _asked(lambda _: list(run.scan_history()), where)
+    config = {key: value for key, value in dict(run.config).items() if not key.startswith("_")}
+    return log_of(rows, where, named=trainer, config=config)
+
+
+def _asked(ask: Callable[[Any], Any], where: object) -> Any:
+    if importlib.util.find_spec("wandb") is None:
+        raise ForeignLogError(f"{where} needs wandb: pip install -e '.[track]'")
+    try:
+        return ask(importlib.import_module("wandb").Api())
+    except Exception as error:  # wandb's and its transport's: not logged in, no such run, no network
+        said = str(error).strip().partition("\n")[0]
+        raise ForeignLogError(
+            f"wandb does not give {where}: {said}; it wants WANDB_API_KEY (or `wandb login`) and ENTITY/PROJECT/RUN as its page's "
+            "address has them"
+        ) from error
+
+
+# ---- files of a run ----
+
+
+def _file(path: Path, run: str | None) -> Path:
+    """Return the `.wandb` file of a folder, or the one of several that `run` names."""
+    if path.is_file():
+        return path
+    files = sorted(path.rglob("*.wandb")) if path.is_dir() else []
+    if not files:
+        raise ForeignLogError(
+            f"{path} is no wandb file and holds none; give run-ID.wandb or the folder that it lies in"
+        )
+    ids = {file.stem.removeprefix("run-"): file for file in files}
+    if len(ids) == 1:
+        return files[-1]
+    if run not in ids:
+        raise ForeignLogError(
+            f"{path} holds {len(ids)} runs; choose one with run=: {', '.join(sorted(ids))}, or take all with folder="
+        )
+    return ids[run]
+
+
+def _offline(path: Path, trainer: str | None) -> Log:
+    """Read a run's file by `wandb leet inspect`; what is torn or corrupt is left out there, and said."""
+    if importlib.util.find_spec("wandb") is None:
+        raise ForeignLogError(
+            f"{path} needs wandb's own reader: pip install -e '.[track]', or export the history as CSV"
+        )
+    command = [sys.executable, *_READER, str(path)]
+    quiet = {**os.environ, "WANDB_ERROR_REPORTING": "false", "WANDB_MODE": "offline"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=quiet, stdin=subprocess.DEVNULL
+    )
+    said = [
+        line.partition("inspect: ")[2]
+        for line in done.stderr.splitlines()
+        if line.startswith("wandb leet inspect: ")
+    ]
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+        raise ForeignLogError(
+            f"{path}: {_TOO_OLD if 'No such' in done.stderr else f'wandb does not read it: {last}'}"
+        )
+    rows, config = records(done.stdout.splitlines())
+    if not rows:
+        raise ForeignLogError(
+            f"{path} holds no history{f' ({said[0]})' if said else ''}; a run that logged nothing cannot be compared"
+        )
+    return log_of(rows, path, named=trainer, said=[f"{path.name}: {line}" for line in said], config=config)
+
+
+def records(lines: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return a run's history and its configuration from the reader's lines of JSON."""
+    rows: list[dict[str, Any]] = []
+    config: dict[str, Any] = {}
+    for record in map(json.loads, filter(None, lines)):
+        kind, content = record.get("type"), record.get(record.get("type"), {})
+        if kind == "history":
+            rows.append({"_step": content.get("step", {}).get("num", 0), **content.get("item", {})})
+        elif kind == "run":
+            config |= _settings(content.get("config", {}))
+        elif kind == "config":
+            config |= _settings(content)
+    return rows, config
+
+
+def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.get("update", {}).items() if not key.startswith("_")}
+
+
+# ---- exports ----
 
 
 def _csv_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
@@ -53,12 +154,3 @@ def _csv_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     names = {name: name.removeprefix(f"{chosen} - ") for name in headers}
     kept = {name: own for name, own in names.items() if " - " not in name or name.startswith(f"{chosen} - ")}
     return [{own: row[name] for name, own in kept.items() if row.get(name)} for row in reader]
-
-
-def _trl_name(name: str) -> str:
-    """`train/reward` and `eval/reward` as the Trainer calls them before it hands them to wandb."""
-    if name in _STEPS or name == "train/num_gen_batches":
-        return name
-    if name.startswith("train/"):
-        return name.removeprefix("train/")
-    return f"eval_{name.removeprefix('eval/')}" if name.startswith("eval/") else name
