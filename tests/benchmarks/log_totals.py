@@ -15,7 +15,10 @@ from harness.exchange.importers._format import format_of
 from harness.exchange.importers._store import Import, read_log
 
 REWARD = r"""["'\s](?:reward|critic/score/mean)["']?: ?'?(-?[\d.e-]+)"""
-LENGTHS = [rf"""["'\s]{name}["']?: ?'?([\d.e-]+)""" for name in ("completions/mean_length", "completion_length", "response_length/mean")]
+LENGTHS = [
+    rf"""["'\s]{name}["']?: ?'?([\d.e-]+)"""
+    for name in ("completions/mean_length", "completion_length", "response_length/mean")
+]
 
 for path in map(Path, sys.argv[1:]):
     kind = format_of(path)
@@ -23,7 +26,9 @@ for path in map(Path, sys.argv[1:]):
     rewards = [row["reward_mean"] for row in rows if "reward_mean" in row]
     lengths = [row["response_tokens_mean"] for row in rows if "response_tokens_mean" in row]
     text = path.read_text(errors="replace")
-    length = next((pattern for pattern in LENGTHS if re.search(pattern, text)), LENGTHS[0])  # Unsloth logs two
+    length = next(
+        (pattern for pattern in LENGTHS if re.search(pattern, text)), LENGTHS[0]
+    )  # Unsloth logs two
     found = [[float(value) for value in re.findall(pattern, text)] for pattern in (REWARD, length)]
     agree = all(
         len(read) == len(own) and abs(sum(read) - sum(own)) < 1e-9 * len(read)
