@@ -50,10 +50,10 @@ def test_a_score_is_found_by_the_logs_own_name_and_no_training_metric_is_suggest
     path = tmp_path / "trainer_state.json"
     path.write_text(json.dumps({"log_history": [log]}))
     store = ResultStore(tmp_path / "results")
-    theirs = Import("trl", path, "e", "a", 0, score="eval_rewards/accuracy_reward/mean")
+    theirs = Import(path, "e", "a", 0, "trl", score="eval_rewards/accuracy_reward/mean")
     assert import_run(store, theirs).score == "evaluation/eval/accuracy"
     with pytest.raises(ForeignLogError) as error:
-        import_run(store, Import("trl", path, "e", "a", 0, score="eval_rewards/format_reward/mean"))
+        import_run(store, Import(path, "e", "a", 0, "trl", score="eval_rewards/format_reward/mean"))
     assert "eval/accuracy" in str(error.value)
     assert "reward_mean" not in str(error.value)
 
