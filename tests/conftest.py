@@ -7,7 +7,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ settings.load_profile("repeatable")
 # The files of the longest tests, longest first: the two workers of `make test` take whole files in this order (`--dist loadfile`, so that
 # what a file sets up is set up once), and none begins a long one when the other is done.
 LONG_FILES = (
+    "slurm/test_slurm.py",
     "end_to_end/test_harness_run.py",
     "end_to_end/test_tutorial.py",
     "end_to_end/test_own_question.py",
@@ -38,6 +39,7 @@ LONG_FILES = (
     "training/test_ranks.py",
     "end_to_end/test_under_load.py",
     "execution/test_nodes.py",
+    "execution/test_ray.py",
     "backends/test_verl_environment.py",
 )
 
@@ -52,6 +54,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """What is loaded by now stays: no pass of the collector goes over it again."""
     gc.freeze()
+
+
+# `make test-all` names here what it has set up: a skip whose reason has one of these words is a failure.
+REQUIRED = tuple(
+    word.strip().lower() for word in os.environ.get("HARNESS_REQUIRE", "").split(",") if word.strip()
+)
+Report = pytest.TestReport | pytest.CollectReport
+
+
+def _failed_where_required(report: Report) -> Report:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if any(word in reason.lower() for word in REQUIRED):
+            report.outcome = "failed"
+            report.longrepr = f"{reason}\nHARNESS_REQUIRE={os.environ['HARNESS_REQUIRE']} asks for it"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Report, Report]:
+    return _failed_where_required((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, Report, Report]:
+    return _failed_where_required((yield))
 
 
 @pytest.fixture(scope="session")

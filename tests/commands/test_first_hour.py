@@ -64,7 +64,7 @@ def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path,
     assert "run it first: harness run experiment=dapo_ladder" in text
 
 
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed here")
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="this environment has the engine")
 def test_a_missing_engine_is_said_before_anything_runs(tmp_path, said):
     given = ("engine=vllm", f"runtime.results={tmp_path}")
     assert "not here: vllm: engine=vllm needs the package vllm" in said("plan", *given)

@@ -28,17 +28,12 @@ def test_without_ray_the_message_says_what_to_install(tmp_path, monkeypatch):
         launcher.launch(launcher.Config(), work(tmp_path, [spec(0, steps=1, seconds=0)]), Events())
 
 
-@pytest.mark.optional
 def test_without_a_cluster_the_message_says_how_to_start_one(tmp_path):
-    pytest.importorskip("ray")
     with pytest.raises(ConfigError, match="ray start --head"):
         launcher.launch(launcher.Config(), work(tmp_path, [spec(0, steps=1, seconds=0)]), Events())
 
 
-@pytest.mark.optional
-@pytest.mark.slow
 def test_a_killed_node_loses_no_run_and_no_checkpoint(tmp_path):
-    pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
     specs = sweep(4, steps=40, seconds=0.25)

@@ -31,9 +31,7 @@ def test_without_submitit_the_message_says_what_to_install(tmp_path, monkeypatch
         )
 
 
-@pytest.mark.optional
 def test_each_job_runs_its_share_and_failures_stay_alone(tmp_path):
-    pytest.importorskip("submitit")
     specs = [spec(0), spec(1, do="raise"), spec(2), spec(3)]
     events = Events()
     summary = submitit_local.launch(
@@ -47,9 +45,7 @@ def test_each_job_runs_its_share_and_failures_stay_alone(tmp_path):
     assert again.skipped == [specs[0].run_id]
 
 
-@pytest.mark.optional
 def test_submitting_without_waiting_returns_and_the_jobs_go_on(tmp_path):
-    pytest.importorskip("submitit")
     specs = sweep(2, steps=10, seconds=0.05)
     summary = submitit_local.launch(submitit_local.Config(wait=False), work(tmp_path, specs), Events())
     assert sorted(summary.submitted) == [one.run_id for one in specs]
@@ -57,9 +53,7 @@ def test_submitting_without_waiting_returns_and_the_jobs_go_on(tmp_path):
     wait_until(lambda: statuses(store, specs) == ["finished"] * 2, 60)
 
 
-@pytest.mark.optional
 def test_a_stop_signal_makes_the_jobs_checkpoint_and_the_next_call_resumes(tmp_path):
-    pytest.importorskip("submitit")
     specs = sweep(2, steps=40, seconds=0.2)
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path;"

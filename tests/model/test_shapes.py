@@ -87,9 +87,7 @@ def test_names_on_the_hub_need_no_network():
     assert from_config({"model_type": "mamba"}) is None
 
 
-@pytest.mark.optional
 def test_adapters_count_as_peft_counts_them():
-    pytest.importorskip("peft", reason="needs peft: pip install -e '.[lora]'")
     from harness.model.adapters import adapted
 
     values = {**SHAPES["qwen2.5-0.5b"], "num_hidden_layers": 2}

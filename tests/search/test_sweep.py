@@ -187,9 +187,7 @@ def test_importance_and_contours_are_drawn(store, tmp_path):
     assert all(file.stat().st_size > 1000 for file in files)
 
 
-@pytest.mark.optional
 def test_cmaes_searches_numbers(store):
-    pytest.importorskip("cmaes")
     feed = sweep(store, trials=6, sampler="cmaes")
     assert len(go(feed).finished) == 6
     with pytest.raises(ConfigError, match="needs numbers"):

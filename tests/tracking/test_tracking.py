@@ -183,9 +183,7 @@ def test_a_run_that_repeats_steps_after_a_crash_is_followed_without_repeats(stor
     assert seen == [1, 2, 3, 4]
 
 
-@pytest.mark.optional
 def test_tensorboard_event_files_hold_the_curves(store):
-    pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     runs = specs("tensorboard", seeds=1)
@@ -200,10 +198,8 @@ def test_tensorboard_event_files_hold_the_curves(store):
     ]
 
 
-@pytest.mark.optional
 def test_the_real_wandb_writes_offline_runs_and_sync_sees_them(store):
     sys.modules.pop("wandb", None)  # the stand-in of another test
-    pytest.importorskip("wandb.sdk")
     runs = specs("wandb", seeds=1)
     assert run(store, runs).finished
     (folder,) = (store.root / "wandb").glob(f"offline-run-*-{runs[0].run_id}")
