@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.claims.judged import Judged
@@ -37,6 +38,7 @@ def claims_figure(found: Sequence[Judged]) -> Figure:
         value, low, high = (b / one.margin for b in (one.effect.value, one.effect.low, one.effect.high))
         colour = COLOURS[one.finding]
         axes.plot([low, high], [y, y], color=colour, linewidth=1.3, zorder=2)
+        _second_look(axes, one, y)
         if abs(value) < reach:
             axes.scatter([value], [y], s=_size(one.share), color=colour, zorder=3, linewidths=0)
             continue
@@ -58,13 +60,25 @@ def claims_figure(found: Sequence[Judged]) -> Figure:
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
         "effect in margins of the claim, 95 % interval (band: within the margin)\n"
-        "larger dot: more engaged\n"
+        "larger dot: more engaged; hollow dot: the second look\n"
         "predicted: → higher, ← lower, →| not lower, |← not higher, = none"
     )
     words = [word for word in Finding if any(one.finding is word for one in shown)]
     handles = [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words]
     legend_below(figure, handles, [word.value for word in words])
     return figure
+
+
+def _second_look(axes: Axes, one: Judged, y: float) -> None:
+    """A thin line below that of the first look, with a hollow dot, in the colour of its own word."""
+    if one.second is None or math.isnan(one.second.effect.low):
+        return
+    value, low, high = (
+        b / one.margin for b in (one.second.effect.value, one.second.effect.low, one.second.effect.high)
+    )
+    colour, below = COLOURS[one.second.finding], y + 0.3
+    axes.plot([low, high], [below, below], color=colour, linewidth=0.8, zorder=2)
+    axes.scatter([value], [below], s=9, facecolors="white", edgecolors=colour, linewidths=0.8, zorder=3)
 
 
 def _size(share: float) -> float:

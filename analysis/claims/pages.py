@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.claims.figure import claims_figure
-from analysis.claims.judged import Judged
-from analysis.claims.table import claims_table, effect_text
+from analysis.claims.judged import Judged, effects_of
+from analysis.claims.record import write_effects
+from analysis.claims.table import both_text, claims_table, effect_text, wrong_words
 from analysis.figures.style import save, styled
 from analysis.tables.files import write_table
 from analysis.tables.table import to_terminal
@@ -26,7 +28,7 @@ _EXPECTS = {
 
 def in_words(found: Sequence[Judged]) -> str:
     """The table for a terminal and the count of each verdict."""
-    return f"{to_terminal(claims_table(found), 200)}\n{len(found)} claims: {_counts(found)}\n"
+    return f"{to_terminal(claims_table(found), 200)}\n{len(found)} claims: {_counts(found)}\n{wrong_words(found)}\n"
 
 
 def write_pages(found: Sequence[Judged], out: Path) -> None:
@@ -36,8 +38,9 @@ def write_pages(found: Sequence[Judged], out: Path) -> None:
 
 
 def write_overview(found: Sequence[Judged], out: Path) -> None:
-    """Write what is about all claims below `out`: table, figure, README."""
+    """Write what is about all claims below `out`: table, record of effects, figure, README."""
     write_table(claims_table(found), out, "claims")
+    write_effects(effects_of(found), out / "effects")
     with styled("paper"):
         save(claims_figure(found), out / "figures", "claims")
     write_file(out / "README.md", _overview(found, _counts(found)).encode())
@@ -45,7 +48,10 @@ def write_overview(found: Sequence[Judged], out: Path) -> None:
 
 def _counts(found: Sequence[Judged]) -> str:
     counts = Counter(one.finding.value for one in found)
-    return ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    said = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    answers = Counter(one.answer.value for one in found if one.answer)
+    again = ", ".join(f"{count} {word}" for word, count in answers.most_common())
+    return f"{said}; looked at again {answers.total()}: {again}" if again else said
 
 
 def _overview(found: Sequence[Judged], said: str) -> str:
@@ -54,15 +60,22 @@ def _overview(found: Sequence[Judged], said: str) -> str:
         f"{len(found)} claims: {said}. Made again by `harness audit claim=NAME` for each (the names of the pages); `claim=all` also runs "
         "what has not been judged yet.",
         "",
+        wrong_words(found),
+        "",
         "![All claims](figures/claims.png)",
         "",
     ]
-    lines += ["| claim | effect (95 % interval) | verdict |", "|---|---|---|"]
-    lines += [f"| [{one.title}]({one.name}.md) | {effect_text(one)} | {one.verdict} |" for one in found]
+    lines += ["| claim | effect (95 % interval) | second look | both | verdict |", "|---|---|---|---|---|"]
+    for one in found:
+        second = "–" if one.second is None else effect_text(one.second)
+        lines.append(
+            f"| [{one.title}]({one.name}.md) | {effect_text(one)} | {second} | {both_text(one)} | {one.verdict} |"
+        )
     errata = "../../docs/claims.md#what-declarations-say-wrongly"
     lines += [
         "",
-        f"The whole table: [claims.md](claims.md), [claims.csv](claims.csv). [What declarations say wrongly]({errata}).",
+        "The whole table: [claims.md](claims.md), [claims.csv](claims.csv); one row a look: [effects.csv](effects.csv). "
+        f"[What declarations say wrongly]({errata}).",
         "",
     ]
     lines += [f"- {note}" for note in claims_table(found).notes]
@@ -84,6 +97,7 @@ def page(one: Judged) -> str:
         "",
         f"**Found.** {one.sentence}.",
         "",
+        *_second_look(one),
         f"**Engaged.** {engaged}.",
         "",
         f"**Cost.** {one.generated_tokens / 1e6:.1f} million generated tokens, {one.hours:.2f} core-hours (runs shared with other "
@@ -95,6 +109,24 @@ def page(one: Judged) -> str:
     ]
     lines += ["", *(f"- {note}" for note in one.notes)] if one.notes else []
     return "\n".join(lines) + "\n"
+
+
+def _second_look(one: Judged) -> list[str]:
+    second = one.second
+    if second is None:
+        return []
+    chance = ""
+    if not math.isnan(second.chance):
+        chance = f" If the first effect is true, it had {100 * second.chance:.0f} % to say the same word."
+    both = f"Both looks: {both_text(one)}." if one.both else f"No common interval: {one.not_pooled}."
+    seeds = [*second.starts]
+    return [
+        f"**Second look.** {second.sentence}: {second.word}, on seeds {seeds[0]} to {seeds[-1]} and base policies that the first look "
+        f"did not use.{chance} {both}",
+        "",
+        f"**Command.** `harness audit claim={one.name} replicate=true`",
+        "",
+    ]
 
 
 def _undecided(one: Judged) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from harness.evaluation.metrics.names import Metric
-from harness.statistics.estimate import MISSING, Estimate, Verdict
+from harness.statistics.estimate import MISSING, Estimate
 from harness.statistics.families import judge_one
-from harness.statistics.finding import Finding, finding
+from harness.statistics.finding import settled
 from harness.statistics.sequential import design_levels
 
 AT_BUDGET, NO_COMPARISON = "open at the budget", "no comparison"
@@ -105,15 +105,9 @@ def _follow(
         found = judge_one(difference, margin=results.margin, level=1 - level)
         # The p-value of one look is not that of the design; the interval is.
         seen.append(replace(found, p_value=math.nan, adjusted_p=math.nan, family=family, method=_METHOD))
-        if _settled(found, plan):
+        if settled(found, plan.expects):
             return FollowedComparison(arm, reference, results.metric, tuple(seen), None, settled=True)
     return FollowedComparison(arm, reference, results.metric, tuple(seen), None)
-
-
-def _settled(found: Estimate, plan: StoredPlan) -> bool:
-    """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
-    known = found.verdict != Verdict.NOT_RESOLVED
-    return known and (plan.expects is None or finding(found, plan.expects) is not Finding.OPEN)
 
 
 def _incomparable(results: Results, arms: Sequence[StoredArm], first: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -69,10 +69,17 @@ def fingerprint(experiment: Any, given: Sequence[str] = ()) -> str:
     return content_hash([declared, sorted(changed)] if changed else declared)
 
 
-def remember(store: ResultStore, name: str, declaration: str) -> None:
-    """Keep the declaration's fingerprint with the experiment, at its first run only: a later one was declared after the fact."""
+def remember(
+    store: ResultStore, name: str, declaration: str, beside: Mapping[str, Any] | None = None
+) -> None:
+    """Keep the declaration's fingerprint with the experiment, at its first run only: a later one was declared after the fact.
+
+    ``beside``: what a second look was held against when it was declared.
+    """
     path = layout.plan_file(store.root, name).parent / layout.DECLARATION
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        write_file(path, json.dumps({"declaration": declaration, "first_run_at": now}).encode())
+        write_file(
+            path, json.dumps({"declaration": declaration, "first_run_at": now, **(beside or {})}).encode()
+        )

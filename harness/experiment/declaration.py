@@ -35,8 +35,9 @@ class Experiment:
         question: one sentence.
         design: arms (listed), cumulative (listed arms form a ladder, or expanded from patches), leave_one_out, one_factor, factorial,
             shapley.
-        seeds: training seeds, the unit of replication; or `{start: 5, step: 3, most: 20}` (or `{looks: [5, 10, 20]}`): seeds until it is
-            decided, of the arms whose comparisons are still open after each look (docs/statistics.md).
+        seeds: training seeds, the unit of replication; or `{start: 5, step: 3, most: 20}` (or `{looks: [5, 10, 20]}`), with `first: 16`
+            from that seed on: seeds until it is decided, of the arms whose comparisons are still open after each look
+            (docs/statistics.md).
         looks: filled from that: the numbers of seeds at which comparisons are looked at; none: once, when all seeds have run.
         base: overrides of the base arm (designs from patches).
         patches: patch names (designs from patches).
@@ -70,6 +71,8 @@ class Experiment:
         reference: file of published numbers, relative to the repository.
         notes: shown under the table.
         claim: a published claim that the only comparison decides (`conf/claim`, `harness audit`).
+        replicates: the experiment whose decided claim this one looks at again, on seeds and base policies that it did not use
+            (`harness audit replicate=true` fills it in).
     """
 
     name: str
@@ -101,6 +104,7 @@ class Experiment:
     notes: list[str] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
     claim: Claim | None = None
+    replicates: str = neutral("")
 
     def __post_init__(self) -> None:
         if self.factors and self.design == "arms":

@@ -22,6 +22,7 @@ class Looks:
         start: seeds before the first look.
         step: seeds between looks.
         most: seeds at the last look, the budget of an arm.
+        first: the first seed.
         looks: the numbers of seeds themselves instead; filled from the others, the budget is always the last.
     """
 
@@ -29,8 +30,11 @@ class Looks:
     step: int = 2
     most: int = 20
     looks: list[int] | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
+        if self.first < 0:
+            raise ConfigError(f"experiment.seeds.first={self.first} must be at least 0")
         if self.step < 1:
             raise ConfigError(f"experiment.seeds.step={self.step} must be at least 1")
         if self.looks is None:
@@ -43,7 +47,7 @@ class Looks:
 
 
 def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """The declaration with a mapping under `seeds` spelled out: seeds 0, 1, ... up to the last look, and the looks.
+    """The declaration with a mapping under `seeds` spelled out: seeds from `first` up to the last look, and the looks.
 
     Raises:
         ConfigError: an unknown key or a wrong type, numbers that make no looks, or looks given twice.
@@ -54,8 +58,9 @@ def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
     given = values["seeds"]
     if given.get("looks") is not None and given.keys() & {"start", "step", "most"}:
         raise ConfigError("experiment.seeds: give either looks, or start, step and most")
-    looks = load_dataclass(Looks, dict(given), "experiment.seeds").looks or []
-    return {**values, "seeds": list(range(looks[-1])), "looks": looks}
+    found = load_dataclass(Looks, dict(given), "experiment.seeds")
+    looks = found.looks or []
+    return {**values, "seeds": list(range(found.first, found.first + looks[-1])), "looks": looks}
 
 
 def replacing(override: str) -> list[str]:

@@ -24,6 +24,7 @@ from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm, lower_rungs
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.looks import replacing, with_looks
+from harness.experiment.replication import terms
 from harness.store import ResultStore
 
 
@@ -177,6 +178,7 @@ class Plan:
             "arms": [_arm_record(planned, by_name, engagement[planned.arm.name]) for planned in self.arms],
             "command": self.command,
             **({"declaration": fingerprint(self.experiment, given)} if self.experiment.claim else {}),
+            **terms(self.experiment, [planned.config for planned in self.arms], self.seeds),
         }
 
 

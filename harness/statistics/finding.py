@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from harness.statistics.estimate import Estimate
+from harness.statistics.estimate import Estimate, Verdict
 
 
 class Finding(StrEnum):
@@ -16,6 +16,32 @@ class Finding(StrEnum):
     NOTHING = "equivalent to nothing"
     OPEN = "open"
     NOT_ENGAGED = "not engaged"
+
+
+DECIDED = (Finding.HOLDS, Finding.REVERSED, Finding.NOTHING)
+"""The words that a second look can repeat."""
+
+
+class Second(StrEnum):
+    """Words for what a second look says of the first one's."""
+
+    REPLICATED = "replicated"
+    FIRST_ONLY = "first look only"
+    CONTRADICTED = "contradicted"
+
+
+def second_look(first: Finding, second: Finding) -> Second:
+    """The word for two looks: the same word again, the opposite one, or neither."""
+    if first is second:
+        return Second.REPLICATED
+    opposite = {first, second} == {Finding.HOLDS, Finding.REVERSED}
+    return Second.CONTRADICTED if opposite else Second.FIRST_ONLY
+
+
+def settled(effect: Estimate, expects: str | None) -> bool:
+    """True where difference and claim have their words: *lower* alone does not say whether it is lower by the margin or more."""
+    known = effect.verdict != Verdict.NOT_RESOLVED
+    return known and (expects is None or finding(effect, expects) is not Finding.OPEN)
 
 
 def finding(effect: Estimate, expects: str, hardly: bool = False) -> Finding:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from pathlib import Path
-from runpy import run_path
+import shutil
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 from synthetic_store import SHORT, build_store
 
-from analysis.claims.judged import all_judged
+from analysis.claims.judged import effect_of, effects_of
+from analysis.claims.load import all_judged
 from analysis.claims.pages import page
-from analysis.claims.table import effect_text
-from analysis.evidence.looks import _settled
+from analysis.claims.record import read_effects, write_effects
+from analysis.claims.table import claims_table, effect_text, wrong_words
 from analysis.evidence.stored_plan import parse_plan
 from harness.cli import main
 from harness.commands.audit import judge
 from harness.statistics.estimate import Estimate, Verdict
-from harness.statistics.finding import Finding, finding
+from harness.statistics.finding import Finding, finding, settled
 from harness.store import StoreError
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding
@@ -144,26 +146,6 @@ def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys, said):
     assert "claim_absent" in capsys.readouterr().err
 
 
-def test_claims_judged_again_stand_side_by_side(tmp_path, capsys):
-    again = run_path(str(Path(__file__).parents[2] / "experiments" / "claims" / "judged_again.py"))["main"]
-    first, same, other = (tmp_path / name for name in ("first", "same", "other"))
-    claimed(first)
-    claimed(same)
-    claimed(other, accuracy=0.1)
-    assert again([str(first), str(same), "--out", str(tmp_path / "out")]) == 0
-    printed = capsys.readouterr().out
-    assert "1 of 1 with the same word" in printed
-    assert (tmp_path / "out" / "again.md").read_text() == printed
-    assert again([str(first), str(other)]) == 0
-    printed = capsys.readouterr().out
-    assert "0 of 1 with the same word" in printed
-    assert "| holds here |" in printed
-    assert "| no | no |" in printed  # neither the word nor covered
-    (tmp_path / "empty").mkdir()
-    assert again([str(first), str(tmp_path / "empty")]) == 2
-    assert "no claim in common" in capsys.readouterr().err
-
-
 def test_an_effect_without_a_value_or_an_interval_is_no_nan(tmp_path):
     claimed(tmp_path)
     (one,), _ = all_judged(tmp_path)
@@ -178,10 +160,10 @@ def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_pat
     plan = dataclasses.replace(parse_plan(claimed(tmp_path).plan("claim_trick")), looks=(2, 3))
     word = Estimate(-0.02, -0.04, -0.005, seeds=2, margin=0.03)
     assert word.verdict == Verdict.LOWER
-    assert _settled(word, dataclasses.replace(plan, expects=None))
-    assert _settled(word, dataclasses.replace(plan, expects="higher"))
-    assert not _settled(word, dataclasses.replace(plan, expects="not_lower"))
-    assert _settled(dataclasses.replace(word, high=-0.035), dataclasses.replace(plan, expects="not_lower"))
+    assert settled(word, None)
+    assert settled(word, "higher")
+    assert not settled(word, "not_lower")
+    assert settled(dataclasses.replace(word, high=-0.035), "not_lower")
     assert plan.expects == "higher"
 
 
@@ -191,7 +173,7 @@ def test_an_open_claim_with_looks_left_says_so(tmp_path):
     (one,), _ = all_judged(tmp_path)
     assert one.verdict == "open, 3 of up to 5 seeds run"
     assert "3 of up to 5 seeds run. Nothing is decided." in page(one)
-    assert dataclasses.replace(one, most_seeds=3).verdict == "open"
+    assert dataclasses.replace(one, looks=(3,)).verdict == "open"
 
 
 @pytest.mark.parametrize(
@@ -209,8 +191,104 @@ def test_an_open_claim_says_how_many_seeds_it_would_take(tmp_path, expects, low,
     (one,), _ = all_judged(tmp_path)
     effect = Estimate((low + high) / 2, low, high, seeds=8, margin=3.0)
     claim = one.claim | {"expects": expects}
-    open_ = {"finding": OPEN, "effect": effect, "margin": 3.0, "seeds": 8, "most_seeds": 8}
+    open_ = {"finding": OPEN, "effect": effect, "margin": 3.0, "looks": (8,)}
     found = dataclasses.replace(one, claim=claim, **open_)
     assert found.seeds_to_decide == seeds
     assert f"about {seeds} seeds would decide it" in page(found)
     assert dataclasses.replace(found, finding=HOLDS).seeds_to_decide == 0
+
+
+def looked_at_again(root, *, accuracy=0.7, seeds=(3, 4, 5), start=3, protocol="p", kept=None):
+    """`claimed`, and a second look at it on other seeds, that starts from the base policies from `start` on."""
+    store = claimed(root)
+    own = {"protocol": "p", "starts": {str(seed): f"set/{seed}" for seed in (0, 1, 2)}}
+    store.write_plan("claim_trick", {**store.plan("claim_trick"), **own})
+    rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", accuracy, 1.0)]
+    build_store(root, rungs=rungs, name="claim_trick_second", seeds=seeds, **SHORT)
+    declared = {
+        "claim": CLAIM,
+        "margin": 3.0,
+        "declaration": "b",
+        "replicates": "claim_trick",
+        "protocol": protocol,
+    }
+    starts = {str(seed): f"set/{start + place}" for place, seed in enumerate(seeds)}
+    store.write_plan("claim_trick_second", {**store.plan("claim_trick_second"), **declared, "starts": starts})
+    kept = {"declaration": "b", "chance": 0.9, **(kept or {})}
+    (root / "experiments" / "claim_trick_second" / "claim.json").write_text(json.dumps(kept))
+    return store
+
+
+def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_path):
+    looked_at_again(tmp_path)
+    (one,), unread = all_judged(tmp_path)
+    assert unread == []
+    assert one.verdict == "holds, replicated"
+    assert (one.both.seeds, one.both.value) == (
+        6,
+        pytest.approx((one.effect.value + one.second.effect.value) / 2),
+    )
+    assert one.p_value == pytest.approx(max(one.p_value, replace(one, second=None).p_value))
+    said = page(one)
+    assert "**Second look.**" in said
+    assert "on seeds 3 to 5" in said
+    assert "it had 90 % to say the same word" in said
+    (row,) = claims_table([one]).rows
+    assert (row["verdict"], row["seeds"]) == ("holds, replicated", "3+3")
+    assert row["corrected"].startswith("holds, replicated (p ")
+    assert "said again though wrong, of 1 looked at twice: 0.00" in wrong_words([one])
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "verdict"),
+    [(0.305, "first look only: holds here, then"), (0.1, "contradicted: holds here, then reversed here")],
+)
+def test_another_word_is_no_replication(tmp_path, accuracy, verdict):
+    looked_at_again(tmp_path, accuracy=accuracy)
+    (one,), _ = all_judged(tmp_path)
+    assert one.verdict.startswith(verdict)
+    assert one.p_value == 1.0 or accuracy > 0.3
+    assert "open (p " in claims_table([one]).rows[0]["corrected"]
+
+
+def test_a_second_look_that_shares_a_base_policy_is_refused(tmp_path):
+    looked_at_again(tmp_path, start=2)
+    (one,), (line,) = all_judged(tmp_path)
+    assert one.second is None
+    assert "they share the base policy set/2" in line
+
+
+def test_looks_of_different_protocols_are_not_pooled(tmp_path):
+    looked_at_again(tmp_path, protocol="another")
+    (one,), _ = all_judged(tmp_path)
+    assert (one.both, one.not_pooled) == (None, "the two looks have different protocols")
+    assert "No common interval: the two looks have different protocols." in page(one)
+
+
+def test_a_claim_changed_after_its_first_run_says_so_in_both_looks(tmp_path):
+    looked_at_again(tmp_path, kept={"changed": True})
+    (one,), _ = all_judged(tmp_path)
+    assert (one.declared_after, one.second.declared_after) == (True, True)
+    assert one.verdict == "holds, replicated (declared after the fact)"
+
+
+def test_a_row_of_the_record_stands_for_a_first_look_whose_runs_are_elsewhere(tmp_path):
+    looked_at_again(tmp_path / "here")
+    (one,), _ = all_judged(tmp_path / "here")
+    write_effects(effects_of([one]), tmp_path / "effects")
+    first, second = read_effects(tmp_path / "effects.csv")
+    assert (first, second) == (effect_of(one), effect_of(one.second, "second"))
+    assert pd.read_parquet(tmp_path / "effects.parquet")["effect"].tolist() == [first.effect, second.effect]
+    looked_at_again(tmp_path / "there", kept={"first": first.record()})
+    shutil.rmtree(tmp_path / "there" / "experiments" / "claim_trick")
+    (again,), unread = all_judged(tmp_path / "there")
+    assert unread == []
+    assert (again.verdict, effect_text(again), again.both) == (one.verdict, effect_text(one), one.both)
+
+
+def test_a_record_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(StoreError, match="no record of effects"):
+        read_effects(tmp_path / "none.csv")
+    (tmp_path / "bad.csv").write_text("experiment,effect\nclaim_x,much\n")
+    with pytest.raises(StoreError, match="effect='much' is no number"):
+        read_effects(tmp_path / "bad.csv")

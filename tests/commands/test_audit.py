@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from verbs import Said
 
+from analysis.claims.record import Effect, joined, write_effects
 from harness.cli import main
 from harness.commands import audit
 from harness.experiment.planning import make_plan
@@ -87,3 +90,88 @@ def test_a_claim_of_ones_own_is_run_and_judged(called: dict[str, list[list[str]]
 
 def test_a_claim_that_is_not_there_names_the_nearest(said: Said) -> None:
     assert "there is no claim 'gsop'; did you mean 'gspo'?" in said("audit", "claim=gsop", code=2)
+
+
+def record_of(tmp_path: Path, **changes: object) -> Path:
+    """A record with the first look of cispo, seeds 0 to 7."""
+    plan = make_plan(["claim=cispo"]).record()
+    first = {seed: plan["starts"][str(seed)] for seed in range(8)}
+    row = Effect(
+        experiment="claim_cispo", look="first", title="CISPO", unit="points", words="holds here", expects="higher",
+        seeds=joined(first), starts=joined(first.values()), looks="8 12 16", effect=2.0, low=0.4, high=3.6, level=0.98,
+        standard_error=0.6, degrees=7, margin=3.0, hours=0.16, statement="s", source="s", setting="s", differs="s",
+        declaration=plan["declaration"], protocol=plan["protocol"],
+    )  # fmt: skip
+    path = tmp_path / "first.csv"
+    write_effects([dataclasses.replace(row, **changes)], path)
+    return path
+
+
+def test_a_decided_claim_is_looked_at_again_on_fresh_seeds_and_base_policies(
+    called: dict[str, list[list[str]]], tmp_path: Path, said: Said
+) -> None:
+    record, here = record_of(tmp_path), f"runtime.results={tmp_path / 'results'}"
+    again = ["audit", "claim=cispo", "replicate=true", f"first={record}", here]
+    listed = said(*again, "--list")
+    assert "again on seeds 16 to 31" in listed
+    assert "1 of 1 claims are decided" in listed
+    assert called == {"ran": [], "judged": []}
+    assert main(again) == 0
+    (ran,) = called["ran"]
+    plan = make_plan(ran)
+    assert (plan.experiment.name, plan.experiment.replicates) == ("claim_cispo_second", "claim_cispo")
+    assert (plan.experiment.seeds, plan.experiment.looks) == ([*range(16, 32)], [8, 12, 16])
+    assert plan.record()["protocol"] == make_plan(["claim=cispo"]).record()["protocol"]
+    kept = json.loads(
+        (tmp_path / "results" / "experiments" / "claim_cispo_second" / "claim.json").read_text()
+    )
+    assert kept["declaration"] == plan.record()["declaration"]
+    assert (kept["first"]["effect"], kept["changed"]) == (2.0, False)
+    assert 0.5 < kept["chance"] < 1
+
+
+def test_a_claim_that_was_changed_since_its_first_look_is_kept_as_such(
+    called: dict[str, list[list[str]]], tmp_path: Path, said: Said
+) -> None:
+    record = record_of(tmp_path, declaration="another")
+    here = f"runtime.results={tmp_path / 'results'}"
+    assert "changed after its first run" in said(
+        "audit", "claim=cispo", "replicate=true", f"first={record}", here
+    )
+    kept = json.loads(
+        (tmp_path / "results" / "experiments" / "claim_cispo_second" / "claim.json").read_text()
+    )
+    assert kept["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("experiment.seeds={first: 4, start: 8, step: 4, most: 8}", "they share the seeds 4, 5, 6, 7"),
+        (
+            "experiment.seeds={first: 32, start: 8, step: 4, most: 8}",
+            "they share the base policies arithmetic-1/0",
+        ),
+        ("replicate=maybe", "choose true or false"),
+    ],
+)
+def test_a_second_look_at_used_seeds_or_base_policies_is_refused(
+    called: dict[str, list[list[str]]], tmp_path: Path, said: Said, given: str, words: str
+) -> None:
+    here = f"runtime.results={tmp_path / 'results'}"
+    assert words in said(
+        "audit", "claim=cispo", "replicate=true", f"first={record_of(tmp_path)}", given, here, code=2
+    )
+    assert called["ran"] == []
+
+
+def test_a_first_look_that_used_all_base_policies_leaves_none(tmp_path: Path, said: Said) -> None:
+    seeds = range(28)
+    all_used = {"seeds": joined(seeds), "starts": joined(f"arithmetic-1/{seed}" for seed in seeds)}
+    record, here = record_of(tmp_path, **all_used), f"runtime.results={tmp_path / 'results'}"
+    told = said("audit", "claim=cispo", "replicate=true", f"first={record}", here, code=2)
+    assert "used seeds up to 27 of 32 base policies; 4 are left" in told
+
+
+def test_a_record_without_second_looks_is_refused(said: Said, tmp_path: Path) -> None:
+    assert "add replicate=true" in said("audit", "claim=cispo", f"first={record_of(tmp_path)}", code=2)
