@@ -1,11 +1,14 @@
-"""`results/README.md` names every declared experiment, answered or not, and every published folder; its links lead somewhere."""
+"""`results/README.md` names every declared experiment and every published folder; links lead somewhere; the site has all pages."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.configuration.compose import options
 
@@ -40,3 +43,20 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
     local = [link for link in links if "://" not in link and not link.startswith("mailto:")]
     broken = [link for link in local if not (page.parent / link).exists()]
     assert not broken, f"{page.name}: {broken}"
+
+
+def test_the_site_has_every_page_in_its_navigation(tmp_path: Path) -> None:
+    """The generator itself checks links and anchors (`make site`); what it is given is made here without it."""
+    subprocess.run([sys.executable, ROOT / "docs" / "site" / "pages.py", tmp_path], check=True, cwd=ROOT)
+    navigation = str(yaml.safe_load((tmp_path / "mkdocs.yml").read_text())["nav"])
+    named = set(re.findall(r"[\w/.-]+\.md", navigation))
+    assert [page for page in sorted(named) if not (tmp_path / "pages" / page).exists()] == []
+    pages = {
+        path.relative_to(ROOT).as_posix()
+        for path in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("experiments/*/README.md")]
+    }
+    assert pages - named == set()
+    results = {path.name for path in (ROOT / "results" / "published").iterdir()}
+    assert results == set(re.findall(r"published/(\w+)/index\.md", navigation))
+    ladder = (tmp_path / "pages" / "results" / "published" / "dapo_ladder" / "index.md").read_text()
+    assert ladder.index("differences.png") < ladder.index("| arm | avg@32 %") < ladder.index("## Methods")
