@@ -73,6 +73,16 @@ def run(options: argparse.Namespace) -> int:
     with MathVerifier(verifier_config({"verifier": "any", **rules})) as verifier:
         if rules or not all(is_graded(side) for side in sides):
             sides = [graded(side, verifier, Counter(f"verify {side.name}")) for side in sides]
+            for side in sides:
+                bad = {
+                    name
+                    for run in side.runs
+                    for name in run["problem_id"][run["verdict"] == "gold_unparsable"]
+                }
+                if bad:
+                    print(
+                        f"{side.name}: golds that no answer can match: {', '.join(sorted(bad)[:_SHOWN])}{' …' * (len(bad) > _SHOWN)}"
+                    )
         found = compare(
             sides,
             verifier,

@@ -37,22 +37,27 @@ def read_jsonl(path: Path) -> list[Record]:
     return [Record(str(row["id"]), str(row["problem"]), str(row["answer"])) for _, row in rows]
 
 
-def rows_of(path: Path, needs: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows_of(
+    path: Path, needs: Sequence[str], torn: list[str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield `lines_of` a file whose lines have ids. Raises ConfigError as that, and for an id that is repeated."""
     seen: set[str] = set()
-    for where, row in lines_of(path, needs):
+    for where, row in lines_of(path, needs, torn):
         if str(row["id"]) in seen:
             raise ConfigError(f"{where} repeats the id {row['id']!r}; ids must be distinct")
         seen.add(str(row["id"]))
         yield where, row
 
 
-def lines_of(path: Path, needs: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, Any]]]:
+def lines_of(
+    path: Path, needs: Sequence[str] = (), torn: list[str] | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield where each line of a JSONL file stands (`FILE line 3`) and its object; blank lines are skipped.
 
     Args:
         path: the file.
         needs: keys of every line.
+        torn: takes a line of words where the file ends within a line, which is left out; None: such a file is an error.
 
     Raises:
         ConfigError: no such file, or a line that is not such an object; the message names the line.
@@ -71,7 +76,18 @@ def lines_of(path: Path, needs: Sequence[str] = ()) -> Iterator[tuple[str, dict[
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{path} line {number}"
+            if torn is not None and 1 < number == len(lines) and not _is_whole(line):
+                torn.append(f"the file ends within line {number}, which is left out")
+                return
             yield where, parse_line(line, where, needs)
+
+
+def _is_whole(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def parse_line(line: str, where: str, needs: Sequence[str]) -> dict[str, Any]:

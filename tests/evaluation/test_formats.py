@@ -70,6 +70,28 @@ def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, sa
     assert "DIFFERS" in "\n".join(read_recorded(path).lines())
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "a", "answer": "1", "samples": ["1", "2"]},
+        lm_eval_row(0, ["1", "2"], 1.0),
+        {"id": "a", "problem": "p", "answer": "1", "response": "1"},
+    ],
+)
+def test_of_a_file_that_ends_within_a_line_the_whole_lines_are_read(
+    tmp_path: Path, row: dict[str, Any]
+) -> None:
+    path = lines(tmp_path / "samples_x.jsonl", [row])
+    whole = read_recorded(path)
+    path.write_text(path.read_text() + '{"id": "b", "ans')
+    torn = read_recorded(path)
+    assert torn.samples == whole.samples
+    assert torn.notes == ["the file ends within line 2, which is left out", *whole.notes]
+    path.write_text('{"id": "b", "ans\n' + json.dumps(row) + "\n")
+    with pytest.raises(ConfigError, match=r"line 1 is not JSON|no answer"):
+        read_recorded(path)
+
+
 def test_lm_eval_repeats_are_samples_whose_verdicts_are_unknown(tmp_path: Path) -> None:
     found = read_recorded(lines(tmp_path / "samples_x.jsonl", [lm_eval_row(0, ["1", "2", "1"], 1.0)]))
     assert column(found, "sample_index") == [0, 1, 2]

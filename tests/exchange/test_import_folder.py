@@ -281,3 +281,27 @@ def test_a_search_keeps_the_name_in_its_journal(runs, tmp_path, imported, said):
     assert "mine is a search" in said(
         "rename", "experiment=mine", "to=x", f"runtime.results={tmp_path / 'res'}", code=2
     )
+
+
+def test_a_chart_of_many_runs_is_a_run_each(tmp_path, imported):
+    (tmp_path / "runs").mkdir()
+    lines = [
+        "Step,grpo-1 - critic/score/mean,grpo-2 - critic/score/mean,grpo-2 - critic/score/mean__MAX",
+        "1,0.1,0.3,9",
+        "2,0.2,,",
+    ]
+    (tmp_path / "runs" / "chart.csv").write_text("\n".join(lines))
+    assert imported("by=name", "score=reward_mean", "unit=reward")[0] == 0
+    assert arms_of(tmp_path) == {"grpo": ["1", "2"]}
+
+
+def test_another_log_of_a_run_is_no_replicate(runs, tmp_path, said):
+    lines = map(json.loads, (runs / "grpo-3" / "metrics.jsonl").read_text().splitlines())
+    (tmp_path / "export.json").write_text(
+        json.dumps([{"_step": line["step"], "_runtime": 1, **line["data"]} for line in lines])
+    )
+    given = ["import_runs", "experiment=e", "arm=a", f"results={tmp_path / 'res'}"]
+    said(*given, f"path={runs / 'grpo-3' / 'metrics.jsonl'}", "seed=3")
+    text = said(*given, f"path={tmp_path / 'export.json'}", "seed=4", code=2)
+    assert "has the numbers of arm a, seed 3: it is another log of that run" in text
+    assert "in the place of run" in said(*given, f"path={tmp_path / 'export.json'}", "seed=3", "replace=true")

@@ -27,7 +27,8 @@ def reads(path: Path, head: Mapping[str, Any]) -> bool:
 
 def read(path: Path) -> Foreign:
     """Read it; lines of one id, or without ids of one problem, are samples of one problem. Raises ConfigError naming the line."""
-    rows = [row for _, row in lines_of(path)]
+    torn: list[str] = []
+    rows = [row for _, row in lines_of(path, torn=torn)]
     # Scores are verdicts where they are two levels: 0 and 1, or -1 and 1.
     scores = {_score(row) for row in rows} - {None}
     two = scores <= {0, 1} or scores <= {-1, 1}
@@ -35,7 +36,7 @@ def read(path: Path) -> Foreign:
     samples = [one for row in rows for one in _samples(row, two, numbers)]
     notes = [] if two else ["its scores are not of two levels; they are no verdicts"]
     verl = {"input", "output", "score"} <= rows[0].keys() if rows else False
-    return Foreign("a dump of verl" if verl else "lines of one sample each", samples, {}, notes)
+    return Foreign("a dump of verl" if verl else "lines of one sample each", samples, {}, [*torn, *notes])
 
 
 def _of(row: Mapping[str, Any], what: str) -> Any:

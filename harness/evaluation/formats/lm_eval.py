@@ -32,9 +32,10 @@ def read(path: Path) -> Foreign:
     """
     samples: list[Sample] = []
     filters: list[str] = []
+    torn: list[str] = []
     seen: set[tuple[object, str]] = set()
     metric = ""
-    for where, row in lines_of(path, ("doc_id", "resps", "target")):
+    for where, row in lines_of(path, ("doc_id", "resps", "target"), torn):
         mark = str(row.get("filter", "none"))
         if mark not in filters:
             filters.append(mark)
@@ -56,7 +57,7 @@ def read(path: Path) -> Foreign:
         else []
     )
     totals, said = _totals(path, metric, filters[0] if filters else "none")
-    return Foreign("lm-evaluation-harness", samples, totals, [*notes, *said])
+    return Foreign("lm-evaluation-harness", samples, totals, [*torn, *notes, *said])
 
 
 def _texts(row: Mapping[str, Any], where: str) -> list[str]:

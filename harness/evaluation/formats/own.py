@@ -27,10 +27,11 @@ def read(path: Path) -> Foreign:
         ConfigError: a line is malformed, with the line.
     """
     found: list[Sample] = []
-    for where, row in rows_of(path, ("id", "answer", "samples")):
+    torn: list[str] = []
+    for where, row in rows_of(path, ("id", "answer", "samples"), torn):
         _check(row, where)
         found += _samples(row)
-    return Foreign("recorded generations", found)
+    return Foreign("recorded generations", found, notes=torn)
 
 
 def _check(row: dict[str, Any], where: str) -> None:

@@ -21,6 +21,7 @@ _NAMES = (
     "training_args.json",
     "args.json",
     "config.json",
+    "rl.json",  # of prime-rl; .toml to 0.5
     "rl.toml",
     "configs/rl.toml",
 )
@@ -29,8 +30,8 @@ _ARGUMENTS = (
 )
 
 
-def config_of(home: Path, log: Path, top: Path) -> tuple[dict[str, Any], str]:
-    """Return a run's settings as dotted keys, and the file that they are from; nothing where no file has them.
+def config_of(home: Path, log: Path, top: Path) -> dict[str, Any]:
+    """Return a run's settings as dotted keys, nothing where no file beside it has them.
 
     Args:
         home: the run's folder.
@@ -39,8 +40,8 @@ def config_of(home: Path, log: Path, top: Path) -> tuple[dict[str, Any], str]:
     """
     for path in _candidates(home, log, top):
         if path != log and path.is_file() and (found := _read(path)):
-            return flatten(found), path.name if path.parent != path.parent.parent / ".hydra" else ".hydra"
-    return {}, ""
+            return flatten(found)
+    return {}
 
 
 def _candidates(home: Path, log: Path, top: Path) -> Iterator[Path]:

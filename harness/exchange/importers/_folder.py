@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +16,11 @@ from harness.exchange.importers import wandb
 from harness.exchange.importers._arms import group
 from harness.exchange.importers._config import config_of
 from harness.exchange.importers._format import TABLES, TEXTS, format_of
-from harness.exchange.importers._log import ForeignLogError, Log
+from harness.exchange.importers._log import ForeignLogError, Log, same_run
 from harness.exchange.importers._store import SCORE_UNITS, Import, Imported, import_log, read_log
 from harness.store import ResultStore
 
-_COMPARED = ("gradient_norm", "loss", "reward_mean", "response_tokens_mean", "entropy_nats")
-_ENOUGH = 3  # distinct values that agree between two logs of one run
 _LARGEST = 200 * 10**6  # bytes of a text
-_ONE_PART_IN = 1000.0  # a console prints fewer digits than a file
 _INSIDE = re.compile(
     r"/(?:checkpoint-\d+|runs/[^/]+(?:/[^/]+)?|wandb/(?:offline-)?run-[^/]+|wandb|trainer|orchestrator|run_default)$"
 )
@@ -125,6 +121,13 @@ def _of_folder(top: Path, request: Import, found: Folder) -> Iterator[Run]:
     if not top.is_dir():
         raise ForeignLogError(f"{top} is no folder; path= takes one log")
     for (home, name), paths in sorted(_by_run(top, found).items()):
+        if (
+            paths[0].suffix.lower() in TABLES and len(runs := wandb.runs_of(paths[0])) > 1
+        ):  # a chart of many runs
+            for run in runs:
+                log = _read(paths[0], request, found, run)
+                yield from [] if log is None else [Run(run, paths[0], "wandb", log)]
+            continue
         read = next(((path, log) for path in paths if (log := _read(path, request, found)) is not None), None)
         if read is None:
             continue
@@ -133,13 +136,13 @@ def _of_folder(top: Path, request: Import, found: Folder) -> Iterator[Run]:
         found.said += [
             f"{name}: read {path.name}, beside it {other.name}" for other in paths if other != path
         ]
-        config, _ = (flatten(dict(log.config)), "") if log.config else config_of(home, path, top)
+        config = flatten(dict(log.config)) or config_of(home, path, top)
         yield Run(name, path, format_of(path), log, config)
 
 
-def _read(path: Path, request: Import, found: Folder) -> Log | None:
+def _read(path: Path, request: Import, found: Folder, run: str | None = None) -> Log | None:
     try:
-        return read_log(dataclasses.replace(request, path=path, run=None), format_of(path))
+        return read_log(dataclasses.replace(request, path=path, run=run), format_of(path))
     except ForeignLogError as error:
         found.left.append(f"{error}")
         return None
@@ -232,7 +235,9 @@ def _one_log_each(runs: Sequence[Run], found: Folder) -> list[Run]:
     for run in sorted(
         runs, key=lambda run: _rank(run.path)[0]
     ):  # the most exact of two that are equally long
-        twin = next((number for number, other in enumerate(kept) if _same(other.log, run.log)), None)
+        twin = next(
+            (number for number, other in enumerate(kept) if same_run(other.log.rows(), run.log.rows())), None
+        )
         if twin is None:
             kept.append(run)
             continue
@@ -245,16 +250,3 @@ def _one_log_each(runs: Sequence[Run], found: Folder) -> list[Run]:
             f"{less.name} is another log of the run {more.name}: it has the same numbers; it is not counted again"
         )
     return sorted(kept, key=lambda run: runs.index(run))
-
-
-def _same(one: Log, other: Log) -> bool:
-    """Return True where all that both logs say of gradient norm, loss, reward, length and entropy agrees, and that is enough to tell."""
-    first, second = ({row["step"]: row for row in log.rows()} for log in (one, other))
-    pairs = [
-        (float(first[step][name] or 0), float(second[step][name] or 0))
-        for step in first.keys() & second.keys()
-        for name in _COMPARED
-        if name in first[step] and name in second[step]
-    ]
-    close = all(math.isclose(a, b, rel_tol=1 / _ONE_PART_IN, abs_tol=1e-6) for a, b in pairs)
-    return close and len({round(a, 6) for a, _ in pairs if a}) >= _ENOUGH

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.exchange.importers._trainer import Trainer, trainer_of
+from harness.exchange.importers._trainer import EVALUATION, Trainer, trainer_of
 
 _BAR = re.compile(r"^\s*\d+%\|[^|]*\|\s*(\d+)/(\d+) \[", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -25,6 +25,9 @@ _STEPS = (
     "Step",
     "step",
 )  # of exports and of wandb's history
+_COMPARED = ("gradient_norm", "loss", "reward_mean", "response_tokens_mean", "entropy_nats")
+_ENOUGH = 3  # distinct values that agree between two logs of one run
+_ONE_PART_IN = 1000.0  # a console prints fewer digits than a file
 REGENERATED = "regenerated"  # a reader's mark of a step that generated more than its batch
 
 
@@ -143,6 +146,21 @@ def log_of(
         expected = ", ".join(dict.fromkeys((*trainer.steps, *_STEPS)))
         raise ForeignLogError(f"{where} has no row with a metric and a step; the step is one of: {expected}")
     return Log(merge(entries), trainer, said, config or {})
+
+
+def same_run(one: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, Any]]) -> bool:
+    """Return True where two logs' scores, rewards, lengths, losses, entropies and gradient norms agree, and are enough."""
+    first, second = ({int(row["step"]): row for row in rows} for rows in (one, other))
+    pairs = [
+        (float(first[step][name]), float(second[step][name]))
+        for step in first.keys() & second.keys()
+        for name in first[step].keys() & second[step].keys()
+        if name in _COMPARED or name.startswith(f"{EVALUATION}/")
+        if first[step][name] is not None and second[step][name] is not None
+    ]
+    pairs = [(a, b) for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
+    close = all(math.isclose(a, b, rel_tol=1 / _ONE_PART_IN, abs_tol=1e-6) for a, b in pairs)
+    return close and len({round(a, 6) for a, _ in pairs if a}) >= _ENOUGH
 
 
 def merge(entries: Iterable[Logged]) -> list[Logged]:

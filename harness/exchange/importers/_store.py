@@ -16,7 +16,7 @@ from harness.configuration.error import require
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import kinds, member, nearest
 from harness.exchange.importers._format import format_of
-from harness.exchange.importers._log import ForeignLogError, Log
+from harness.exchange.importers._log import ForeignLogError, Log, same_run
 from harness.exchange.importers._trainer import EVALUATION, FAMILY
 from harness.store import ResultStore, layout, lease
 
@@ -129,6 +129,7 @@ def import_log(
     claim = layout.plan_file(store.root, request.experiment).with_name(layout.CLAIM_LOCK)
     with lease.acquire(claim, wait_seconds=PATIENCE_SECONDS):  # imports beside it change the same plan
         plan, replaced = _planned(store, request, score, arm_id, run_id, changes or {})
+        _refuse_twin(store, request, rows, plan, run_id)
         new = _write_run(store, request, rows, run_id, arm_id, log, content)
         store.write_plan(request.experiment, plan)
     known = any("generated_tokens" in row for row in rows)
@@ -383,3 +384,17 @@ def _refuse_reuse(arms: list[dict[str, Any]], request: Import, run_id: str) -> N
             raise ForeignLogError(
                 f"{request.path} is already here as arm {name}, seed {seed}; a copy is no replicate"
             )
+
+
+def _refuse_twin(
+    store: ResultStore, request: Import, rows: list[dict[str, Any]], plan: Mapping[str, Any], run_id: str
+) -> None:
+    """Two trackers' logs of one run are one run: counted under two seeds they would be a replicate that is none."""
+    for arm in plan["arms"]:
+        for seed, other in arm["runs"].items():
+            steps: list[dict[Any, Any]] = store.run(other).steps().to_dict("records")
+            if other != run_id and same_run(rows, steps):
+                raise ForeignLogError(
+                    f"{request.path} has the numbers of arm {arm['name']}, seed {seed}: it is another log of that run, no replicate; "
+                    "to take its place, import it under that arm and seed with replace=true"
+                )

@@ -142,10 +142,8 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _csv_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     """Rows of an exported table; `name - metric` headers are one run's, `__MIN` and `__MAX` are the chart's envelope."""
-    text = read_text(path)
-    reader = csv.DictReader(io.StringIO(text), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-    headers = [name for name in reader.fieldnames or [] if not re.search(r"__(MIN|MAX)$", name or "")]
-    runs = list(dict.fromkeys(name.partition(" - ")[0] for name in headers if " - " in name))
+    reader, headers = _table(path)
+    runs = _runs(headers)
     if len(runs) > 1 and run not in runs:
         raise ForeignLogError(f"{path} holds {len(runs)} runs; choose one with run=: {', '.join(runs)}")
     chosen = run if run is not None else (runs[0] if runs else None)
@@ -154,3 +152,18 @@ def _csv_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
     names = {name: name.removeprefix(f"{chosen} - ") for name in headers}
     kept = {name: own for name, own in names.items() if " - " not in name or name.startswith(f"{chosen} - ")}
     return [{own: row[name] for name, own in kept.items() if row.get(name)} for row in reader]
+
+
+def runs_of(path: Path) -> list[str]:
+    """Return the names of the runs in an exported table, none where it is one run's without a name. Raises `ForeignLogError`."""
+    return _runs(_table(path)[1])
+
+
+def _table(path: Path) -> tuple[csv.DictReader[str], list[str]]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.DictReader(io.StringIO(read_text(path)), delimiter=delimiter)
+    return reader, [name for name in reader.fieldnames or [] if not re.search(r"__(MIN|MAX)$", name or "")]
+
+
+def _runs(headers: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name.partition(" - ")[0] for name in headers if " - " in name))
