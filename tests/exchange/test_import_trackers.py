@@ -287,6 +287,10 @@ def test_a_file_that_is_no_log_asks_for_its_format(tmp_path):
         format_of(tmp_path / "absent")
 
 
+def test_a_rate_and_a_loss_are_anyones():
+    assert log_of([{"_step": 1, "lr": 0.5, "loss": 1.0, "reward": 1.0}], "x").trainer.name == ""
+
+
 @pytest.mark.parametrize("name", trainers())
 def test_a_trainers_metrics_are_told_by_their_names(name):
     known = {

@@ -11,6 +11,16 @@ from harness.configuration.registry import kinds, member
 
 FAMILY = "harness.exchange.importers"
 EVALUATION = "evaluation"  # columns `evaluation/<benchmark>/<metric>` are scores; values are fractions of 1
+_ANYONES = {
+    "accuracy",
+    "entropy",
+    "grad_norm",
+    "kl",
+    "learning_rate",
+    "loss",
+    "lr",
+    "reward",
+}  # no mark of one trainer
 Values = Mapping[str, float]
 
 
@@ -72,7 +82,7 @@ def trainers() -> list[str]:
 
 
 def trainer_of(rows: Iterable[Values], named: str | None = None) -> Trainer:
-    """Return the trainer that knows most of the names in a log, one without names where none knows any.
+    """Return the trainer that knows most of the names in a log, one without names where none knows any that others do not use.
 
     Raises:
         ConfigError: `named` is no trainer.
@@ -83,8 +93,12 @@ def trainer_of(rows: Iterable[Values], named: str | None = None) -> Trainer:
         return found
     together = {name: value for row in rows for name, value in row.items()}
     tables: list[Trainer] = [member(FAMILY, name).TRAINER for name in trainers()]
-    best = max(tables, key=lambda one: len(one.knows(together)))
-    return best if best.knows(together) else Trainer()
+    marks = {
+        one.name: sum(bool(one.knows({name: together[name]})) for name in together.keys() - _ANYONES)
+        for one in tables
+    }
+    best = max(tables, key=lambda one: (marks[one.name], len(one.knows(together))))
+    return best if marks[best.name] else Trainer()
 
 
 def path_safe(name: str) -> str:
