@@ -53,7 +53,7 @@ ARGUMENTS = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the verb. 1 where runs of a folder are left out; the others are in."""
+    """Execute the verb. 1 where runs of a folder are left out, 2 where all are."""
     values = key_values(options.values, (*_KEYS, "results", "folder", "by"), "import_runs", texts=_TEXTS)
     store = ResultStore(str(values.pop("results", "results")))
     if values.get("folder") is not None:
@@ -94,16 +94,16 @@ def _folder(store: ResultStore, values: dict[str, Any]) -> int:
     _say(request, [one for *_, one in found.imported])
     for line in found.left:
         print(f"harness import_runs: left out: {line}", file=sys.stderr)
-    return 1 if found.left else 0
+    return 0 if not found.left else 1 if found.imported else 2
 
 
 def _say(request: Import, found: list[Imported]) -> None:
     """Print how the logs were read, and what had no effect."""
     for line in dict.fromkeys(line for one in found for line in one.said):
         print(f"  {line}")
-    if request.responses_per_step and not all(one.tokens_known for one in found):
+    if request.responses_per_step and not all(one.responses_used for one in found):
         print(
-            f"responses_per_step={request.responses_per_step} had no effect: the log tells no length of responses"
+            f"responses_per_step={request.responses_per_step} had no effect: the log tells its tokens itself, or no length of responses"
         )
     scores = sorted({score for one in found for score in one.scores})
     if len(scores) > 1:
@@ -121,4 +121,7 @@ def request_of(values: dict[str, Any], required: Sequence[str]) -> Import:
         safe_name(str(values["experiment"]), "experiment")
     except ValueError as error:
         raise ConfigError(f"import_runs: {error}; it names a folder") from error
-    return load_dataclass(Import, {**values, "path": Path(values["path"])}, "import_runs")
+    request = load_dataclass(Import, {**values, "path": Path(values["path"])}, "import_runs")
+    if request.cap < 0 or (request.responses_per_step is not None and request.responses_per_step < 1):
+        raise ConfigError("import_runs: cap= is at least 0, responses_per_step= at least 1")
+    return request

@@ -140,16 +140,19 @@ def test_nothing_read_is_an_error(tmp_path, imported):
     assert imported()[1].endswith("is no folder; path= takes one log\n")
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "trainer_state.json").write_text('{"log_history": [{"st')
+    (tmp_path / "runs" / "empty.jsonl").touch()
     (tmp_path / "runs" / "rollouts.jsonl").write_text('{"reward": 1, "step": 3, "output": "4"}\n')
     code, text = imported()
     assert code == 2
     assert "has no run that can be read" in text
     assert "is torn: it begins as JSON and does not end" in text
+    assert "2 files are no logs that are known: empty.jsonl, rollouts.jsonl" in text
     assert not (tmp_path / "res").exists()
 
 
 def test_keys_of_one_run_do_not_go_with_a_folder(runs, imported):
     assert "folder= takes all runs below it, arm= is of one run" in imported("arm=grpo")[1]
+    assert "responses_per_step= at least 1" in imported("responses_per_step=0")[1]
     assert (
         "by=lr: no configuration of these runs has that key; varying are algorithm.loss, data.seed"
         in imported("by=lr")[1]
@@ -234,7 +237,7 @@ def test_a_state_is_of_the_run_of_its_training_arguments(tmp_path, imported):
 
 def test_a_folder_with_no_such_score_says_which_there_are(runs, imported):
     code, text = imported("score=aime/avg@8")
-    assert code == 1
+    assert code == 2
     assert "has no score 'aime/avg@8'; did you mean 'aime/avg@4'" in text
 
 

@@ -20,6 +20,7 @@ from harness.exchange.importers._log import ForeignLogError, Log, same_run
 from harness.exchange.importers._store import SCORE_UNITS, Import, Imported, import_log, read_log
 from harness.store import ResultStore
 
+_SHOWN = 4  # names of files in a line
 _LARGEST = 200 * 10**6  # bytes of a text
 _INSIDE = re.compile(
     r"/(?:checkpoint-\d+|runs/[^/]+(?:/[^/]+)?|wandb/(?:offline-)?run-[^/]+|wandb|trainer|orchestrator|run_default)$"
@@ -39,11 +40,12 @@ class Run:
 
 @dataclass
 class Folder:
-    """An account of a folder's import: runs with what became of them, what was left out and why, and what is to be known of the rest."""
+    """An account of a folder: runs with what became of them, what was left out and why, what is to be known, files that are no logs."""
 
     imported: list[tuple[str, str, int, Imported]] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    no_logs: list[str] = field(default_factory=list)
 
 
 def import_folder(store: ResultStore, folder: str, request: Import, by: Sequence[str]) -> Folder:
@@ -67,9 +69,16 @@ def import_folder(store: ResultStore, folder: str, request: Import, by: Sequence
         list(_of_project(folder, request, found) if served else _of_folder(Path(folder), request, found)),
         found,
     )
+    if found.no_logs:
+        shown = ", ".join(found.no_logs[:_SHOWN]) + ", ..." * (len(found.no_logs) > _SHOWN)
+        found.said.append(
+            f"{len(found.no_logs)} files are no logs that are known: {shown}; path= and format= take one all the same"
+        )
     if not runs:
         raise ForeignLogError(
-            "\n  ".join([f"{folder} has no run that can be read; path= takes one log", *found.left])
+            "\n  ".join(
+                [f"{folder} has no run that can be read; path= takes one log", *found.left, *found.said]
+            )
         )
     grouping = group(
         {run.name: run.config for run in runs}, {run.name: run.log.steps[-1].step for run in runs}, by
@@ -223,6 +232,8 @@ def _is_log(path: Path, found: Folder) -> bool:
     try:
         return bool(format_of(path))
     except ForeignLogError:
+        if path.suffix.lower() not in (".json", ".txt"):  # those are mostly something else
+            found.no_logs.append(path.name)
         return False
 
 

@@ -25,6 +25,7 @@ _STEPS = (
     "Step",
     "step",
 )  # of exports and of wandb's history
+_SHOWN = 4  # names of metrics in a line
 _COMPARED = ("gradient_norm", "loss", "reward_mean", "response_tokens_mean", "entropy_nats")
 _ENOUGH = 3  # distinct values that agree between two logs of one run
 _ONE_PART_IN = 1000.0  # a console prints fewer digits than a file
@@ -62,6 +63,18 @@ class Log:
     def names(self) -> list[str]:
         """Return all metric names in the log, sorted."""
         return sorted({name for entry in self.steps for name in entry.values})
+
+    def account(self) -> str:
+        """Say whose names were read, and which of them mean nothing here."""
+        read = [name for name in self.names() if name in self.trainer.metrics or self.trainer.score(name)]
+        kept = [name for name in self.names() if name not in read]
+        shown = ", ".join(kept[:_SHOWN]) + (", ..." if len(kept) > _SHOWN else "")
+        whose = (
+            f"read as {self.trainer.name}'s names"
+            if read
+            else "no name in it is one of a trainer that is known here"
+        )
+        return f"{whose}: {len(read)} metrics are known, {len(kept)} keep their names{f' ({shown})' if kept else ''}"
 
     def shared(self) -> dict[str, list[str]]:
         """Return evaluation columns that several names mean, such as two reward functions with `accuracy` in their names."""

@@ -22,7 +22,6 @@ from harness.store import ResultStore, layout, lease
 
 IMPORT_VERSION = 1
 SCORE_UNITS = {"fraction": 1.0, "percent": 0.01, "reward": 1.0}
-_SHOWN = 4  # names of metrics in a line
 PATIENCE_SECONDS = 60.0  # for other imports into the experiment; one takes about a second
 
 
@@ -70,7 +69,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Imported:
-    """The run it became, its steps, the score that stands for it, the run whose place it took, if its tokens are known, how it was read."""
+    """The run it became, its steps and score, the run whose place it took, if responses_per_step told its tokens, how it was read."""
 
     run_id: str
     steps: int
@@ -78,7 +77,7 @@ class Imported:
     scores: tuple[str, ...]
     new: bool
     replaced: str | None = None
-    tokens_known: bool = True
+    responses_used: bool = True
     said: tuple[str, ...] = ()
 
 
@@ -132,23 +131,9 @@ def import_log(
         _refuse_twin(store, request, rows, plan, run_id)
         new = _write_run(store, request, rows, run_id, arm_id, log, content)
         store.write_plan(request.experiment, plan)
-    known = any("generated_tokens" in row for row in rows)
-    return Imported(run_id, len(rows), score, scores, new, replaced, known, (_names(log),))
-
-
-def _names(log: Log) -> str:
-    """Say whose names were read, and which of them mean nothing here."""
-    read = [name for name in log.names() if name in log.trainer.metrics or log.trainer.score(name)]
-    kept = [name for name in log.names() if name not in read]
-    shown = ", ".join(kept[:_SHOWN]) + (", ..." if len(kept) > _SHOWN else "")
-    whose = (
-        f"read as {log.trainer.name}'s names"
-        if read
-        else "no name in it is one of a trainer that is known here"
-    )
-    return (
-        f"{whose}: {len(read)} metrics are known, {len(kept)} keep their names{f' ({shown})' if kept else ''}"
-    )
+    logged = any("generated_tokens" in entry.values for entry in log.steps)
+    used = not logged and any("generated_tokens" in row for row in rows)
+    return Imported(run_id, len(rows), score, scores, new, replaced, used, (log.account(),))
 
 
 def _chosen_score(
