@@ -67,7 +67,9 @@ def _figure(figure: Figure, description: str, caption: str) -> str:
     # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
     width, height = (round(72 * inches) for inches in figure.get_size_inches())
     about = escape(description)
-    box = f' class="tall" tabindex="0" role="region" aria-label="{about}"' if height > _TALL * width else ""
+    tall = height > _TALL * width
+    box = f' class="tall" tabindex="0" role="region" aria-label="{about}"' if tall else ""
+    caption += " It scrolls in its box." * tall
     return (
         f'<figure><div{box}><picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark(light))}">'
         f'<img class="figure" width="{width}" height="{height}" alt="{about}" src="{_data(light)}"></picture></div>'

@@ -218,6 +218,8 @@
   against.addEventListener("change", reset);
   bands.addEventListener("change", update);
   byId("chart-reset").addEventListener("click", reset);
+  byId("chart-in").addEventListener("click", () => zoom(0.5));
+  byId("chart-out").addEventListener("click", () => zoom(2));
   plot.addEventListener("pointerdown", (event) => {
     if (!scale) return;
     brush = [place(event), place(event)];
@@ -236,6 +238,7 @@
     brush = null;
     update();
   });
+  plot.addEventListener("pointercancel", () => { brush = null; update(); }); // a finger that scrolls the page
   plot.addEventListener("keydown", (event) => {
     if (!scale) return;
     const step = (scale.x1 - scale.x0) / 40;

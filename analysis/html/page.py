@@ -162,6 +162,8 @@ _CHART = """<div class="controls">
 <label>Quantity <select id="chart-quantity"></select></label>
 <label>Against <select id="chart-axis"></select></label>
 <label><input type="checkbox" id="chart-bands"> Intervals</label>
+<button type="button" id="chart-in">Zoom in</button>
+<button type="button" id="chart-out">Zoom out</button>
 <button type="button" id="chart-reset">Reset zoom</button></div>
 <fieldset id="chart-arms"><legend>Arms</legend></fieldset>
 <svg id="chart-plot" viewBox="0 0 760 400" tabindex="0" role="application"

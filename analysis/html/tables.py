@@ -32,9 +32,10 @@ def table_html(table: Table, attributes: str = "", *, fold_notes: bool = False) 
     if notes and fold_notes:
         notes = f'<details class="notes"><summary>How to read this table ({len(table.notes)})</summary>{notes}</details>'
     tall = " tall" if fold_notes and len(rows) > _TALL else ""
+    caption = f"{title} <small>({len(rows)} rows, scroll for all)</small>" if tall else title
     return (
         f'<div class="scroll{tall}" tabindex="0" role="region" aria-label="{title}"><table{attributes}>'
-        f"<caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
+        f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
     )
 
 

@@ -50,6 +50,22 @@ def results(root):
     return declare(root, ASKED)
 
 
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [
+        ("avg", "evaluation accuracy"),
+        (["length_wrong", "avg"], "length of wrong answers, tokens"),
+        (["avg", "length_wrong"], "evaluation accuracy"),
+        ("training/entropy_nats", "entropy_nats"),
+        ("tokens_to@0.5", "evaluation accuracy"),  # one number of a whole run has no curve
+    ],
+)
+def test_the_chart_opens_on_the_first_declared_metric(root, asked, first):
+    titles = [chart["title"] for chart in chart_data(declare(root, asked))["charts"]]
+    assert first in titles[0]
+    assert sum("evaluation accuracy" in title for title in titles) == 1
+
+
 # ---- names ---------------------------------------------------------------------------------------------------------------
 
 

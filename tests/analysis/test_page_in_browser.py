@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import chromium, needs_browser, watched_page
-from synthetic_store import build_store, loaded
+from synthetic_store import SHORT, build_store, loaded
 
 from analysis.html.page import write_page
 
@@ -178,6 +178,24 @@ def test_the_answer_is_on_the_first_screen_and_three_screens_hold_all_but_the_de
     assert page.evaluate("document.documentElement.scrollHeight") < 3300
     page.click("nav a[href='#provenance']")
     assert page.locator("#provenance > details[open]").count() == 1
+
+
+def test_many_arms_missing_runs_and_two_metrics_leave_the_page_short(page, tmp_path):
+    rungs = [
+        (f"arm_{i:02d}", f"arm number {i} with a label of some length", 0.3 + 0.02 * i, 1.0)
+        for i in range(20)
+    ]
+    missing = [((arm, 1), "failed") for arm in range(6)]
+    store = build_store(tmp_path, rungs=rungs, seeds=(0, 1), missing=missing, **SHORT)
+    store.write_plan("ladder", store.plan("ladder") | {"metric": ["length_wrong", "avg"], "margin": None})
+    page.goto(write_page(loaded(tmp_path), tmp_path, tmp_path / "report.html").as_uri())
+    page.set_viewport_size({"width": 1240, "height": 1000})
+    page.reload()
+    assert page.inner_text("#answer .headline").startswith("Length of wrong answers")
+    assert "wrong" in page.locator("#chart-quantity option:checked").inner_text()
+    assert page.locator("#tables").bounding_box()["y"] < 3000
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_figures_are_dark_on_a_dark_screen(page):
