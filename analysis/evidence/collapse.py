@@ -11,7 +11,6 @@ from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
 from harness.statistics.estimate import Estimate
 
-SHARE = 0.5  # of its own best evaluated accuracy, below which a run has collapsed
 _FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
 _EXACT = 2**16  # sign patterns that are all taken; of more, as many at random
 
@@ -52,9 +51,9 @@ class Robust:
 
 
 def robust_readings(results: Results) -> list[Robust]:
-    """Read every arm that has finished runs; differences are of the metric, collapse of accuracy."""
+    """Read every arm that has finished runs; differences are of the metric, collapses are what the plan declares."""
     plan = results.experiment.plan
-    fallen = _fallen(results)
+    fallen = results.experiment.collapsed
     gone = [
         (arm, seed) in fallen
         for arm, seed in zip(results.per_seed["arm"], results.per_seed["seed"], strict=True)
@@ -89,14 +88,3 @@ def sign_flip_p(differences: np.ndarray) -> float:
         (differences,), np.mean, permutation_type="samples", n_resamples=_EXACT, vectorized=True, rng=0
     )
     return float(test.pvalue)
-
-
-def _fallen(results: Results) -> set[tuple[str, int]]:
-    """Arm and seed of each finished run whose last evaluation lies below half of its own best one, before RL included."""
-    plan, evaluations = results.experiment.plan, results.experiment.evaluations
-    found = set()
-    for row in results.per_seed[results.per_seed["cap"] == plan.primary_cap].to_dict("records"):
-        curve = evaluations[row["run_id"], row["arm"], row["cap"]].sort_values("step")["avg"].dropna()
-        if len(curve) > 1 and curve.iloc[-1] < SHARE * curve.max():
-            found.add((row["arm"], int(row["seed"])))
-    return found

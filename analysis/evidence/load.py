@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.evidence.cells import RunCells
 from analysis.evidence.logged import logged_cells
+from analysis.evidence.metric_values import COLUMNS
 from analysis.evidence.reduced import Question, Reduce, answer_equality, reduce_run
 from analysis.evidence.stored_plan import StoredArm, StoredPlan, parse_plan
 from harness.evaluation.metrics.names import Metric
@@ -66,6 +67,21 @@ class StoredExperiment:
         for (arm, _), run in ordered.groupby(["arm", "seed"], sort=True):
             values = run[numeric].to_numpy(dtype=np.float64)
             found[str(arm)].append({str(name): values[:, i] for i, name in enumerate(numeric)})
+        return found
+
+    @cached_property
+    def collapsed(self) -> set[tuple[str, int]]:
+        """Arm and seed of each finished run that collapsed by the plan's definition."""
+        finished, found = self.states[self.states["status"] == "finished"], set()
+        for arm, seed, run_id in finished[["arm", "seed", "run_id"]].itertuples(index=False):
+            cells = self.evaluations.get((run_id, arm, self.plan.primary_cap))
+            if cells is None:
+                continue
+            ordered = cells.sort_values("step")
+            last = ordered.reindex(columns=list(COLUMNS.values())).iloc[-1]
+            bounded = {name: float(last[COLUMNS[name]]) for name in self.plan.collapse.bounds}
+            if self.plan.collapse.met(ordered["avg"].dropna().tolist(), bounded):
+                found.add((str(arm), int(seed)))
         return found
 
     @property

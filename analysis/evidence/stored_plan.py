@@ -8,7 +8,8 @@ from typing import Any
 
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
-from harness.statistics.attribution import Crossing
+from harness.statistics.attribution import CONTRASTS, Crossing
+from harness.statistics.collapse import Collapse
 from harness.statistics.spread import replicates
 from harness.store import StoreError
 
@@ -61,7 +62,8 @@ class StoredPlan:
     the order in which they come. ``base_policies``: seed s starts from base policy s mod that, None where each stands alone.
     ``declared_on``: the benchmark that the experiment is about, where this plan is seen on another one (see `on`);
     ``stopped_elsewhere``: that one decided how many seeds ran.
-    ``factors``, ``fraction`` and ``trends`` are what a factorial crosses (`harness.statistics.attribution.Crossing`).
+    ``factors``, ``fraction``, ``trends`` and ``contrast_to`` are what a factorial crosses (`harness.statistics.attribution.Crossing`).
+    ``collapse`` is what a collapsed run is (`harness.statistics.collapse`).
     ``expects`` is what a claim predicts of the only comparison (see `harness.statistics.finding`), None without a claim.
     """
 
@@ -83,6 +85,8 @@ class StoredPlan:
     factors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fraction: int = 1
     trends: tuple[str, ...] = ()
+    contrast_to: str = CONTRASTS[0]
+    collapse: Collapse = field(default_factory=Collapse)
     notes: tuple[str, ...] = ()
     score: Metric = field(default_factory=lambda: metric("avg"))
     metrics: tuple[Metric, ...] = field(default_factory=lambda: (metric("avg"),))
@@ -98,7 +102,7 @@ class StoredPlan:
     def crossing(self) -> Crossing:
         """The factors that a factorial crosses: those declared, else the patches of its arms, off and on."""
         patches = Crossing.of_patches([name for arm in self.arms for name in arm.patches])
-        return Crossing(self.factors or patches.factors, self.fraction, self.trends)
+        return Crossing(self.factors or patches.factors, self.fraction, self.trends, self.contrast_to)
 
     def replicates(self, values: Mapping[int, float]) -> list[float]:
         """The numbers that intervals are taken over: one a seed, or their means by base policy where seeds share one."""
@@ -191,6 +195,7 @@ def parse_plan(raw: Mapping[str, Any]) -> StoredPlan:
             "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
             "orders": tuple(map(tuple, raw.get("orders") or ())),
             "expects": (raw.get("claim") or {}).get("expects"),
+            "collapse": Collapse(**raw.get("collapse") or {}),
         }
         known = _known(StoredPlan, {**raw, **read})
     except KeyError as error:

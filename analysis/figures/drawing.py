@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from analysis.evidence.load import StoredExperiment
 from analysis.evidence.stored_plan import StoredPlan
-from analysis.figures.series import Series
+from analysis.figures.series import Series, has_collapsed
 from analysis.figures.style import (
     BAND_ALPHA,
     SEED_ALPHA,
@@ -63,11 +63,16 @@ def arm_appearances(experiment: StoredExperiment) -> dict[str, Appearance]:
 def draw_series(
     axes: Any, series: Series, appearance: Appearance, *, label: str = "", spread: bool = True
 ) -> None:
-    """Draw thin seeds below, then the band, then the mean; without ``spread`` the mean alone. ``label`` is for `name_lines`."""
+    """Draw thin seeds below, then the band, then the mean; without ``spread`` the mean alone. ``label`` is for `name_lines`.
+
+    Where a seed collapsed, each seed is drawn to be seen, and no band: it would be one of two kinds of runs together.
+    """
     colour = appearance.colour
-    if spread:
+    if spread or series.collapsed:
         lines = [np.column_stack([series.x, seed]) for seed in series.seed_y]
-        axes.add_collection(LineCollection(lines, colors=colour, alpha=SEED_ALPHA, linewidths=0.5, zorder=1))
+        alpha, width = (0.8, 0.7) if series.collapsed else (SEED_ALPHA, 0.5)
+        axes.add_collection(LineCollection(lines, colors=colour, alpha=alpha, linewidths=width, zorder=1))
+    if spread and not series.collapsed:
         draw_band(axes, series.x, series.low, series.high, colour)
     every = None if np.isfinite(series.mean).sum() <= 16 else (0.05, 0.2)  # of the length of the axes
     axes.plot(series.x, series.mean, **appearance.pen(), markevery=every, label=label, zorder=3)
@@ -137,6 +142,9 @@ def name_lines(
         handles += [Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0)]
         handles += [Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8)]
         labels += ["95 % t interval over seeds", "one seed"]
+    if any(has_collapsed(experiment, arm.name) for arm in arms):
+        handles += [Line2D([], [], color="#000000", alpha=0.8, linewidth=0.7)]
+        labels += ["one seed of an arm with a collapsed one"]
     legend_below(figure, handles, labels)
 
 

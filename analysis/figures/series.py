@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -47,7 +47,7 @@ class Panel:
 class Series:
     """One quantity of one arm: ``seed_y`` [seeds, points] with NaN outside a seed's range, mean and band.
 
-    The band is NaN where fewer than two seeds are left.
+    The band is NaN where fewer than two seeds are left. ``collapsed``: a seed of the arm collapsed, so that single seeds tell more.
     """
 
     x: Floats
@@ -55,6 +55,7 @@ class Series:
     mean: Floats
     low: Floats
     high: Floats
+    collapsed: bool = False
 
     @classmethod
     def of(cls, x: Floats, seed_y: Floats) -> Series:
@@ -89,7 +90,8 @@ def panel_series(experiment: StoredExperiment, arm: str, panel: Panel, axis: str
     for run in runs:
         y = run[panel.column] / run[panel.per] if panel.per else run[panel.column]
         curves.append((_training_axis(run, axis), panel.scale * centred_mean(y, window)))
-    return combine(curves, exact=axis in ("step", "updates"))
+    found = combine(curves, exact=axis in ("step", "updates"))
+    return replace(found, collapsed=has_collapsed(experiment, arm))
 
 
 def accuracy_series(
@@ -107,7 +109,14 @@ def accuracy_series(
         x = np.array(wanted, dtype=np.float64) if axis == "step" else total_at(steps, _TOTALS[axis], wanted)
         y = run[metric].to_numpy(dtype=np.float64)
         curves.append((x, (plan.score.scale if scale is None else scale) * y))
-    return combine(curves, exact=axis != "tokens", points=41)
+    return replace(
+        combine(curves, exact=axis != "tokens", points=41), collapsed=has_collapsed(experiment, arm)
+    )
+
+
+def has_collapsed(experiment: StoredExperiment, arm: str) -> bool:
+    """Tell whether a seed of the arm collapsed."""
+    return any(name == arm for name, _ in experiment.collapsed)
 
 
 def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
@@ -149,7 +158,8 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     seed_y = np.array([_interpolate(grid, x, y) for x, y in curves])
     # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
     whole = np.isfinite(seed_y).all(axis=0)
-    return Series(grid, seed_y, *(np.where(whole, part, np.nan) for part in mean_band(seed_y)))
+    mean, low, high = (np.where(whole, part, np.nan) for part in mean_band(seed_y))
+    return Series(grid, seed_y, mean, low, high)
 
 
 def mean_band(seed_y: Floats) -> tuple[Floats, Floats, Floats]:

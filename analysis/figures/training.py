@@ -108,7 +108,7 @@ def _draw_panel(
     for arm in arms:
         series = panel_series(experiment, arm.name, panel, axis)
         draw_series(axes, series, appearance[arm.name], label=arm.label, spread=spread)
-        drawn.append((series.seed_y if spread else series.mean).ravel())
+        drawn.append((series.seed_y if spread or series.collapsed else series.mean).ravel())
     axes.set_ylabel(panel.label or score_label(experiment.plan))
     axes.margins(x=0.01)
     values = np.concatenate(drawn)

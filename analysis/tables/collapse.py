@@ -10,10 +10,10 @@ from analysis.tables.differences import difference_column
 from analysis.tables.of_metric import experiment_table, of_metric
 from analysis.tables.table import Cell, Column, Table, number_text
 
-_NOTES = (
-    "Collapsed: a run whose last evaluation lies below half of its own best one. Share: exact 95 % interval; of none, the one-sided bound.",
+_COUNTED = "Collapsed: at the last evaluation {}. Share: exact 95 % interval; of none, the one-sided bound."
+_EXACT = (
     "Differences stand alone here. Sign flips: p of the mean difference over all patterns of signs (65,536 random ones beyond 16 seeds), "
-    "which assumes symmetry and no normal distribution. With skewed differences Student's t errs: docs/statistics.md.",
+    "which assumes symmetry and no normal distribution. With skewed differences Student's t errs: docs/statistics.md."
 )
 
 
@@ -40,8 +40,9 @@ def collapse_table(results: Results) -> Table | None:
     ]
     if any(one.without is not None for one in found):
         columns.append(difference_column(results.metric, "without", "Δ without collapsed seeds", []))
+    notes = [_COUNTED.format(results.experiment.plan.collapse.text), _EXACT]
     return of_metric(
-        experiment_table(results, "exact", "collapsed seeds, exact tests", columns, rows, _NOTES), results
+        experiment_table(results, "exact", "collapsed seeds, exact tests", columns, rows, notes), results
     )
 
 

@@ -71,7 +71,14 @@ def _factor_notes(plan: StoredPlan) -> list[str]:
     crossing, notes = plan.crossing, []
     if SHAPLEY not in kinds_of(plan):
         firsts = ", ".join(f"{name}: {of[0]}" for name, of in crossing.factors.items())
-        notes.append(f"Each level against the first of its factor ({firsts}).")
+        told = (
+            f"the first of its factor ({firsts})"
+            if crossing.contrast_to == "first"
+            else "the mean of all of its factor"
+        )
+        notes.append(
+            f"Each level against {told}." + " In interactions, the first." * (crossing.contrast_to != "first")
+        )
     if crossing.trends:
         notes.append(
             "Linear trend: what the least-squares line over evenly spaced levels rises from the first to the last."

@@ -180,13 +180,15 @@ def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool =
     states = [run_state(store, run_id) for run_id in dict.fromkeys(run_ids)]
     counts = Counter(state.status for state in states)
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
-    table = Table(Column("run", min_width=16), "name", "status", "step", "reward", "left", box=None)
+    table = Table(
+        Column("run", min_width=16), "experiment", "name", "status", "step", "reward", "left", box=None
+    )
     for one in states:
         if one.status in ("waiting", "unreadable") or (one.status == "finished" and not finished):
             continue
-        table.add_row(one.run_id, Text(one.name), one.status, *_numbers(one))
+        table.add_row(one.run_id, Text(one.experiment), Text(one.name), one.status, *_numbers(one))
     problems = [
-        f"{one.run_id} {one.name}: {one.problem}" if one.name else one.problem
+        f"{one.run_id} {one.experiment} {one.name}: {one.problem}" if one.name else one.problem
         for one in states
         if one.problem
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.configuration.compose import compose_run, expand
-from harness.configuration.error import ConfigError, require
+from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.families import neutral, neutral_when
 from harness.configuration.identity import arm_id
 from harness.configuration.loader import load_dataclass
@@ -19,7 +19,8 @@ from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, Arm, as_a_ladder, design_arms
 from harness.experiment.equal_budget import MATCHES
 from harness.experiment.looks import check_numbers
-from harness.statistics.attribution import Crossing
+from harness.statistics.attribution import CONTRASTS, Crossing
+from harness.statistics.collapse import BOUNDED, Collapse
 from harness.store import layout
 
 _CHECKPOINT_RULE = re.compile(r"last|best_on_dev|mean_last_(?:k|[1-9][0-9]*)")
@@ -45,6 +46,8 @@ class Experiment:
             factorial). A level is a patch, `none` the base; each is compared with the first of its factor.
         fraction: run one cell of so many of a factorial: those whose numbers of levels (from 0) add up to a multiple of it.
         trends: factors with ordered, evenly spaced levels whose linear trend is asked for.
+        contrast_to: what a main effect of a factorial compares a level with: the first level of its factor, or the mean of all.
+        collapse: what a collapsed run is; they are counted, and warned of where they decide (docs/statistics.md).
         together: a patch for several of them, `{name: [patch, patch]}`: it stands in an arm that has them all. For patches that write
             the same key, so that every subset is possible.
         orders: random orders for shapley.
@@ -85,6 +88,8 @@ class Experiment:
     factors: dict[str, list[str]] = neutral_when(dict, dict)
     fraction: int = neutral(1)
     trends: list[str] = neutral_when(list, list)
+    contrast_to: str = neutral(CONTRASTS[0])
+    collapse: Collapse = neutral_when(Collapse, Collapse)
     together: dict[str, list[str]] = field(default_factory=dict)
     orders: int = 8
     arms: list[dict[str, Any]] = field(default_factory=list)
@@ -110,6 +115,8 @@ class Experiment:
         if self.factors and self.design == "arms":
             self.design = "factorial"
         require("experiment.design", self.design, DESIGNS)
+        require("experiment.contrast_to", self.contrast_to, CONTRASTS)
+        _check_collapse(self.collapse)
         self._check_crossing()
         check_metrics(self.metrics, self.margin)
         if self.claim is not None:
@@ -137,11 +144,10 @@ class Experiment:
             self._check_looks()
 
     def _check_crossing(self) -> None:
-        if (self.factors or self.fraction != 1 or self.trends) and (
-            self.design != "factorial" or self.fraction < 1
-        ):
+        asked = self.factors or self.fraction != 1 or self.trends or self.contrast_to != CONTRASTS[0]
+        if asked and (self.design != "factorial" or self.fraction < 1):
             raise ConfigError(
-                "experiment.factors, fraction (1 or more) and trends go with experiment.design=factorial"
+                "experiment.factors, fraction (1 or more), trends and contrast_to go with experiment.design=factorial"
             )
         if self.factors and self.patches:
             raise ConfigError(
@@ -188,7 +194,15 @@ class Experiment:
     def crossing(self) -> Crossing:
         """The factors; patches are factors with the levels off and on."""
         factors = self.factors or Crossing.of_patches(self.patches).factors
-        return Crossing(factors, self.fraction, self.trends)
+        return Crossing(factors, self.fraction, self.trends, self.contrast_to)
+
+
+def _check_collapse(collapse: Collapse) -> None:
+    require_range("experiment.collapse.accuracy", collapse.accuracy, 0.0, 1.0)
+    for name in BOUNDED:
+        ends = getattr(collapse, name)
+        if ends is not None and not (len(ends) == 2 and ends[0] < ends[1]):
+            raise ConfigError(f"experiment.collapse.{name}={ends} must be [lowest, highest]")
 
 
 def _listed(where: str, values: Any) -> Arm:

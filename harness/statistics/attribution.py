@@ -16,6 +16,7 @@ from harness.statistics.estimate import Estimate
 from harness.statistics.families import Paired, judge
 
 NONE = "none"
+CONTRASTS = ("first", "mean")
 Subset = frozenset[str]
 Scores = Mapping[Subset, Mapping[int, float]]
 Weights = dict[Subset, float]
@@ -59,18 +60,20 @@ class Attribution:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Factors whose levels are crossed, each compared with its first level.
+    """Factors whose levels are crossed.
 
     Attributes:
         factors: name of a factor to its levels; a level's name stands in one factor only, but for ``none``.
         fraction: 1, or a divisor of every factor's number of levels: one cell of so many is in the design, those whose numbers of levels
             (from 0) add up to a multiple of it. Any set of all factors but one is then crossed in full.
         trends: factors whose levels are ordered and evenly spaced, of which a straight line is asked.
+        contrast_to: what a level is compared with, the `first` of its factor or the `mean` of all of its factor.
     """
 
     factors: Mapping[str, Sequence[str]]
     fraction: int = 1
     trends: Sequence[str] = ()
+    contrast_to: str = CONTRASTS[0]
 
     @classmethod
     def of_patches(cls, patches: Sequence[str]) -> Crossing:
@@ -94,15 +97,22 @@ class Crossing:
         ]
 
     def main_weights(self) -> dict[str, Weights]:
-        """Weights of each level against the first of its factor, over all settings of the others, and of the trends.
+        """Weights of each level against the first or the mean of its factor, over all settings of the others, and of the trends.
 
-        A trend is what the least-squares line rises from the first to the last level, so that a margin means the same.
+        Of two levels the mean's distance to the one is that to the other, so the second stands for both. A trend is what the
+        least-squares line rises from the first to the last level, so that a margin means the same.
         """
-        found = {
-            level if first == NONE else f"{level} against {first}": self._contrast([(place, level, first)])
-            for place, (first, *others) in enumerate(self.factors.values())
-            for level in others
-        }
+        found: dict[str, Weights] = {}
+        for place, (name, (first, *others)) in enumerate(self.factors.items()):
+            if self.contrast_to == "mean":
+                told = others if len(others) == 1 else [first, *others]
+                found |= {
+                    f"{level} against the mean of {name}": self._off_mean(place, level) for level in told
+                }
+                continue
+            for level in others:
+                what = level if first == NONE else f"{level} against {first}"
+                found[what] = self._contrast([(place, level, first)])
         for name in self.trends:
             place, levels = list(self.factors).index(name), self.factors[name]
             last = len(levels) - 1
@@ -131,6 +141,13 @@ class Crossing:
             for a, b in itertools.product(ours, theirs)
         }
 
+    def _off_mean(self, place: int, level: str) -> Weights:
+        """Weights of the mean over the cells with this level, minus the mean over all cells, where each level is met equally often."""
+        of_level = sum(cell[place] == level for cell in self.cells)
+        return {
+            subset_of(cell): (cell[place] == level) / of_level - 1 / len(self.cells) for cell in self.cells
+        }
+
     def _contrast(self, changes: Sequence[tuple[int, str, str]]) -> Weights:
         """Weights of the mean over cells: plus with each changed factor's level, minus with its first (place, level, first)."""
 
@@ -148,7 +165,7 @@ def subset_of(cell: Sequence[str]) -> Subset:
 
 
 def main_effects(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
-    """Mean change from a factor's first level to another, over all settings of the other factors; trends behind them."""
+    """Mean change from a factor's first level (or the mean of its levels) to another, over all settings of the others; then trends."""
     return _effects(crossing, crossing.main_weights(), scores, judging)
 
 

@@ -31,6 +31,7 @@ class RunState:
         reward: mean of the newest step.
         pace: seconds of the newest step, None where unknown.
         problem: why it failed or cannot be read.
+        experiment: the one that first asked for it.
     """
 
     run_id: str
@@ -43,6 +44,7 @@ class RunState:
     reward: float | None = None
     pace: float | None = None
     problem: str = ""
+    experiment: str = ""
 
     @property
     def where(self) -> str:
@@ -88,6 +90,7 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
         _number(row.get("reward_mean")),
         _number(row.get("seconds_total")) or None,
         str(manifest.get("error") or "").strip().rpartition("\n")[2] if status == "failed" else "",
+        str(manifest["labels"].get("experiment", "")),
     )
 
 

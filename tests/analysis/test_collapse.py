@@ -8,11 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import synthetic_store
+from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 from synthetic_store import SHORT, build_store, make_samples
 
 from analysis import load, tables_of, to_frame
 from analysis.answer import answer_sentences
 from analysis.evidence.collapse import robust_readings, sign_flip_p
+from analysis.figures.evaluation import accuracy_figure
+from analysis.figures.style import styled
+from harness.statistics.collapse import Collapse
+from harness.store import ResultStore
 
 RUNGS = [("ladder_0_grpo", "GRPO", 0.50, 30.0), ("ladder_1_other", "other", 0.56, 36.0)]
 
@@ -47,6 +52,43 @@ def test_no_collapse_is_a_bound_and_no_warning(tmp_path: Path, monkeypatch: pyte
     assert frame["collapsed"].tolist() == ["0 of 8: at most 31 %"] * 2  # 1 - 0.05 ** (1 / 8)
     assert frame["p"].isna().tolist() == [True, False]
     assert not any("collapsed" in line for line in answer_sentences(results))
+
+
+def test_bounds_of_entropy_and_length_are_declared_and_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_of(tmp_path, monkeypatch, collapses=False)
+    last = load(tmp_path, "ladder").per_seed.set_index("arm")["tokens_all_mean"]
+    bound = float(last.max()) - 1e-9  # the longest run alone lies beyond
+    store = ResultStore(tmp_path)
+    store.write_plan("ladder", store.plan("ladder") | {"collapse": {"accuracy": 0.5, "length": [0, bound]}})
+    results = load(tmp_path, "ladder")
+    assert {arm for arm, _ in results.experiment.collapsed} == {last.idxmax()}
+    assert len(results.experiment.collapsed) == 1
+    table = tables_of(results)["ladder-exact"]
+    assert "half of the run's own best one, or length outside 0 to" in table.notes[-2]
+    assert Collapse(entropy=[0.1, 2.0]).met([0.5, 0.5], {"entropy": 0.05})
+    assert not Collapse(entropy=[0.1, 2.0]).met([0.5, 0.5], {"entropy": float("nan")})
+    assert not Collapse(accuracy=0.2).met([0.8, 0.2], {})
+
+
+def test_curves_show_the_seeds_of_an_arm_in_which_one_collapsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_of(tmp_path, monkeypatch, collapses=True)
+    with styled("paper"):
+        figure = accuracy_figure(load(tmp_path, "ladder").experiment)
+    assert figure is not None
+    widths = [
+        float(one.get_linewidths()[0])
+        for one in figure.axes[0].collections
+        if isinstance(one, LineCollection)
+    ]
+    assert widths == [0.5, 0.7]
+    bands = [one for one in figure.axes[0].collections if isinstance(one, FillBetweenPolyCollection)]
+    assert len(bands) == 1
+    legend = figure.legends[0] if figure.legends else figure.axes[0].get_legend()
+    assert "one seed of an arm with a collapsed one" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_a_collapsed_seed_is_counted_left_out_beside_and_told(

@@ -77,7 +77,7 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     store = ResultStore(tmp_path)
     for number, status in enumerate(["running", "running", "failed", "finished"]):
         run = store.run(spec(number).run_id)
-        labels = {"arm": f"arm_{number}", "steps": "100"}
+        labels = {"arm": f"arm_{number}", "steps": "100", "experiment": f"asked_{number}"}
         run.create("", about(None, status, seed=number, labels=labels, error="exit code 1; boom"))
         run.append_step({"step": 40, "reward_mean": 0.25, "seconds_total": 2.0})
     newer = store.run(spec(5).run_id)
@@ -90,6 +90,8 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     lines = {line.split()[0]: line for line in map(str.strip, text.splitlines()) if line.startswith("0" * 8)}
     assert "1 failed, 1 finished, 1 lost, 1 running, 1 unreadable, 1 waiting" in text
     assert "arm_0 seed 0" in lines[spec(0).run_id]
+    assert "asked_0" in lines[spec(0).run_id]
+    assert f"{spec(2).run_id} asked_2 arm_2 seed 2: exit code 1; boom" in text
     assert "running" in lines[spec(0).run_id]
     assert "40/100" in lines[spec(0).run_id]
     assert "2 min" in lines[spec(0).run_id]

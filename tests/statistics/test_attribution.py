@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -183,3 +184,24 @@ def test_an_empty_cell_is_named():
     del scores[frozenset({"g16", "on"})]
     with pytest.raises(IncompleteDesign, match=r"6 arms; no finished run of: g16\+on"):
         interactions(crossing, scores)
+
+
+def test_levels_against_the_mean_of_their_factor_are_deviations_of_marginal_means():
+    """Marginal means 40, 60, 80 by hand, and a third factor that adds 10: deviations −20, 0, +20, and half of 10."""
+    crossing = Crossing(
+        {"size": ["s4", "s8", "s16"], "bonus": ["none", "bonus"]}, trends=["size"], contrast_to="mean"
+    )
+    level = {"s4": 0.35, "s8": 0.55, "s16": 0.75}
+    scores = {
+        subset_of(cell): {s: level[cell[0]] + 0.1 * (cell[1] == "bonus") + 0.01 * s for s in range(3)}
+        for cell in crossing.cells
+    }
+    found = main_effects(crossing, scores)
+    assert found.names == (
+        "s4 against the mean of size", "s8 against the mean of size", "s16 against the mean of size",
+        "bonus against the mean of bonus", "size: linear trend, s4 to s16",
+    )  # fmt: skip
+    assert [one.value for one in found.effects] == pytest.approx([-0.2, 0.0, 0.2, 0.05, 0.4])
+    to_first = main_effects(replace(crossing, contrast_to="first"), scores)
+    assert [one.value for one in to_first.effects] == pytest.approx([0.2, 0.4, 0.1, 0.4])
+    assert interactions(crossing, scores).names == ("s8 × bonus", "s16 × bonus")
