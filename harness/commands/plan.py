@@ -23,6 +23,7 @@ from harness.execution.answer import answered_runs, edited, left_out
 from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import format_seconds
+from harness.experiment.estimate.cpu import cpu_estimate
 from harness.experiment.estimate.work import estimate_lines, estimate_of
 from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
@@ -57,6 +58,9 @@ def run(options: argparse.Namespace) -> int:
         if (estimate := estimate_of(planned.config)) is not None
     }
     costs |= {name: computed(estimate) for name, estimate in estimates.items()}
+    for planned in plan.arms:
+        if costs[planned.arm.name] is None and (on_cpu := cpu_estimate(planned.config)) is not None:
+            costs[planned.arm.name] = computed(on_cpu)
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
     console.print(_table(plan, statuses, costs, refused, past_engagement(plan, store, history)))
     lacking = {planned.arm.name: absent(planned.config) for planned in plan.arms}

@@ -14,6 +14,7 @@ from typing import Any
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.engagement.measure import HARDLY, Measure
+from harness.experiment.estimate.cpu import CpuEstimate
 from harness.experiment.estimate.work import RunEstimate
 from harness.experiment.planning import Plan, RunSpec, cost_class
 from harness.store import ResultStore, StoreError
@@ -77,9 +78,12 @@ class History:
 _time = datetime.fromisoformat
 
 
-def computed(estimate: RunEstimate) -> Cost:
+def computed(estimate: RunEstimate | CpuEstimate) -> Cost:
     """The cost that an estimate gives."""
-    return Cost(estimate.seconds, estimate.generated_tokens, estimate.gpus, "an estimate", measured=False)
+    gpus, source = (
+        (0.0, estimate.source) if isinstance(estimate, CpuEstimate) else (estimate.gpus, "an estimate")
+    )
+    return Cost(estimate.seconds, estimate.generated_tokens, gpus, source, measured=False)
 
 
 def _scaled(past: Sequence[_Spent], config: RunConfig, source: str) -> Cost:

@@ -76,7 +76,8 @@ def forward_flop(shape: ModelSize, length: float) -> float:
 
 def update_passes(config: RunConfig) -> float:
     """Forward-sized passes over a trained token: forward, backward (two; with adapters one), recomputation, and passes that only score."""
-    passes = 1.0 + (1.0 if config.model.lora.rank else 2.0)
+    adapters = getattr(config.model, "lora", None)  # the testbed has none
+    passes = 1.0 + (1.0 if adapters is not None and adapters.rank else 2.0)
     passes += config.runtime.gradient_checkpointing
     scored = (config.algorithm.engine_correction.old_log_probs == "recomputed") + bool(
         config.algorithm.kl.coefficient
@@ -109,7 +110,8 @@ def run_estimate(config: RunConfig, fit: Fit) -> RunEstimate:
     a_token = forward_flop(fit.shape, prompt + response)
     update = rows * (prompt + response) * a_token * update_passes(config)
     update_seconds = update / (peak * assumed.update_utilisation)
-    samples, unknown = _evaluation_samples(config)
+    problems, unknown = problems_evaluated(config)
+    samples = float(problems * config.evaluation.samples_per_problem)
     cap, step_tokens = max(config.evaluation.caps), rows * response * rounds
     mean = min(response, float(cap))
     steps = float(training.steps)  # until the number, or a budget of tokens or seconds, ends the run
@@ -171,8 +173,8 @@ class _Sampling:
         return steps * step + rest * alone + prefill / self.flop_per_second
 
 
-def _evaluation_samples(config: RunConfig) -> tuple[float, tuple[str, ...]]:
-    """Samples of one evaluation, and the benchmarks of unknown size."""
+def problems_evaluated(config: RunConfig) -> tuple[int, tuple[str, ...]]:
+    """Problems of one evaluation, and the benchmarks of unknown size."""
     total, unknown = 0, []
     for name, benchmark in config.evaluation.benchmarks.items():
         count = getattr(benchmark, "problems", None) or _PROBLEMS.get(getattr(benchmark, "name", ""))
@@ -181,7 +183,7 @@ def _evaluation_samples(config: RunConfig) -> tuple[float, tuple[str, ...]]:
             continue
         limit = getattr(benchmark, "limit", None)
         total += min(count, limit) if limit else count
-    return float(total * config.evaluation.samples_per_problem), tuple(unknown)
+    return total, tuple(unknown)
 
 
 # ---- in words for `harness plan` ----

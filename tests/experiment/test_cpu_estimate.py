@@ -1,0 +1,80 @@
+"""Durations on two cores, against what the published runs took."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from harness.configuration.compose import compose_run
+from harness.experiment.estimate.cpu import SMOLLM2, TESTBED, CpuEstimate, Rates, cpu_estimate
+from harness.experiment.planning import plan_experiment
+
+PUBLISHED = Path(__file__).parents[2] / "results" / "published"
+
+
+def costs(experiment: str) -> dict[str, dict[str, float]]:
+    """The published means of a run of each arm: seconds by part, generated tokens."""
+    with (PUBLISHED / experiment / "tables/cost.csv").open() as file:
+        rows = {row["arm"]: row for row in csv.DictReader(file)}
+    return {
+        arm: {key: float(row[key]) for key in ("rollout", "train", "evaluate", "total", "tokens")}
+        for arm, row in rows.items()
+        if row["total"]
+    }
+
+
+def estimated(*overrides: str) -> CpuEstimate:
+    found = cpu_estimate(compose_run(overrides))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("experiment", "rates", "evaluated"),
+    [("dapo_ladder", TESTBED, 256 * (2 * 32 + 2 * 8)), ("language_ladder", SMOLLM2, 256 * 2 * 4)],
+)
+def test_the_rates_are_those_of_the_published_ladder(
+    experiment: str, rates: Rates, evaluated: int
+) -> None:
+    """Of its first five arms, which train on all that they generate; three forward-sized passes a token."""
+    arms = list(costs(experiment).values())[:5]
+    tokens, sampling, training, evaluating = (
+        sum(arm[key] for arm in arms) for key in ("tokens", "rollout", "train", "evaluate")
+    )
+    assert rates.sampled == pytest.approx(tokens / sampling, rel=0.02)
+    assert rates.passed == pytest.approx(3 * tokens / training, rel=0.02)
+    assert rates.evaluated == pytest.approx(5 * evaluated * rates.response / evaluating, rel=0.02)
+
+
+@pytest.mark.parametrize("experiment", ["dapo_ladder", "all_systems"])
+def test_shipped_arms_take_what_they_took(experiment: str) -> None:
+    """Within a factor of 2.2: a critic of its own (PPO, VAPO) takes most beyond the estimate."""
+    took, arms = costs(experiment), plan_experiment([f"experiment={experiment}"]).arms
+    for planned in arms:
+        found, real = cpu_estimate(planned.config), took[planned.arm.label or planned.arm.name]
+        assert found is not None
+        assert real["total"] / 2.2 < found.seconds < 2.2 * real["total"], planned.arm.name
+        assert found.generated_tokens == pytest.approx(real["tokens"], rel=0.12), planned.arm.name
+
+
+def test_what_a_run_takes_follows_its_sizes() -> None:
+    whole = estimated()
+    assert estimated("algorithm.responses_per_prompt=16").generated_tokens == 2 * whole.generated_tokens
+    assert estimated("training.generated_tokens=1000").generated_tokens == pytest.approx(1000)
+    assert estimated("training.seconds=1").seconds < TESTBED.start + 6
+    half = estimated("training.steps=30", "training.evaluate_every=10", "evaluation.samples_between=null")
+    assert half.generated_tokens == whole.generated_tokens / 2
+    large, larger = (
+        estimated("model=random_init", f"model.shape={shape}") for shape in ("qwen2.5-0.5b", "qwen2.5-1.5b")
+    )
+    assert larger.seconds > 2.5 * large.seconds
+    assert large.source == "SmolLM2's published ladder, two cores, by size"
+
+
+@pytest.mark.parametrize(
+    "overrides", [["engine=openai", "engine.base_url=http://x"], ["model=pretrained", "model.path=a/b"]]
+)
+def test_nothing_is_said_of_what_is_not_known(overrides: list[str]) -> None:
+    assert cpu_estimate(compose_run(overrides)) is None
