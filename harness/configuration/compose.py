@@ -177,7 +177,10 @@ def _nearest_key(key: str) -> str:
     parent, _, leaf = key.rpartition(".")
     siblings = sorted(k.rpartition(".")[2] for k in keys if k.rpartition(".")[0] == parent)
     if leaf in siblings:
-        return f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made"
+        return (
+            f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made, or the YAML of a member of your own "
+            "does not list it"
+        )
     if siblings:
         hint = nearest(leaf, siblings)
         return hint.replace("'", f"'{parent}.", 1) if parent and "did you mean" in hint else hint

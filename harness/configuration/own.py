@@ -3,7 +3,8 @@
 The folder mirrors the package: `FOLDER/objective/advantage/median.py` is the member `median` of `harness.objective.advantage`. A member is
 one file. Its content is part of a run's identity: its `Config` gets a field `code`, which stored configurations hold, so that other code is
 another run, and runs are read without the file. What the family's `__init__` asks is held against a member when it is loaded, and whenever
-it returns a tensor.
+it returns a tensor: its shape, and that the tensors it was given are as they were. Members of the objective and curricula read no file, for
+their code alone is the identity.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
@@ -28,6 +30,8 @@ _PREFIX = "own_member_"
 _SIGNATURE = re.compile(r"`((\w+)\([^`]*\) ?-> ?[^`]*)`")
 # Family and kind to the file; of a name in several folders that of the newest command.
 FILES: dict[tuple[str, str], Path] = {}
+_READ_NOTHING = ("harness.objective.", "harness.sampling.curriculum")
+_OF_PYTHON = (".py", ".pyc", ".so", ".pyd")
 
 
 class MemberError(RuntimeError):
@@ -59,6 +63,8 @@ def register(
             if key[1] in shipped(key[0]):
                 raise ConfigError(f"{path} has the name of a shipped member; rename it")
             found[key] = path
+    if found:
+        _watch_reads()
     FILES.update(found)
 
 
@@ -176,25 +182,69 @@ def _label(family: str) -> str:
 
 
 def _checked(function: Callable[..., Any], path: Path, signature: str) -> Callable[..., Any]:
-    """The function, refusing a result with another number of elements than its signature's last letter says: N tokens, R responses."""
+    """The function, refusing a result with another number of elements than its signature's last letter says: N tokens, R responses.
+
+    Refused as well: a function that changes a tensor that it was given, for the others see it, too.
+    """
     name = signature.rpartition(" ")[2]
     if not name.endswith(("_N", "_R")):
         return function
 
     @functools.wraps(function)
     def checked(first: Any, *others: Any) -> Any:
+        where = f"{path}, line {function.__code__.co_firstlineno}: {function.__name__}"
+        given = [_tensors(argument) for argument in (first, *others)]
+        before = [{key: tensor.detach().clone() for key, tensor in of.items()} for of in given]
         found = function(first, *others)
         wanted = (len(getattr(first, "response_N", first)),)
         shape = getattr(found, "shape", None)
         if shape is None or tuple(shape) != wanted:
             told = type(found).__name__ if shape is None else f"shape {list(shape)}"
-            line = function.__code__.co_firstlineno
             raise MemberError(
-                f"{path}, line {line}: {function.__name__} returned {told}; the contract asks `{signature}`, here of shape {list(wanted)}"
+                f"{where} returned {told}; the contract asks `{signature}`, here of shape {list(wanted)}"
             )
+        for now, was in zip(given, before, strict=True):
+            for key, tensor in now.items():
+                same = (tensor == was[key]) | ((tensor != tensor) & (was[key] != was[key]))
+                if not bool(same.all()):
+                    what = key or "a tensor"
+                    raise MemberError(
+                        f"{where} changed {what} that it was given; the contract asks `{signature}`, and no more"
+                    )
         return found
 
     return checked
+
+
+def _tensors(argument: Any) -> dict[str, Any]:
+    """The tensors of an argument: itself, or those of a batch by name."""
+    if hasattr(argument, "detach"):
+        return {"": argument}
+    values = vars(argument) if dataclasses.is_dataclass(argument) else {}
+    return {name: value for name, value in values.items() if hasattr(value, "detach")}
+
+
+@functools.cache
+def _watch_reads() -> None:
+    """Refuse, from now on, what a member that is to read nothing reads. Code that it imports is read."""
+
+    def opened(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(arguments[0], str) or arguments[0].endswith(_OF_PYTHON):
+            return
+        if (arguments[1] or "r")[0] != "r":
+            return
+        none = {str(path): family for (family, _), path in FILES.items() if family.startswith(_READ_NOTHING)}
+        frame = inspect.currentframe()
+        while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+            if frame.f_code.co_filename in none:
+                where, family = frame.f_code.co_filename, none[frame.f_code.co_filename]
+                raise MemberError(
+                    f"{where}, line {frame.f_lineno}: it reads {arguments[0]}; a member of {_label(family)} reads no file: what decides a "
+                    "run is its code and its configuration. Make it a field of Config"
+                )
+            frame = frame.f_back
+
+    sys.addaudithook(opened)
 
 
 @contextmanager

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import torch
 
-from harness.rollout.types import RolloutEngine
+from harness.configuration.own import MemberError
+from harness.model.policy import Policy
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 
 class PassingEngine(RolloutEngine):
@@ -30,3 +33,32 @@ class PassingEngine(RolloutEngine):
 
     def close(self) -> None:
         self.engine.close()
+
+
+class WatchedEngine(PassingEngine):
+    """An engine of one's own, refused where a request changes a weight of the policy."""
+
+    def __init__(self, engine: RolloutEngine, policy: Policy) -> None:
+        super().__init__(engine)
+        self._policy = policy
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
+    ) -> Completions:
+        """See `RolloutEngine`. Raises MemberError naming the file and the line of the engine's function."""
+        before = self._sums()
+        found = self.engine.generate(prompts, seeds_PG, params)
+        changed = [name for name, sums in self._sums().items() if sums != before.get(name)]
+        if changed:
+            code = type(self.engine).generate.__code__
+            raise MemberError(
+                f"{code.co_filename}, line {code.co_firstlineno}: generate changed the policy's {changed[0]}; rollout/engine asks for an "
+                "engine that samples from weights and changes none"
+            )
+        return found
+
+    def _sums(self) -> dict[str, tuple[float, float]]:
+        return {
+            name: (float(tensor.double().sum()), float(tensor.double().square().sum()))
+            for name, tensor in self._policy.named_weights()
+        }

@@ -38,9 +38,11 @@ def absent(trackers: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for name, config in trackers.items():
         module = implementation(TRACKING, config)
-        missing = [package for package in module.MODULES if importlib.util.find_spec(package) is None]
+        needed = getattr(module, "MODULES", ())
+        missing = [package for package in needed if importlib.util.find_spec(package) is None]
         if missing:
-            found[name] = f"{missing[0]} is not installed: pip install -e '.[{module.EXTRA}]'"
+            extra = f"-e '.[{module.EXTRA}]'" if hasattr(module, "EXTRA") else missing[0]
+            found[name] = f"{missing[0]} is not installed: pip install {extra}"
     return found
 
 

@@ -10,6 +10,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
+from harness.configuration.own import module_of
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
@@ -23,6 +24,7 @@ from harness.reward.function import RewardFunction
 from harness.reward.grading import Grader
 from harness.rollout.engine.replay.recording import RecordingEngine
 from harness.rollout.noise import key
+from harness.rollout.passing import WatchedEngine
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.restart import RestartingEngine
 from harness.rollout.stop_strings import StopStringEngine
@@ -165,7 +167,7 @@ class Trainer:
             built: RolloutEngine = implementation("harness.rollout.engine", self.config.engine).build(
                 self.config.engine, self.policy, self.config.runtime
             )
-            return built
+            return built if module_of(self.config.engine) is None else WatchedEngine(built, self.policy)
 
         engine: RolloutEngine = build() if self.ranks.world > 1 else RestartingEngine(build, self.policy)
         if self.config.sampling.stop_strings or self.config.evaluation.stop_strings:

@@ -132,6 +132,15 @@ def test_two_members_of_one_name_are_refused(mine: Path, tmp_path: Path) -> None
         ("batch.returns_PG", r"line 6: advantages returned shape \[4, 4\]; the contract asks `advantages"),
         ("None", "line 6: advantages returned NoneType"),
         ("batch.nothing", r"line 7: AttributeError: .*; objective/advantage asks `advantages\(batch"),
+        (
+            "batch.per_token(batch.rewards_PG.add_(1))",
+            r"line 6: advantages changed rewards_PG that it was given; the contract asks `advantages",
+        ),
+        (
+            "open('/etc/hostname').read()",
+            r"line 7: it reads /etc/hostname; a member of objective/advantage reads no file",
+        ),
+        ("__import__('numpy').load('/dev/null')", r"line 7: it reads /dev/null; a member of objective/adv"),
     ],
 )
 def test_what_a_member_does_wrong_names_file_line_and_contract(

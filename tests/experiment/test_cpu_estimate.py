@@ -35,9 +35,7 @@ def estimated(*overrides: str) -> CpuEstimate:
     ("experiment", "rates", "evaluated"),
     [("dapo_ladder", TESTBED, 256 * (2 * 32 + 2 * 8)), ("language_ladder", SMOLLM2, 256 * 2 * 4)],
 )
-def test_the_rates_are_those_of_the_published_ladder(
-    experiment: str, rates: Rates, evaluated: int
-) -> None:
+def test_the_rates_are_those_of_the_published_ladder(experiment: str, rates: Rates, evaluated: int) -> None:
     """Of its first five arms, which train on all that they generate; three forward-sized passes a token."""
     arms = list(costs(experiment).values())[:5]
     tokens, sampling, training, evaluating = (

@@ -1,0 +1,205 @@
+"""Every kind of member of one's own in one run: from a folder by `config_dir`, and the same run from an installed package."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAD = "from dataclasses import dataclass\n\n\n@dataclass\nclass Config{base}:\n    kind: str = '{kind}'\n"
+NATIVE = """
+
+def build(config, policy, runtime):
+    from harness.rollout.engine import native
+    return native.build(config, policy, runtime)
+
+
+def open_folder(config, folder, runtime, device, dtype, linear_kernel):
+    from harness.rollout.engine import native
+    return native.open_folder(config, folder, runtime, device, dtype, linear_kernel)
+"""
+TRACKER = """
+
+def destination(config):
+    return "offline"
+
+
+def open_sink(config, about):
+    return Lines(about.results / "tracked.txt", f"{about.experiment} {about.arm} {about.seed}")
+
+
+class Lines:
+    def __init__(self, path, name):
+        self.path, self.name = path, name
+
+    def log(self, step, metrics):
+        with self.path.open("a") as file:
+            file.write(f"{self.name} step {step} {len(metrics) > 20}\\n")
+
+    def close(self, finished):
+        pass
+"""
+LAUNCHER = """
+
+def launch(config, work, progress):
+    from harness.execution.launch import local
+    progress.show("sent by told\\n")
+    return local.launch(config, work, progress)
+"""
+CURRICULUM = """
+
+def build(config, problems, seed):
+    import numpy as np
+    from harness.sampling.curriculum._common import Curriculum, require_problems
+
+    class First(Curriculum):
+        STATE = ()
+
+        def draw(self, count):
+            require_problems(count, problems)
+            return np.arange(count)
+
+    return First()
+"""
+SUMS = """    first: int = 0
+    problems: int = 32
+
+
+def load(config):
+    from harness.problems.problem import Benchmark, Problem
+    numbers = range(config.first, config.first + config.problems)
+    return Benchmark("sums", 1, [Problem(f"sums/{n}", f"{n // 8 % 8}+{n % 8}:", str((n // 8 + n) % 8)) for n in numbers])
+"""
+KL = """
+
+def estimate(log_probs_N, reference_log_probs_N):
+    return (log_probs_N - reference_log_probs_N).abs()
+"""
+BACKEND = """
+
+def check(config):
+    return []
+
+
+def train(config, run, stop, attempt):
+    from harness.training.run import train_run
+    return train_run(config, run, stop, attempt)
+"""
+# Member to its code and to the group that its YAML is chosen from.
+MEMBERS = {
+    "rollout/engine/echo": (NATIVE, "engine"),
+    "tracking/lines": (TRACKER, "tracker"),
+    "execution/launch/told": (LAUNCHER, "launcher"),
+    "sampling/curriculum/first": (CURRICULUM, "algorithm/curriculum"),
+    "problems/benchmarks/sums": (SUMS, "task"),
+    "objective/kl/absolute": (KL, "algorithm/kl"),
+    "backends/mine": (BACKEND, "backend"),
+}
+PACKAGES = {"tracker": "runtime.trackers.lines", "launcher": "runtime.launcher"}
+REWARD = "def half(response, gold):\n    return 0.5\n"
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a member of every kind, and a reward function."""
+    folder = tmp_path_factory.mktemp("mine") / "their_tricks"
+    for member, (code, group) in MEMBERS.items():
+        kind = member.rpartition("/")[2]
+        kl = "objective/kl" in member
+        head = ("from harness.objective.kl import KlConfig\n" if kl else "") + HEAD.format(
+            kind=kind, base="(KlConfig)" if kl else ""
+        )
+        package = f"# @package {PACKAGES[group]}\n" if group in PACKAGES else ""
+        for path, text in (
+            (folder / f"{member}.py", head + code),
+            (folder / group / f"{kind}.yaml", f"{package}kind: {kind}\n" + "coefficient: 0.0\n" * kl),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    (folder / "benchmark").mkdir()
+    (folder / "benchmark/sums.yaml").write_text("kind: sums\nfirst: 32\nproblems: 8\n")
+    (folder / "evaluation").mkdir()
+    (folder / "evaluation/small.yaml").write_text(
+        "defaults:\n  - /benchmark@benchmarks.sums: sums\n  - _self_\nsamples_per_problem: 2\nsamples_between: null\n"
+        "temperature: 1.0\ntop_p: 1.0\ncaps: [6]\nseed: 1\nstop_strings: []\n"
+    )
+    (folder / "rewards.py").write_text(REWARD)
+    return folder
+
+
+CHOSEN = [
+    "task=sums", "evaluation=small", "engine=echo", "tracker=lines", "launcher=told", "algorithm/curriculum=first", "algorithm/kl=absolute",
+    "algorithm.kl.coefficient=0.01", "backend=mine", "model=random_init",
+    "model.overrides={num_hidden_layers: 1, hidden_size: 32, intermediate_size: 64, num_attention_heads: 2, num_key_value_heads: 2}",
+    "sampling.max_response_tokens=6", "algorithm.prompts_per_step=4", "algorithm.responses_per_prompt=2", "algorithm.updates_per_step=1",
+    "training.steps=1", "model.precision=float32", "runtime.workers=1", "seed=0", "experiment.name=everything", "experiment.benchmark=sums",
+]  # fmt: skip
+
+
+def harness(where: Path, *command: str, site: Path | None = None, code: int = 0) -> str:
+    places = [str(ROOT), *([str(site)] if site else [])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *command],
+        cwd=where, env=environment, capture_output=True, text=True, check=False, timeout=1200,
+    )  # fmt: skip
+    assert done.returncode == code, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout + done.stderr
+
+
+def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, tmp_path: Path) -> None:
+    folder, reward = f"config_dir={mine}", f"algorithm.reward.function={mine}/rewards.py:half"
+    tested = harness(tmp_path, "doctor", "members=true", folder)
+    assert [line.split()[0] for line in tested.splitlines()] == ["ok"] * len(MEMBERS)
+    said = harness(tmp_path, "run", folder, *CHOSEN, reward, "--no-answer")
+    assert "sent by told" in said
+    assert "1 runs: 1 finished" in said
+    tracked = (tmp_path / "results/tracked.txt").read_text()
+    assert re.fullmatch(r"everything .* 0 step 1 True\n", tracked)
+    (config,) = (tmp_path / "results/runs").glob("*/config.yaml")
+    assert config.read_text().count("  code: ") + config.read_text().count("\n    code: ") >= len(MEMBERS)
+    (row,) = (config.parent / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(row)["reward_mean"] == 0.5
+    # The same folder as a package: other place, same content, same run.
+    site = tmp_path / "site"
+    shutil.copytree(mine, site / "their_tricks")
+    information = site / "their_tricks-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tricks\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[rlvr_harness.config_dir]\ntheirs = their_tricks\n")
+    planned = harness(tmp_path, "plan", *CHOSEN, reward, site=site)
+    assert "1 runs, 1 finished, 0 to run" in planned
+    again = harness(tmp_path, "run", *CHOSEN, reward, "seed=1", "--no-answer", site=site)
+    assert "1 runs: 1 finished" in again
+
+
+def test_an_engine_that_changes_weights_ends_its_run_and_is_named(mine: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(mine, other)
+    path = other / "rollout/engine/echo.py"
+    code = path.read_text().replace(
+        "    return native.build(config, policy, runtime)\n",
+        """    engine = native.build(config, policy, runtime)
+
+    class Spoiling(type(engine)):
+        def generate(self, *request):
+            for _, tensor in policy.named_weights():
+                tensor.data.mul_(0.99)
+            return super().generate(*request)
+
+    engine.__class__ = Spoiling
+    return engine
+""",
+    )
+    path.write_text(code)
+    said = harness(tmp_path, "run", f"config_dir={other}", *CHOSEN, "--no-answer", code=1)
+    line = code[: code.index("def generate")].count("\n") + 1
+    assert f"{path}, line {line}: generate changed the policy's " in said
+    assert "1 runs: 0 finished, 0 were finished before, 1 failed" in said
