@@ -13,7 +13,7 @@ import torch.nn.functional as functional
 
 from harness.model.layout import Layout
 
-# Scores of all heads are held for backward: [B, H, L, L].
+# Scores of all heads are made at once: [B, H, L, L].
 _LONGEST_BY_HAND = 128
 
 
@@ -74,20 +74,22 @@ class _ByHand(torch.autograd.Function):
         q, k, v = (_sequences(part, of) for part in grid.split(of.parts()))
         weights = torch.baddbmm(of.hidden, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
         attended = torch.bmm(weights, v).view(of.heads, -1, size).transpose(0, 1)
-        ctx.save_for_backward(q, k, v, weights)
+        # Not the keys and values as they are repeated for the heads that share them: backward repeats them again.
+        ctx.save_for_backward(grid, weights)
         ctx.of, ctx.count = of, count
         return _filled(attended.reshape(len(layout.spread), -1), layout)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        q, k, v, weights = ctx.saved_tensors
-        of, size = ctx.of, q.shape[-1]
+        grid, weights = ctx.saved_tensors
+        of, count, size = ctx.of, ctx.count, grid.shape[-1]
+        q, k, v = (_sequences(part, of) for part in grid.split(of.parts()))
         layout, slots, scale = of.layout, len(of.layout.spread), size**-0.5
-        grid = (
+        grad = (
             grads[0].new_zeros(slots, of.heads * size).index_copy_(0, layout.own, grads[0][: len(layout.own)])
         )
-        grad = grid.view(slots, of.heads, size).transpose(0, 1).reshape(q.shape)
+        grad = grad.view(slots, of.heads, size).transpose(0, 1).reshape(q.shape)
         to_v = torch.bmm(weights.transpose(1, 2), grad)
         to_weights = torch.bmm(grad, v.transpose(1, 2))
         to_scores = torch.ops.aten._softmax_backward_data(to_weights, weights, -1, torch.float32).mul_(scale)
@@ -95,8 +97,8 @@ class _ByHand(torch.autograd.Function):
         every = [part.view(of.heads, slots, size) for part in (to_q, to_k, to_v)]
         every[1:] = [part.unflatten(0, (of.kv_heads, -1)).sum(1) for part in every[1:]]
         spread = torch.cat(every).transpose(0, 1).reshape(slots, -1)
-        tokens = spread.new_zeros(ctx.count, spread.shape[1]).index_add_(0, layout.spread, spread)
-        return of.rotate_back(tokens.view(ctx.count, -1, size)), None
+        tokens = spread.new_zeros(count, spread.shape[1]).index_add_(0, layout.spread, spread)
+        return of.rotate_back(tokens.view(count, -1, size)), None
 
 
 def _sequences(part: torch.Tensor, of: SharedAttention) -> torch.Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from harness.model.heap import give_back
 from harness.sampling.selection import Collected
 from harness.store import layout
 from harness.training.checkpoints import save_fault
@@ -33,6 +34,8 @@ def take_step(trainer: Trainer, attempt: int) -> None:
     engine.sleep()
     stats = update(trainer, step, collected)
     updater.reset_reference(step)
+    if trainer.policy.packs:  # a small policy's update leaves nothing worth the call
+        give_back()
     updated = time.perf_counter()
     engine.wake()
     trainer.sync.load()
