@@ -20,6 +20,7 @@ from analysis.tables.experiment_tables import main_table, summary_table
 from analysis.tables.graders import grader_warnings
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import bounds_text, number_text, to_terminal
+from harness.evaluation.metrics.learnable import nothing_to_learn
 from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import Estimate, Verdict
 
@@ -53,15 +54,8 @@ def terminal_text(results: Results, *, provisional: bool = False) -> str:
 
 def _warnings(results: Results) -> list[str]:
     warnings = [*collapse_warnings(results), *grader_warnings(results)]
-    before = results.before_rl("avg")
-    if before not in (0.0, 1.0):
-        return warnings
-    how, remedy = ("no answer", "easier") if before == 0 else ("every answer", "harder")
-    return [
-        f"- Warning: before RL {how} on {results.experiment.plan.benchmark} is right, so there is nothing to learn from rewards; use "
-        f"{remedy} problems, or look at samples for a form of the answer that the verifier does not read.",
-        *warnings,
-    ]
+    said = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
+    return [*([f"- Warning: before RL {said}."] if said else []), *warnings]
 
 
 def headlines(results: Results) -> list[str]:

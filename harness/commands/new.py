@@ -22,6 +22,7 @@ from harness.commands._arguments import key_values
 from harness.commands._counter import Counter
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
+from harness.evaluation.metrics.learnable import nothing_to_learn
 from harness.problems.records import Record, read_jsonl, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file
@@ -242,9 +243,5 @@ def _lines(seen: Sequence[_Seen], taken: _Seen) -> list[str]:
     shown.append(
         f"taken: {taken.template!r} with a cap of {taken.cap} tokens, {100 * taken.right:.0f} % right"
     )
-    if taken.right in (0, 1):
-        how, remedy = ("no answer was", "easier") if taken.right == 0 else ("every answer was", "harder")
-        shown.append(
-            f"warning: {how} right: there is nothing to learn from rewards; use {remedy} problems, or look at the samples"
-        )
-    return shown
+    said = nothing_to_learn(taken.right, "in that form")
+    return [*shown, f"warning: {said}"] if said else shown

@@ -2,6 +2,7 @@
 
 harness plan experiment=dapo_ladder
 harness plan -m algorithm=grpo,dapo seed=0,1,2
+harness plan --sample experiment=dapo_ladder    ask the policy before training, too: is there anything to learn?
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.commands._arguments import flag
+from harness.commands._counter import Counter as Progress
 from harness.configuration.identity import arm_id, difference
 from harness.configuration.schema import as_yaml
 from harness.execution.answer import answered_runs, edited, left_out
@@ -33,6 +35,9 @@ from harness.store import ResultStore
 
 ARGUMENTS = {
     "-m --multirun": flag("expand overrides as Hydra's multirun does"),
+    "--sample": flag(
+        "ask the policy before training 16 training problems, four times each, and say what share is right"
+    ),
     "--cfg": flag("print the whole configuration of every arm as YAML, and nothing else"),
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
@@ -85,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
             highlight=False,
         )
     report_checks(plan, plan.arms[0].config.runtime.checks)
+    if options.sample:
+        for line in sampled_lines(plan, store):
+            console.print(line, highlight=False, markup=False)
     return 0
 
 
@@ -102,6 +110,25 @@ def configurations(plan: Plan) -> Iterator[str]:
             )
         comments += [f"refused: {reason}" for reason in refusals(config)]
         yield "".join(["---\n", *(f"# {line}\n" for line in comments), as_yaml(config)])
+
+
+def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
+    """Tell what the policy answers before training, for arms that ask it alike once."""
+    import torch
+
+    from harness.evaluation.before import asks, before_training
+    from harness.model.linear import resolve_kernel
+
+    alike: dict[str, list[PlannedArm]] = {}
+    for planned in plan.arms:
+        alike.setdefault(asks(planned.config), []).append(planned)
+    for arms in alike.values():
+        config = arms[0].config
+        torch.set_num_threads(config.runtime.threads)
+        names = "all arms" if len(alike) == 1 else ", ".join(planned.arm.name for planned in arms)
+        kernel = resolve_kernel(config.runtime.linear_kernel)
+        for line in before_training(config, store, kernel, Progress):
+            yield f"before training, {names}: {line}"
 
 
 def metric_lines(plan: Plan) -> list[str]:

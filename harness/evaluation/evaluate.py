@@ -57,11 +57,13 @@ class Evaluator:
             name: prompt_tokens(tokenizer, benchmark) for name, benchmark in self.benchmarks.items()
         }
 
-    def evaluate(self, step: int, *, last: bool = True) -> None:
+    def evaluate(self, step: int, *, last: bool = True) -> dict[str, float]:
         """Sample, grade and store all benchmarks; a benchmark that already has samples of this step is skipped.
 
-        Between step 0 and the `last` one, `evaluation.samples_between` says how many samples a problem gets.
+        Between step 0 and the `last` one, `evaluation.samples_between` says how many samples a problem gets. Returns the share of right
+        answers by benchmark, on rank 0 and of what was stored now.
         """
+        right: dict[str, float] = {}
         samples = self.protocol.samples_per_problem
         if step and not last:
             samples = min(samples, self.protocol.samples_between or samples)
@@ -77,8 +79,10 @@ class Evaluator:
                 if made is not None and self.ranks.first:
                     made.parent.mkdir(parents=True, exist_ok=True)
                     publish_file(made, functools.partial(pq.write_table, table, compression="zstd"))
-            if self.ranks.first:
+            if self.ranks.first and table is not None:
                 self.run.write_samples(name, benchmark.version, step, table)
+                right[name] = float(np.mean(table["correct"].to_numpy()))
+        return right
 
     def _sample(self, name: str, benchmark: Benchmark, samples: int) -> pa.Table:
         """Sample and grade one benchmark with the current weights: one row per cap and sample, caps ascending."""

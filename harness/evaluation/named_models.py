@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -64,6 +64,13 @@ def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = T
     return _of_hub(name, stem, mark or None, weights)
 
 
+def base_model(name: str, config: RunConfig, store: ResultStore, linear_kernel: str) -> Model:
+    """Prepare the policy that a configuration's run starts from. Raises as the family's `prepare`."""
+    source = implementation("harness.base_policy", config.model)
+    folder = source.prepare(config.model, config.task, config.seed, store.root / "cache", linear_kernel)
+    return Model(name, folder, content_fingerprint(folder))
+
+
 def _of_run(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel: str) -> Model:
     if not run.exists():
         raise ConfigError(
@@ -71,9 +78,7 @@ def _of_run(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel
         )
     config = run_config(run)
     if mark == "0":
-        source = implementation("harness.base_policy", config.model)
-        folder = source.prepare(config.model, config.task, config.seed, store.root / "cache", linear_kernel)
-        return Model(name, folder, content_fingerprint(folder), run)
+        return replace(base_model(name, config, store, linear_kernel), run=run)
     held = [(step, path / POLICY) for step, path in run.checkpoints() if (path / POLICY).is_dir()]
     wanted = [item for item in held if not mark or mark == str(item[0])]
     if not wanted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ def evaluate_models(
     linear_kernel: str,
     ks: Sequence[int] | None,
     progress: Callable[[str], Progress],
+    limit: int | None = None,
 ) -> dict[str, Any]:
     """Sample what is missing, grade it, and summarise every model on every benchmark and cap.
 
@@ -70,12 +71,13 @@ def evaluate_models(
         linear_kernel: of the native engine on CPU.
         ks: k of Pass@k and Maj@k; None for powers of two.
         progress: makes the listener of one cell's progress from its title.
+        limit: at most so many problems of each benchmark, drawn from it.
 
     Raises:
         ConfigError: a prompt and the token budget exceed a model's positions, or data is missing.
         RunClaimed: another process is sampling the same cell.
     """
-    benchmarks = {name: load_benchmark(item) for name, item in config.evaluation.benchmarks.items()}
+    benchmarks = {name: _some(item, limit) for name, item in config.evaluation.benchmarks.items()}
     longest = max(len(problem.prompt) for item in benchmarks.values() for problem in item.problems)
     budget = max(config.evaluation.caps) + longest
     grader = Grader(config.verifier, config.runtime)
@@ -95,8 +97,7 @@ def evaluate_models(
                     identity = {"model": model.name, "fingerprint": model.fingerprint, "benchmark": name}
                     cells.append({**identity, "cap": cap, "benchmark_version": benchmark.version, **summary})
                     cells[-1]["samples"] = str(cell.directory.relative_to(store.root))
-                    cells[-1]["graders"] = graders_of(frame)
-                    cells[-1]["settings"] = sampler.settings
+                    cells[-1] |= {"graders": graders_of(frame), "settings": sampler.settings}
             sampler.close()
             del sampler  # its weights, before the next model's are read
             gc.collect()  # engines around engines are cycles
@@ -106,13 +107,21 @@ def evaluate_models(
     evaluation = dump(config.evaluation)
     protocol = {"evaluation": evaluation, "verifier": asdict(config.verifier), "fingerprint": fingerprint}
     made = [[cell["fingerprint"], cell["settings"]] for cell in cells]
-    identifier = content_hash(made, protocol, [list(ks)] if ks else None)
     return {
-        "id": identifier,
+        "id": content_hash(made, protocol, [list(ks)] if ks else None),
         "protocol": protocol,
         "models": [model.name for model in models],
         "cells": cells,
     }
+
+
+def _some(config: Any, limit: int | None) -> Benchmark:
+    benchmark = load_benchmark(config)
+    if limit is None or len(benchmark.problems) <= limit:
+        return benchmark
+    # Drawn: kinds of problems may come in turn.
+    drawn = np.random.default_rng(0).choice(len(benchmark.problems), limit, replace=False)
+    return replace(benchmark, problems=[benchmark.problems[i] for i in sorted(drawn)])
 
 
 def _cell(

@@ -9,7 +9,7 @@ from harness.configuration.registry import implementation
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution.contents import content_hashes, require_same_content
 from harness.execution.launch._supervise import RunBatch, supervise_here
-from harness.execution.progress import Progress
+from harness.execution.progress import Progress, Warned
 from harness.execution.provenance import provenance
 from harness.execution.supervise import Feed, Runnable, Summary
 from harness.experiment.history import longest_first
@@ -56,7 +56,7 @@ def dispatch_runs(
         experiment=experiment,
     )
     return implementation("harness.execution.launch", runtime.launcher).launch(
-        runtime.launcher, work, progress
+        runtime.launcher, work, Warned(progress, store)
     )
 
 
@@ -80,4 +80,4 @@ def search_runs(
             "several jobs instead: they share the study and the store"
         )
     work = RunBatch(store.root.resolve(), [], runtime, provenance(command), experiment)
-    return supervise_here(work, progress, feed=feed)
+    return supervise_here(work, Warned(progress, store), feed=feed)

@@ -16,7 +16,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from harness.experiment.duration import format_seconds
-from harness.store import ResultStore
+from harness.store import ResultStore, layout
+from harness.store.log_tail import read_tail
 from harness.store.progress import RunState, run_state
 
 _LIVE_SECONDS = 0.5
@@ -103,6 +104,35 @@ class Relay(Progress):
 
     def close(self) -> None:
         self._inner.close()
+
+
+class Warned(Relay):
+    """Shows what runs warn of, each line once: lines of their logs that begin with `layout.WARNING`."""
+
+    def __init__(self, inner: Progress, store: ResultStore) -> None:
+        super().__init__(inner)
+        self._store, self._said = store, set[str]()
+        self._sizes: dict[str, int] = {}
+
+    def update(self, snapshot: Snapshot) -> None:
+        super().update(snapshot)
+        for run in snapshot.running:
+            self._look(run.run_id)
+
+    def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        self._look(run_id)
+        super().ended(name, run_id, outcome, detail)
+
+    def _look(self, run_id: str) -> None:
+        newest = self._store.run(run_id).newest_attempt()
+        log = newest and newest / layout.STDERR
+        if log is None or not log.exists() or self._sizes.get(run_id) == log.stat().st_size:
+            return
+        self._sizes[run_id] = log.stat().st_size
+        for line in read_tail(log).splitlines():
+            if line.startswith(layout.WARNING) and line not in self._said:
+                self._said.add(line)
+                self.show(f"{line}\n")
 
 
 class PlainProgress(Progress):

@@ -40,6 +40,7 @@ STOP_REQUEST = "stop.request"
 TRACKING = "tracking"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
+WARNING = "warning: "  # lines of `stderr.log` that begin so are shown to whoever started the run
 ENVIRONMENT = "env.json"
 NUMERICS = "numerics.json"
 PHASE = "phase.txt"

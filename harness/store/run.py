@@ -160,6 +160,10 @@ class RunDir:
             path.mkdir()
         return path
 
+    def newest_attempt(self) -> Path | None:
+        """Find the folder of the newest attempt, None where there is none."""
+        return max(self.path.glob("attempts/[0-9]*"), default=None, key=lambda path: int(path.name))
+
     def say_phase(self, attempt: int, text: str) -> None:
         """Tell whoever watches what the attempt does now, in a few words. Nothing depends on it: what cannot be written is left out."""
         with contextlib.suppress(OSError):
@@ -167,7 +171,7 @@ class RunDir:
 
     def phase(self) -> str:
         """Read what the newest attempt said last, nothing where it said nothing yet. Cheap."""
-        newest = max(self.path.glob("attempts/[0-9]*"), default=None, key=lambda path: int(path.name))
+        newest = self.newest_attempt()
         try:
             return "" if newest is None else (newest / layout.PHASE).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):

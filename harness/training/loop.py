@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 
+from harness.evaluation.metrics.learnable import nothing_to_learn
+from harness.model.heap import give_back
 from harness.store import layout
 from harness.training.roll_out import pass_rates
 from harness.training.step import take_step
@@ -15,10 +18,11 @@ def train(trainer: Trainer, stop: Callable[[], bool], attempt: int) -> bool:
     checkpoints, every = trainer.checkpoints, trainer.config.runtime.checkpoint_every
     trainer.resume()
     trainer.sync.load()
+    give_back()  # what reading the weights took
     if trainer.step == 0:
         calibrate_curriculum(trainer)
         trainer.say(attempt, "evaluating the base policy")
-        trainer.evaluator.evaluate(0)
+        warn_of_nothing(trainer.evaluator.evaluate(0))
     trainer.say(attempt, layout.TRAINING)
     while not trainer.budget_spent():
         take_step(trainer, attempt)
@@ -32,6 +36,14 @@ def train(trainer: Trainer, stop: Callable[[], bool], attempt: int) -> bool:
             return False
     checkpoints.finish()
     return True
+
+
+def warn_of_nothing(right: Mapping[str, float]) -> None:
+    """Say where no benchmark shows a policy that rewards can teach. `right`: share of right answers by benchmark, before training."""
+    if right and len(set(right.values())) == 1:
+        said = nothing_to_learn(next(iter(right.values())), f"on {', '.join(right)}")
+        if said:
+            print(f"{layout.WARNING}before RL {said}", file=sys.stderr, flush=True)
 
 
 def calibrate_curriculum(trainer: Trainer) -> None:
