@@ -37,6 +37,7 @@ SAMPLE_COLUMNS = (
     "log_prob_sum",
     "second_correct",
 )
+KIND = "avg_of_"  # a column for the problems of each kind
 _VOTE_COLUMNS = ["problem_id", "answer", "correct", "verdict"]
 
 
@@ -118,9 +119,22 @@ def run_cells(
         scores = problem_scores(cell, ks)
         averages[step, cap] = scores[f"avg@{cell.n}"]
         rows.append({"step": step, "cap": cap, **_row(cell, scores, part["entropy"], part["log_prob"])})
+        rows[-1] |= {
+            f"{KIND}{kind}": float(averages[step, cap][of].mean())
+            for kind, of in problem_kinds(samples.problem_ids).items()
+        }
         if (part["second"] != NO_VERDICT).any():
             rows[-1] |= _graders(cell, part["second"], ks if by_second else ())
     return RunCells(tuple(rows), averages, samples.problem_ids, tuple(refused))
+
+
+def problem_kinds(problem_ids: Sequence[str]) -> dict[str, list[int]]:
+    """Return the problems of each kind, which stands in the middle of ids such as `heldout/sum/0`; nothing where there are not several."""
+    parts = [name.split("/") for name in problem_ids]
+    kinds = {part[1] for part in parts if len(part) == 3}
+    if len(kinds) < 2 or any(len(part) != 3 for part in parts):
+        return {}
+    return {kind: [place for place, part in enumerate(parts) if part[1] == kind] for kind in sorted(kinds)}
 
 
 def _codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:

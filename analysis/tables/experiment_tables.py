@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from analysis.evidence.cells import KIND
 from analysis.evidence.engagement import NOTE, engagements
 from analysis.evidence.logged import TRAINING
 from analysis.evidence.results import Results
@@ -63,6 +64,7 @@ def all_tables(results: Results) -> list[Table]:
         *map(null_table, views),
         *map(collapse_table, views),
         published_table(results),
+        kinds_table(results),
         graders_table(results),
     ]
     return [*tables, *(table for table in others if table), cost_table(results)]
@@ -166,6 +168,27 @@ def behaviour_table(results: Results) -> Table:
         "between evaluations, mean of the seeds that reach it.",
     )
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
+
+
+def kinds_table(results: Results) -> Table | None:
+    """Make the table that parts learning to answer from learning to calculate; None where problems are of one kind."""
+    kinds = [str(name) for name in results.per_seed if str(name).startswith(KIND)]
+    if not kinds:
+        return None
+    metrics = [
+        Column("no_answer_fraction", "no answer %", scale=100),
+        Column("truncated_fraction", "truncated %", scale=100),
+        Column("accuracy_finished", "right of those that ended %", scale=100),
+        Column("avg", "right of all %", scale=100),
+        Column("truncated_right_fraction", "of them cut off %", scale=100),
+        *(Column(name, f"{name.removeprefix(KIND)} %", scale=100) for name in kinds),
+    ]
+    notes = (
+        "Means over seeds. A policy that learns to answer has fewer responses without an answer and fewer that are cut off; one that "
+        "learns to calculate has more right of those that ended by themselves. Right of all is the lenient reading; without those "
+        "that were cut off it is the strict one. By kind: right of all responses to problems of the kind.",
+    )
+    return _means_table(results, "kinds", "answering, and what is answered", metrics, notes)
 
 
 def _other_caps(results: Results) -> list[Column]:

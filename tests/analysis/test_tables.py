@@ -10,11 +10,13 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic_store
 from scipy import stats
 from synthetic_store import build_store, loaded, make_samples
 
+from analysis import load, tables_of
 from analysis.answer import answer_sentences
-from analysis.evidence.cells import run_cells, run_samples
+from analysis.evidence.cells import problem_kinds, run_cells, run_samples
 from analysis.evidence.grid import near_best
 from analysis.evidence.results import tokens_to_target
 from analysis.evidence.stored_plan import PlanError, parse_plan
@@ -345,3 +347,23 @@ def test_rows_made_by_other_packages_or_another_device_are_marked_and_named(tmp_
     table = main_table(loaded(tmp_path))
     assert [row["arm"] for row in table.rows if "†" in str(row["arm"])] == [f"{arm['label']} †"]
     assert any(f"{arm['name']}, seeds 2" in note for note in table.notes)
+
+
+def test_problems_of_several_kinds_have_a_table_that_parts_answering_from_calculating(tmp_path, monkeypatch):
+    def make(rng, accuracy, problems, n, cap):
+        samples = make_samples(rng, accuracy, problems, n, cap)
+        kinds = np.where(np.arange(len(samples)) // n % 2, "sum", "product")
+        right = (kinds == "sum") & (accuracy != 0.3)  # before RL nothing is right, then every sum
+        names = [f"heldout/{kind}/{name}" for kind, name in zip(kinds, samples["problem_id"], strict=True)]
+        return samples.assign(problem_id=names, correct=right, verdict=np.where(right, "right", "wrong"))
+
+    monkeypatch.setattr(synthetic_store, "make_samples", make)
+    build_store(
+        tmp_path, problems=10, n=4, caps=(32,), rungs=[("ladder_0_naive_grpo", "naive GRPO", 0.5, 30.0)]
+    )
+    frame = to_frame(tables_of(load(tmp_path, "ladder"))["ladder-kinds"]).set_index("arm")
+    shares = ["avg", "avg_of_product", "avg_of_sum"]
+    assert frame.loc["before RL", shares].tolist() == [0, 0, 0]
+    assert frame.loc["naive GRPO", shares].tolist() == [0.5, 0, 1]
+    assert problem_kinds(["train/1", "train/2"]) == problem_kinds(["a/sum/1", "a/sum/2"]) == {}
+    assert problem_kinds(["a/sum/1", "a/letters/2", "a/sum/3"]) == {"letters": [1], "sum": [0, 2]}
