@@ -32,6 +32,7 @@ settings.load_profile("repeatable")
 # what a file sets up is set up once), and none begins a long one when the other is done.
 LONG_FILES = (
     "slurm/test_slurm.py",
+    "end_to_end/test_language_model.py",
     "end_to_end/test_harness_run.py",
     "end_to_end/test_tutorial.py",
     "end_to_end/test_own_question.py",
