@@ -47,10 +47,12 @@ def _rename(store: ResultStore, old: str, new: str) -> None:
         raise ConfigError(
             f"there is an experiment {new!r} already ({target}); take another name, or remove it: harness clean --experiment"
         )
-    if (folder / layout.STUDY).exists():
-        raise ConfigError(
-            f"{old} is a search, whose journal has its name: it would begin anew as {new}; it keeps {old}"
-        )
+    for kept, what in (
+        (layout.STUDY, "search, whose journal"),
+        (layout.DECLARATION, "claim, whose declaration"),
+    ):
+        if (folder / kept).exists():
+            raise ConfigError(f"{old} is a {what} goes by its name: it would begin anew; it keeps {old}")
     plan = store.plan(old)
     title = new if plan.get("title") == old else plan.get("title")
     with (

@@ -278,10 +278,11 @@ def test_an_experiment_takes_another_name_and_goes_with_the_runs_that_no_other_h
     assert (store.plans(), store.run_ids()) == (["other"], [shared])
 
 
-def test_a_search_keeps_the_name_in_its_journal(runs, tmp_path, imported, said):
+@pytest.mark.parametrize("name", ["study.journal", "claim.json"])
+def test_searches_and_claims_keep_their_names(runs, tmp_path, imported, said, name):
     imported()
-    (tmp_path / "res" / "experiments" / "mine" / "study.journal").touch()
-    assert "mine is a search" in said(
+    (tmp_path / "res" / "experiments" / "mine" / name).touch()
+    assert "it would begin anew; it keeps mine" in said(
         "rename", "experiment=mine", "to=x", f"runtime.results={tmp_path / 'res'}", code=2
     )
 
