@@ -78,7 +78,7 @@ publish: install
 	test -z "$(CHROMIUM)" || $(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1240,1500 \
 	  --screenshot=$(PUBLISHED)/report.png file://$(CURDIR)/results/experiments/$(EXPERIMENT)/report.html
 
-# The site with search, reference and published results: build/site/index.html; the reports come from the runs that are packed beside them.
+# The site with search, reference and published results, in build/site; the reports come from the runs that are packed beside them.
 .PHONY: site
 $(VENV)/.site: $(BIN)/harness
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
@@ -88,6 +88,7 @@ site: $(VENV)/.site
 	  $(BIN)/harness report pack=$$runs only=page out=build/reports/$$(basename $$(dirname $$runs)) > build/report.log || { cat build/report.log; exit 1; }; done
 	$(BIN)/python docs/site/pages.py build
 	$(BIN)/zensical build --clean --strict --config-file build/mkdocs.yml
+	! grep -rlE '<(script|img|iframe)[^>]+src="https?:|<link[^>]+stylesheet[^>]+https?:' build/site --include='*.html' # nothing from elsewhere
 
 # A paper of two pages from published results: examples/paper/paper.pdf
 .PHONY: paper
