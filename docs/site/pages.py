@@ -69,7 +69,12 @@ class Site:
         if name.startswith("api/"):
             return _reference(name.removeprefix("api/").removesuffix(".md"))
         if path.exists():
-            return path.read_text() if path.suffix == ".md" else None
+            text = path.read_text() if path.suffix == ".md" else None
+            return (
+                text + _figures_of(name, text)
+                if text and path.parent.parent == ROOT / "experiments"
+                else text
+            )
         if name.endswith("/index.md"):
             published = path.parent.parent == ROOT / PUBLISHED
             return self._results(path.parent) if published else _listing(path.parent)
@@ -143,10 +148,27 @@ def _listing(folder: Path) -> str:
     return f"# {folder.relative_to(ROOT).as_posix()}\n\n" + "".join(f"- [{name}]({name})\n" for name in shown)
 
 
+def _figures_of(page: str, text: str) -> str:
+    """The figures of the answers that an experiment's page links to, below it."""
+    linked = [Path(_target(page, found[1])).parts for found in LINK.findall(text)]
+    folders = dict.fromkeys(parts[2] for parts in linked if parts[:2] == ("results", "published"))
+    parts = []
+    for folder in (ROOT / PUBLISHED / name for name in folders):
+        shown = [
+            path for path in (*folder.glob("*.png"), *folder.glob("figures/*.png")) if path.stem in FIRST
+        ]
+        shown = [path for path in sorted(shown) if path.relative_to(ROOT).as_posix() not in text]
+        if shown:
+            here = ROOT / page
+            parts.append(f"### [{folder.name}]({os.path.relpath(folder, here.parent)})")
+            parts += [_figure(path, here.parent) for path in shown]
+    return "\n\n## Figures\n\n" + "\n\n".join(parts) + "\n" if parts else ""
+
+
 def _figure(path: Path, folder: Path) -> str:
     """A figure, 120 of its pixels (200 an inch) to an inch of the screen."""
     width = int.from_bytes(path.read_bytes()[16:20], "big")
-    return f'![{path.stem}]({path.relative_to(folder).as_posix()}){{width="{0.6 * width:.0f}"}}'
+    return f'![{path.stem}]({os.path.relpath(path, folder)}){{width="{0.6 * width:.0f}"}}'
 
 
 def _table(path: Path) -> str:
