@@ -1,4 +1,4 @@
-"""The answer in words: what the experiment found, with intervals and the words higher, lower, equivalent or not resolved."""
+"""The answer, as values and in words: what the experiment found, with intervals and the words higher, lower, equivalent or not resolved."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from analysis.evidence.effects import INTERACTIONS, MAIN, effects_of, kinds_of
 from analysis.evidence.engagement import engagements, sentence_end
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
+from analysis.found import ArmFound, EffectFound, Interval, MetricFound
 from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.collapse import collapse_warnings
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
@@ -25,6 +26,11 @@ from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import Estimate, Verdict
 
 _EFFECTS = {MAIN: ("Main effect of", "main effect"), INTERACTIONS: ("Interaction", "interaction")}
+
+
+def found_of(results: Results) -> list[MetricFound]:
+    """The answer of an experiment in each of its metrics, the first one first."""
+    return [_in_one_metric(view) for view in results.each_metric()]
 
 
 def answer_sentences(results: Results) -> list[str]:
@@ -50,6 +56,40 @@ def terminal_text(results: Results, *, provisional: bool = False) -> str:
         tables = [replace(table, title=f"{table.title} ({mark})") for table in tables]
     sentences = [*headlines(results), *_warnings(results)] if provisional else answer_sentences(results)
     return "\n".join([*(to_terminal(table, width) for table in tables), *sentences])
+
+
+def _in_one_metric(results: Results) -> MetricFound:
+    metric, plan = results.metric, results.experiment.plan
+    differences, engaged = differences_to_reference(results), engagements(results.experiment)
+    effects = [
+        EffectFound(kind, name, Interval.of(effect, metric.scale))
+        for kind in kinds_of(plan)
+        for found in [effects_of(results, kind).found]
+        for name, effect in zip(found.names, found.effects, strict=True)
+    ]
+    arms = []
+    for arm in plan.arms:
+        difference, reference = differences.get(arm.name), plan.reference_of(arm)
+        compared = difference is not None and reference is not None
+        arms.append(
+            ArmFound(
+                arm.name,
+                arm.label,
+                Interval.of(results.mean(arm), metric.scale, difference=False),
+                _by_seed(results, arm),
+                reference.name if reference is not None and compared else None,
+                Interval.of(difference, metric.scale) if difference is not None and compared else None,
+                engaged[arm.name].beside(difference is not None and difference.resolved),
+            )
+        )
+    return MetricFound(
+        metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, effects
+    )
+
+
+def _by_seed(results: Results, arm: StoredArm) -> dict[int, float | None]:
+    scaled = {seed: results.metric.scale * value for seed, value in results.values(arm).items()}
+    return {seed: value if math.isfinite(value) else None for seed, value in scaled.items()}
 
 
 def _warnings(results: Results) -> list[str]:

@@ -4,48 +4,70 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib.util
+import json
 import os
-import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from harness import __version__
+from harness.commands._as_json import FAMILY, answering, to_json
+from harness.commands._exit_codes import Exit
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
 
-_FAMILY = "harness.commands"
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the exit code. Errors with a known cause are one line on standard error, code 2."""
+    """Run one verb and return the exit code (`Exit`). Errors with a known cause are one line on standard error, code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    verbs = kinds(_FAMILY)
+    verbs = kinds(FAMILY)
     if arguments and not arguments[0].startswith("-") and arguments[0] not in verbs:
         print(f"harness: no verb {arguments[0]!r}{nearest(arguments[0], list(verbs))}", file=sys.stderr)
-        return 2
+        return Exit.REFUSED
     if arguments and arguments[0] in verbs:
         verb = arguments[0]
-        module = member(_FAMILY, verb)
+        module = member(FAMILY, verb)
         parser = _verb_parser(verb, (module.__doc__ or "").strip())
         for names, settings in module.ARGUMENTS.items():
             parser.add_argument(*names.split(), **settings)
+        if answering(module):
+            parser.add_argument(
+                "--json", action="store_true", help=f"print the answer as JSON (harness schema {verb})"
+            )
         # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`.
         options = parser.parse_intermixed_args(arguments[1:])
     else:
         _overview(verbs).parse_args(arguments)
-        return 2
+        return Exit.REFUSED
     try:
-        return int(module.run(options))
+        return _carry_out(module, options)
     except (ConfigError, StoreError) as error:
         print(f"harness {verb}: {error}", file=sys.stderr)
-        return 2
+        if vars(options).get("json"):
+            print(json.dumps({"error": str(error)}, ensure_ascii=False))
+        return Exit.REFUSED
     except KeyboardInterrupt:
         print(f"harness {verb}: interrupted; what is written stays", file=sys.stderr)
-        return 128 + signal.SIGINT
+        return Exit.INTERRUPTED
+
+
+def _carry_out(module: Any, options: argparse.Namespace) -> int:
+    """Run a verb that acts; of one that answers show the answer, or print it as JSON and nothing else on standard output."""
+    verb = answering(module)
+    if verb is None:
+        return int(module.run(options))
+    if not options.json:
+        found = verb.answer(options)
+        verb.show(found, options)
+        return found.exit_code
+    with contextlib.redirect_stdout(sys.stderr):
+        found = verb.answer(options)
+    print(to_json(found))
+    return found.exit_code
 
 
 def entry() -> NoReturn:
@@ -59,7 +81,7 @@ def entry() -> NoReturn:
     except BrokenPipeError:
         # Python flushes once more at its end, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
+        sys.exit(Exit.CUT_OFF)
 
 
 def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
@@ -69,7 +91,7 @@ def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
 
 
 def _first_line(verb: str) -> str:
-    source = importlib.util.find_spec(f"{_FAMILY}.{verb}")
+    source = importlib.util.find_spec(f"{FAMILY}.{verb}")
     assert source is not None
     assert source.origin is not None
     text = ast.get_docstring(ast.parse(Path(source.origin).read_text(encoding="utf-8"))) or verb

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.found import MetricFound
+from harness.commands._as_json import VerbAnswer
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore
 
@@ -13,7 +16,40 @@ if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
     from harness.experiment.planning import Plan
 
 
-def write_answer(
+@dataclass(frozen=True)
+class Report(VerbAnswer):
+    """What an experiment found, and what was written of it.
+
+    `metrics`: its numbers; empty with `against=`. `sentences`: the answer in words. `text`: tables and sentences as a terminal shows them,
+    or the methods paragraph. `written`: the files, below `folder`; nothing with `only=table`. `part`: what was asked for.
+    """
+
+    experiment: str
+    metrics: list[MetricFound]
+    sentences: list[str]
+    text: str
+    part: str
+    folder: str | None
+    written: list[str]
+
+
+def write_answer(store: ResultStore, experiment: str, *, only: str = "all") -> None:
+    """Write the tables, figures and page of an experiment, or `only` one of them, and print what was found; raises `StoreError`."""
+    show_report(report_of(store, experiment, only=only))
+
+
+def show_report(found: Report) -> None:
+    """Print tables and sentences, and where the files lie."""
+    if found.text:
+        print(found.text)
+    if found.part == "figure":
+        print(f"written: {', '.join(found.written)}")
+    elif found.folder is not None:
+        everything = " (the sentences: tables/answer.md; figures/; methods/; the page: report.html)"
+        print(f"written: {found.folder}{everything if found.part == 'all' else f' ({found.part})'}")
+
+
+def report_of(
     store: ResultStore,
     experiment: str,
     *,
@@ -24,20 +60,20 @@ def write_answer(
     out: str | None = None,
     columns: str = "2",
     also: str = "",
-) -> None:
-    """Write the tables, figures and page of an experiment, or `only` one of them, and print the tables and the answer in words.
+) -> Report:
+    """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing).
 
-    The arguments are those of `harness report`; `only="table"` prints and writes nothing. Raises `StoreError`: it cannot be read.
+    The arguments are those of `harness report`. Raises `StoreError`: it cannot be read.
     """
-    from analysis.answer import terminal_text
+    from analysis.answer import answer_sentences, found_of, terminal_text
     from analysis.evidence.load import load_experiment
     from analysis.evidence.results import results_of
 
     # Written tables hold every k, with or without figures beside them.
     results = results_of(load_experiment(store.root, experiment, curves=only != "table", further=True))
+    metrics, sentences = found_of(results), answer_sentences(results)
     if only == "table":
-        print(terminal_text(results))
-        return
+        return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
     from analysis.report import write_parts
     from analysis.tables.latex import UnfitColumn
 
@@ -46,7 +82,7 @@ def write_answer(
     chosen = [name for name in formats.split(",") if name]
     keys = [key for key in also.split(",") if key]
     try:
-        write_parts(
+        paths = write_parts(
             results,
             store.root,
             folder,
@@ -59,12 +95,11 @@ def write_answer(
         )
     except UnfitColumn as error:
         raise ConfigError(str(error)) from error
-    print((folder / "methods" / "methods.md").read_text() if part == "methods" else terminal_text(results))
-    everything = " (the sentences: tables/answer.md; figures/; methods/; the page: report.html)"
-    print(f"written: {folder}{everything if part == 'all' else f' ({part})'}")
+    text = (folder / "methods" / "methods.md").read_text() if part == "methods" else terminal_text(results)
+    return Report(experiment, metrics, sentences, text, part, str(folder), list(map(str, paths)))
 
 
-def write_transfer(
+def transfer_of(
     store: ResultStore,
     experiment: str,
     other: str,
@@ -73,7 +108,7 @@ def write_transfer(
     formats: str = "pdf,svg,png",
     out: str | None = None,
     **unused: str,
-) -> None:
+) -> Report:
     """Draw what an experiment found against what another one did; raises `ConfigError` where they share no comparison."""
     from analysis.evidence.load import load_experiment
     from analysis.evidence.results import results_of
@@ -95,7 +130,7 @@ def write_transfer(
         paths = save(
             figure, folder / "figures", f"transfer-{other}", [name for name in formats.split(",") if name]
         )
-    print(f"written: {', '.join(map(str, paths))}")
+    return Report(experiment, [], [], "", "figure", str(folder), list(map(str, paths)))
 
 
 def table_so_far(store: ResultStore, experiment: str) -> str:

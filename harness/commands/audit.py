@@ -15,12 +15,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.found import Interval
 from harness.commands import _second_looks
 from harness.commands import run as run_verb
 from harness.commands._arguments import flag
+from harness.commands._as_json import VerbAnswer
+from harness.commands._exit_codes import Exit
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.folder import folders_of
@@ -43,19 +47,89 @@ ARGUMENTS = {
 }
 
 
-def run(options: argparse.Namespace) -> int:
-    """Execute the verb; the exit code is that of the first claim whose runs did not end well."""
+@dataclass(frozen=True)
+class ClaimFound:
+    """A declared claim and what its experiment found, in the shown unit.
+
+    `verdict`: the finding with its margin, of both looks where there are two; `second`: the finding and the effect of the second one.
+    `engaged`: how much of the data the mechanism touched. `hours`: of training, all runs of the first look together.
+    """
+
+    name: str
+    title: str
+    statement: str
+    source: str
+    expects: str
+    finding: str
+    verdict: str
+    effect: Interval
+    unit: str
+    sentence: str
+    engaged: str
+    seeds: int
+    most_seeds: int
+    generated_tokens: float
+    hours: float
+    declared_after: bool
+    notes: list[str]
+    second: tuple[str, Interval] | None
+
+
+@dataclass(frozen=True)
+class LookAgain:
+    """A second look that `replicate=true` takes: its seeds, the chance to say the first one's word if the first effect is true, core-hours."""
+
+    name: str
+    seeds: list[int]
+    chance: float
+    hours: float
+    line: str
+
+
+@dataclass(frozen=True)
+class Answer(VerbAnswer):
+    """Judged claims, or with `--list` the second looks that are to be taken.
+
+    `unread`: claims that could not be read, and why. `code`: that of the first claim whose runs did not end well.
+    """
+
+    claims: list[ClaimFound]
+    second_looks: list[LookAgain]
+    unread: list[str]
+    text: str
+    folder: str | None
+    all_claims: bool
+    code: int
+
+    @property
+    def exit_code(self) -> int:
+        """That of the first claim whose runs did not end well."""
+        return self.code
+
+
+def answer(options: argparse.Namespace) -> Answer:
+    """Run the claims unless told not to, judge them, and write their pages."""
     names, rest = _claims(options.overrides)
     replicate, record, rest = _replication(rest, options.list)
     # Composed before anything runs, so that a typo is said now; the rest is of the runs.
     root = Path(compose_run([item for item in rest if of_machine(item)]).runtime.results)
+    everything = _all(options.overrides)
     if options.list:
-        return _list(_second_looks.first_looks(root, names, record), rest, _all(options.overrides))
+        return _list(_second_looks.first_looks(root, names, record), rest, everything)
     code = 0
     if not options.judge:
-        code = _run(names, rest, root, record, replicate=replicate, everything=_all(options.overrides))
-    judge(root, [] if _all(options.overrides) else names)
-    return code
+        code = _run(names, rest, root, record, replicate=replicate, everything=everything)
+    return judge(root, [] if everything else names, code)
+
+
+def show(found: Answer, options: argparse.Namespace) -> None:
+    """Print the table of the claims and where their pages lie, or the second looks."""
+    sys.stderr.writelines(f"{line}\n" for line in found.unread)
+    print(found.text, end="")
+    if found.folder is not None:
+        pages = ", ".join(f"{one.name}.md" for one in found.claims)
+        more = f": {pages} (table and figure of all: harness audit claim=all --judge)"
+        print(f"written: {found.folder}{'' if found.all_claims else more}")
 
 
 def _run(
@@ -75,7 +149,7 @@ def _run(
         print(f"[{number}/{len(asked)}] claim {name}", flush=True)
         chosen = argparse.Namespace(overrides=[f"claim={name}", *first], multirun=False, no_answer=True)
         codes.append(run_verb.run(chosen))
-        if codes[-1] == run_verb.STOPPED:
+        if codes[-1] == Exit.AGAIN:
             return _first_bad(codes)
     if replicate:
         found = _second_looks.first_looks(root, names, record)
@@ -84,7 +158,7 @@ def _run(
         for number, look in enumerate(looks, 1):
             print(f"[{number}/{len(looks)}] second look at {look.line}", flush=True)
             codes.append(_second_looks.take(look, ResultStore(root), run_verb.run))
-            if codes[-1] == run_verb.STOPPED:
+            if codes[-1] == Exit.AGAIN:
                 break
     return _first_bad(codes)
 
@@ -93,20 +167,23 @@ def _first_bad(codes: Sequence[int]) -> int:
     return next((code for code in codes if code), 0)
 
 
-def _list(found: Sequence[Judged], rest: Sequence[str], everything: bool) -> int:
-    """Print the second looks that `replicate=true` takes, one a line, and their core-hours."""
+def _list(found: Sequence[Judged], rest: Sequence[str], everything: bool) -> Answer:
+    """Tell the second looks that `replicate=true` takes, one a line, and their core-hours."""
     looks = _second_looks.to_take(found, rest, in_order=not everything)
-    for look in looks:
-        print(look.line)
     total = sum(look.hours for look in looks)
-    print(
-        f"{len(looks)} of {len(found)} claims are decided: {total:.1f} core-hours, less what claims share with one another"
-    )
-    return 0
+    lines = [
+        *(look.line for look in looks),
+        f"{len(looks)} of {len(found)} claims are decided: {total:.1f} core-hours, less what claims share with one another",
+    ]
+    again = [
+        LookAgain(look.first.name, look.plan.experiment.seeds, look.chance, look.hours, look.line)
+        for look in looks
+    ]
+    return Answer([], again, [], "\n".join(lines) + "\n", None, everything, Exit.DONE)
 
 
-def judge(root: Path, names: Sequence[str] = ()) -> None:
-    """Judge claims by the runs in the store, print the table and write the pages to `claims/` in the results root.
+def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answer:
+    """Judge claims by the runs in the store, and write the pages to `claims/` in the results root.
 
     Where claims are named, table and figure of all claims stay as they are.
 
@@ -116,20 +193,40 @@ def judge(root: Path, names: Sequence[str] = ()) -> None:
     from analysis.claims.load import all_judged
 
     found, unread = all_judged(root, [f"claim_{name}" for name in names])
-    sys.stderr.writelines(f"{line}\n" for line in unread)
     if not found:
+        sys.stderr.writelines(f"{line}\n" for line in unread)
         raise StoreError(f"{root} holds no claim that has been run; run one with: harness audit claim=all")
     from analysis.claims.pages import in_words, write_overview, write_pages  # matplotlib
 
     out = root / "claims"
-    print(in_words(found), end="")
     write_pages(found, out)
-    if names:
-        pages = ", ".join(f"{one.name}.md" for one in found)
-        print(f"written: {out}: {pages} (table and figure of all: harness audit claim=all --judge)")
-    else:
+    if not names:
         write_overview(found, out)
-        print(f"written: {out}")
+    return Answer(list(map(_found, found)), [], unread, in_words(found), str(out), not names, code)
+
+
+def _found(one: Judged) -> ClaimFound:
+    second = one.second
+    return ClaimFound(
+        name=one.name,
+        title=one.title,
+        statement=one.claim["statement"],
+        source=one.claim["source"],
+        expects=one.claim["expects"],
+        finding=one.finding.value,
+        verdict=one.verdict,
+        effect=Interval.of(one.effect),
+        unit=one.unit,
+        sentence=one.sentence,
+        engaged=one.engaged,
+        seeds=one.seeds,
+        most_seeds=one.most_seeds,
+        generated_tokens=one.generated_tokens,
+        hours=one.hours,
+        declared_after=one.declared_after,
+        notes=list(one.notes),
+        second=None if second is None else (second.finding.value, Interval.of(second.effect)),
+    )
 
 
 def _claims(overrides: list[str]) -> tuple[list[str], list[str]]:

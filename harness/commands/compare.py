@@ -15,10 +15,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.found import Interval
 from harness.commands._arguments import find_run, key_values
+from harness.commands._as_json import VerbAnswer
 from harness.commands._counter import Counter
 from harness.commands.evaluate import ks_of
 from harness.commands.verify import RULES, verifier_config
@@ -39,7 +42,69 @@ _SHOWN = 10
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "A B", "help": "sides, then key=value; see above"}}
 
 
-def run(options: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class MetricCompared:
+    """One metric of one side beside the first side, in per cent (tokens a response: in tokens)."""
+
+    metric: str
+    side: str
+    first: float
+    other: float
+    difference: Interval
+
+
+@dataclass(frozen=True)
+class ProblemCompared:
+    """A problem, and each side's share of right samples."""
+
+    problem_id: str
+    gold: str
+    shares: dict[str, float]
+
+
+@dataclass(frozen=True)
+class VerdictCompared:
+    """A sample whose recorded verdict is another one than ours."""
+
+    problem_id: str
+    sample_index: int
+    recorded: bool
+    verdict: str
+    answer: str | None
+    gold: str
+
+
+@dataclass(frozen=True)
+class Graded:
+    """Recorded verdicts of a side beside ours: how many differ of how many, and the first of them."""
+
+    side: str
+    differing: int
+    labelled: int
+    first: list[VerdictCompared]
+
+
+@dataclass(frozen=True)
+class Answer(VerbAnswer):
+    """Evaluations compared with the first one, `reference`.
+
+    `problems`: number of those that all sides have. `apart`: those on which the sides differ most. `graders`: sides with recorded verdicts.
+    `said`: what there was to say while the sides were read. `folder`: all of it as files.
+    """
+
+    reference: str
+    problems: int
+    metrics: list[MetricCompared]
+    apart: list[ProblemCompared]
+    graders: list[Graded]
+    notes: list[str]
+    said: list[str]
+    text: str
+    folder: str
+
+
+def answer(options: argparse.Namespace) -> Answer:
+    """Read and grade the sides, compare them, and write the tables and the figure."""
     from harness.evaluation.paired import compare
     from harness.evaluation.sides import graded, is_graded, read_side
 
@@ -66,9 +131,6 @@ def run(options: argparse.Namespace) -> int:
         )
         for name, shown in zip(names, short if len(set(short)) == len(short) else names, strict=True)
     ]
-    print(
-        "\n".join(line for side in sides for line in side.said), end="\n" * any(side.said for side in sides)
-    )
     rules = {key: value for key, value in values.items() if key in RULES}
     with MathVerifier(verifier_config({"verifier": "any", **rules})) as verifier:
         if rules or not all(is_graded(side) for side in sides):
@@ -91,8 +153,7 @@ def run(options: argparse.Namespace) -> int:
             by_text={"id": False, "problem": True}.get(values["match"]),
         )
     out = values.get("out") or store.root / "comparisons" / content_hash(names, {**values, "out": None})
-    show(found, sides, Path(out))
-    return 0
+    return _written(found, sides, Path(out))
 
 
 def _parts(name: str, store: ResultStore) -> list[str]:
@@ -119,41 +180,78 @@ def _part(part: str, store: ResultStore) -> str:
     return f"{find_run(store, stem)}{at}{mark}"
 
 
-def show(found: Comparison, sides: list[Side], out: Path) -> None:
-    """Print the table, where the sides differ most and where graders disagree; write all of it."""
+def show(found: Answer, options: argparse.Namespace) -> None:
+    """Print the table, where the sides differ most and where graders disagree."""
+    print("\n".join([*found.said, found.text]))
+    print("where they differ most, share right:")
+    for row in found.apart:
+        shares = ", ".join(f"{side} {share:.0%}" for side, share in row.shares.items())
+        print(f"  {row.problem_id} (gold {row.gold[-40:]!r}): {shares}")
+    for side in found.graders:
+        print(f"{side.side}: {side.differing} of {side.labelled} recorded verdicts are others than ours")
+        for one in side.first:
+            print(f"  {_told(one)}")
+    print(f"written: {found.folder}")
+
+
+def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
+    """Write table, problems, disagreements and figure, and return what they say."""
     import pandas as pd
 
-    from analysis.comparison import comparison_figure, comparison_table
+    from analysis.comparison import comparison_figure, comparison_table, notes_of, scale_of
     from analysis.figures.style import save, styled
     from analysis.tables.files import write_table
     from analysis.tables.table import to_terminal
     from harness.evaluation.sides import disagreements
 
     table, problems = comparison_table(found), found.by_problem()
-    print(to_terminal(table).rstrip())
-    print("where they differ most, share right:")
-    for row in problems.head(_SHOWN).to_dict("records"):
-        shares = ", ".join(f"{side.name} {row[side.name]:.0%}" for side in sides)
-        print(f"  {row['problem_id']} (gold {row['gold'][-40:]!r}): {shares}")
-    differing = []
-    for side in sides:
-        rows, labelled = disagreements(side)
-        differing.append(rows)
-        if labelled:
-            print(f"{side.name}: {len(rows)} of {labelled} recorded verdicts are others than ours")
-            for row in rows.head(_SHOWN).to_dict("records"):
-                print(f"  {_told(row)}")
+    differing = [(side.name, *disagreements(side)) for side in sides]
     write_table(table, out, "comparison")
     problems.to_csv(out / "problems.csv", index=False)
-    pd.concat(differing).to_csv(out / "disagreements.csv", index=False)
+    pd.concat(rows for _, rows, _ in differing).to_csv(out / "disagreements.csv", index=False)
     with styled("paper"):
         save(comparison_figure(found), out, "differences")
-    print(f"written: {out}")
+    metrics = []
+    for side, differences in found.differences.items():
+        for metric, difference in differences.items():
+            scale = scale_of(metric)
+            first, other = (
+                scale * float(found.scores[name][metric].mean()) for name in (found.reference, side)
+            )
+            metrics.append(MetricCompared(metric, side, first, other, Interval.of(difference, scale)))
+    apart = [
+        ProblemCompared(
+            str(row["problem_id"]), str(row["gold"]), {side.name: float(row[side.name]) for side in sides}
+        )
+        for row in problems.head(_SHOWN).to_dict("records")
+    ]
+    graders = [
+        Graded(name, len(rows), labelled, [_verdict(row) for row in rows.head(_SHOWN).to_dict("records")])
+        for name, rows, labelled in differing
+        if labelled
+    ]
+    said = [line for side in sides for line in side.said]
+    text = to_terminal(table).rstrip()
+    return Answer(
+        found.reference, len(problems), metrics, apart, graders, notes_of(found), said, text, str(out)
+    )
 
 
-def _told(row: Mapping[Any, Any]) -> str:
-    theirs = "right" if row["label"] else "wrong"
+def _verdict(row: Mapping[Any, Any]) -> VerdictCompared:
+    answer = row["answer"]
+    return VerdictCompared(
+        str(row["problem_id"]),
+        int(row["sample_index"]),
+        bool(row["label"]),
+        str(row["verdict"]),
+        None if answer is None or answer != answer else str(answer),
+        str(row["gold"]),
+    )
+
+
+def _told(one: VerdictCompared) -> str:
+    theirs = "right" if one.recorded else "wrong"
     return (
-        f"{row['problem_id']} sample {row['sample_index']}: recorded {theirs}, ours {row['verdict']} (answer {row['answer']!r}, "
-        f"gold {row['gold'][-40:]!r})"
+        f"{one.problem_id} sample {one.sample_index}: recorded {theirs}, ours {one.verdict} (answer {one.answer!r}, "
+        f"gold {one.gold[-40:]!r})"
     )

@@ -26,6 +26,7 @@ from rich.console import Console
 
 from harness.commands._arguments import key_values
 from harness.commands._counter import Counter
+from harness.commands._exit_codes import Exit
 from harness.commands.verify import RULES, verifier_config
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from harness.evaluation.protocol import Request
 
 _OWN = ("model", "benchmark", "data.path", "template", "ks", "out", "figures")
-INTERRUPTED = 75
 _LOG_WIDTH = 200
 
 
@@ -59,10 +59,10 @@ def run(options: argparse.Namespace) -> int:
             return evaluate_models(items)
     except KeyboardInterrupt:
         print("stopped; repeat the command to go on from here", file=sys.stderr)
-        return INTERRUPTED
+        return Exit.AGAIN
     except EngineDied as error:
         print(f"harness evaluate: {error}\nrepeat the command to go on from here", file=sys.stderr)
-        return 1
+        return Exit.FOUND
     raise ConfigError("evaluate needs model=, samples=, regrade= or check")
 
 
@@ -152,7 +152,7 @@ def check(items: Sequence[str]) -> int:
     print(f"{len(findings)} findings in {', '.join([*sets, *(['the training task'] if task else [])])}")
     if "out" in own:
         export([*sets.values(), *([task] if task else [])], Path(str(own["out"])))
-    return 1 if findings else 0
+    return Exit.FOUND if findings else Exit.DONE
 
 
 def export(configs: Sequence[Any], out: Path) -> None:
@@ -176,7 +176,7 @@ def draw(result: Path) -> int:
     except Exception:
         traceback.print_exc()
         print(f"the figures failed (see above); the numbers are complete: {result}", file=sys.stderr)
-        return 1
+        return Exit.FOUND
     return 0
 
 

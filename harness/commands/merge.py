@@ -12,6 +12,7 @@ import argparse
 import sys
 
 from harness.commands._arguments import select
+from harness.commands._exit_codes import Exit
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import of_machine
 from harness.store import StoreError
@@ -43,4 +44,4 @@ def run(options: argparse.Namespace) -> int:
         apart += found.apart
     for line in apart:
         print(f"harness merge: {line}", file=sys.stderr)
-    return 1 if apart else 0
+    return Exit.FOUND if apart else Exit.DONE

@@ -8,29 +8,31 @@ harness plan --sample experiment=dapo_ladder    ask the policy before training, 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from harness.commands._arguments import flag
+from harness.commands._as_json import VerbAnswer
 from harness.commands._counter import Counter as Progress
-from harness.configuration.identity import arm_id, difference
-from harness.configuration.schema import as_yaml
+from harness.commands._planned import ArmPlanned, Expected, Totals, past_cost, planned_arm, totals_of
+from harness.configuration.schema import yaml_text
 from harness.execution.answer import answered_runs, edited, left_out
 from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.cpu import cpu_estimate
 from harness.experiment.estimate.work import estimate_lines, estimate_of
-from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
+from harness.experiment.history import History, computed, found_elsewhere, past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.power import power_lines, power_of_metrics
-from harness.experiment.refusals import absent, refusal_lines, refusals
+from harness.experiment.refusals import refusal_lines, refusals
 from harness.store import ResultStore
 
 ARGUMENTS = {
@@ -43,19 +45,46 @@ ARGUMENTS = {
 }
 
 
-def run(options: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class Finding:
+    """A check's objection to an arm: name, reason and fix."""
+
+    check: str
+    arm: str
+    reason: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Answer(VerbAnswer):
+    """An experiment before it runs.
+
+    `waits_for`: the arm whose spending the others' budget is. `notes`: power, looks, estimates and what else a person reads, in sentences.
+    """
+
+    experiment: str
+    title: str
+    question: str
+    design: str
+    metrics: list[str]
+    seeds: list[int]
+    command: str
+    match: str
+    waits_for: str | None
+    arms: list[ArmPlanned]
+    totals: Totals
+    notes: list[str]
+    findings: list[Finding]
+
+
+def answer(options: argparse.Namespace) -> Answer:
+    """Plan the experiment and look into the store; nothing is run or written."""
     plan = make_plan(options.overrides, options.multirun)
-    if options.cfg:
-        print("".join(configurations(plan)), end="")
-        return 0
-    store = ResultStore(plan.arms[0].config.runtime.results)
-    # A pipe or a narrow terminal gets the whole names, too.
-    console = Console(markup=False) if sys.stdout.isatty() else Console(width=200, markup=False)
-    experiment = plan.experiment
-    console.print(Text(experiment.title or experiment.name, style="bold"), f" {experiment.question}")
+    experiment, runtime = plan.experiment, plan.arms[0].config.runtime
+    store = ResultStore(runtime.results)
     history = History(store)
     refused = {planned.arm.name: refusals(planned.config) for planned in plan.arms}
-    costs = {planned.arm.name: _cost(planned, history) for planned in plan.arms}
+    costs = {planned.arm.name: past_cost(planned, history) for planned in plan.arms}
     estimates = {
         planned.arm.name: estimate
         for planned in plan.arms
@@ -67,49 +96,78 @@ def run(options: argparse.Namespace) -> int:
         if costs[planned.arm.name] is None and (on_cpu := cpu_estimate(planned.config)) is not None:
             costs[planned.arm.name] = computed(on_cpu)
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
-    console.print(_table(plan, statuses, costs, refused, past_engagement(plan, store, history)))
-    lacking = {planned.arm.name: absent(planned.config) for planned in plan.arms}
-    for line in (
+    engaged = past_engagement(plan, store, history)
+    arms = [
+        planned_arm(plan, planned, statuses, refused[name], costs[name], engaged.get(name, ""), options.cfg)
+        for planned in plan.arms
+        for name in [planned.arm.name]
+    ]
+    totals = totals_of(arms)
+    lacking = {arm.name: arm.lacking for arm in arms}
+    notes = [
         *refusal_lines(refused),
         *(line.replace("refused", "not here:", 1) for line in refusal_lines(lacking)),
-        *_totals(plan, statuses, costs, refused),
+        *total_lines(totals),
         *metric_lines(plan),
         *look_lines(plan),
         *estimate_lines(estimates),
         *power_lines(plan, store),
         *power_of_metrics(plan, lambda: _spreads(plan, store) if "finished" in statuses.values() else {}),
-        *filter(None, [found_elsewhere(store, statuses, plan.arms[0].config.runtime)]),
+        *filter(None, [found_elsewhere(store, statuses, runtime)]),
         *edited(plan, store),
         *filter(None, [left_out(plan, answered_runs(store, experiment.name))]),
-    ):
-        console.print(line, highlight=False, markup=False)
+    ]
     if plan.waits_for:
-        console.print(
-            f"match={experiment.match}: the other arms get the budget that {plan.waits_for} spends; "
-            "`harness run` runs it first",
-            highlight=False,
+        notes.append(
+            f"match={experiment.match}: the other arms get the budget that {plan.waits_for} spends; `harness run` runs it first"
         )
-    report_checks(plan, plan.arms[0].config.runtime.checks)
     if options.sample:
-        for line in sampled_lines(plan, store):
-            console.print(line, highlight=False, markup=False)
-    return 0
+        notes += sampled_lines(plan, store)
+    found = [] if options.cfg else report_checks(plan, runtime.checks)
+    return Answer(
+        experiment.name,
+        experiment.title or experiment.name,
+        experiment.question,
+        experiment.design,
+        list(experiment.metrics),
+        plan.seeds,
+        plan.command,
+        experiment.match,
+        plan.waits_for,
+        arms,
+        totals,
+        notes,
+        [Finding(one.check, one.arm, one.reason, one.fix) for one in found],
+    )
 
 
-def configurations(plan: Plan) -> Iterator[str]:
+def show(found: Answer, options: argparse.Namespace) -> None:
+    """Print the arms and what is to know of them; with `--cfg` a YAML document each instead."""
+    if options.cfg:
+        print("".join(configurations(found)), end="")
+        return
+    # A pipe or a narrow terminal gets the whole names, too.
+    console = Console(markup=False) if sys.stdout.isatty() else Console(width=200, markup=False)
+    console.print(Text(found.title, style="bold"), f" {found.question}")
+    console.print(_table(found.arms))
+    for line in found.notes:
+        console.print(line, highlight=False, markup=False)
+
+
+def configurations(found: Answer) -> Iterator[str]:
     """One YAML document an arm: the configuration stored with its first run, with name, id and what to know of it in comments above."""
-    for planned in plan.arms:
-        spec = next(iter(planned.runs.values()), None)
-        seeds = list(planned.runs) or plan.experiment.seeds
-        config = dataclasses.replace(planned.config, seed=seeds[0]) if spec is None else spec.config
-        said = f"seed {config.seed}" + f" of {', '.join(map(str, seeds))}" * (len(seeds) > 1)
-        comments = [f"arm {planned.arm.name}, id {arm_id(config)[:8]}, {said}"]
-        if spec is None and plan.waits_for:
+    for arm in found.arms:
+        assert arm.configuration is not None
+        said = f"seed {arm.configuration['seed']}" + f" of {', '.join(map(str, arm.seeds))}" * (
+            len(arm.seeds) > 1
+        )
+        comments = [f"arm {arm.name}, id {arm.arm_id[:8]}, {said}"]
+        if not arm.runs and found.waits_for:
             comments.append(
-                f"its budget is what {plan.waits_for} spends, known when that has run; here it is as without match="
+                f"its budget is what {found.waits_for} spends, known when that has run; here it is as without match="
             )
-        comments += [f"refused: {reason}" for reason in refusals(config)]
-        yield "".join(["---\n", *(f"# {line}\n" for line in comments), as_yaml(config)])
+        comments += [f"refused: {reason}" for reason in arm.refused]
+        yield "".join(["---\n", *(f"# {line}\n" for line in comments), yaml_text(arm.configuration)])
 
 
 def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
@@ -171,34 +229,26 @@ def _spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     return spreads(parse_plan(plan.record()), store)
 
 
-def _table(
-    plan: Plan,
-    statuses: dict[str, str],
-    costs: dict[str, Cost | None],
-    refused: Mapping[str, list[str]],
-    engaged: Mapping[str, str],
-) -> Table:
+def _table(arms: Sequence[ArmPlanned]) -> Table:
     names = ["arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes"]
-    names += ["engaged"] * bool(engaged)
-    table = Table(*(Column(name, overflow="fold") for name in names))
-    by_name = {planned.arm.name: planned for planned in plan.arms}
-    base = next((planned for planned in plan.arms if planned.arm.parent is None), plan.arms[0])
-    for planned in plan.arms:
-        parent = by_name.get(planned.arm.parent or "")
-        counts = Counter(statuses[spec.run_id] for spec in planned.runs.values())
+    with_engaged = any(arm.engaged for arm in arms)
+    table = Table(*(Column(name, overflow="fold") for name in [*names, *["engaged"] * with_engaged]))
+    base = next((arm.name for arm in arms if arm.parent is None), arms[0].name)
+    for arm in arms:
+        counts = Counter(run.status for run in arm.runs.values())
         table.add_row(
-            planned.arm.name,
-            _changes(parent, planned) if parent else "",
-            "" if parent is base else _changes(base, planned),
-            arm_id(planned.config)[:8],
+            arm.name,
+            _change_lines(arm.changes),
+            "" if arm.parent == base else _change_lines(arm.against_base),
+            arm.arm_id[:8],
             ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later",
-            "refused" if refused[planned.arm.name] else _takes(costs[planned.arm.name]),
-            *[engaged.get(planned.arm.name, "")] * bool(engaged),
+            "refused" if arm.refused else _takes(arm.expected),
+            *[arm.engaged] * with_engaged,
         )
     return table
 
 
-def _takes(cost: Cost | None) -> str:
+def _takes(cost: Expected | None) -> str:
     """`12 min, 3.4M tokens`, marked where nothing was measured."""
     if cost is None:
         return "?"
@@ -206,41 +256,23 @@ def _takes(cost: Cost | None) -> str:
     return text if cost.measured else f"~ {text} (estimate)"
 
 
-def _changes(old: PlannedArm, new: PlannedArm) -> str:
-    pairs = difference(old.config, new.config)
-    return "\n".join(f"{key}: {before} → {after}" for key, (before, after) in pairs.items() if key != "seed")
+def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    return "\n".join(f"{key}: {before} → {after}" for key, (before, after) in changes.items())
 
 
-def _cost(planned: PlannedArm, history: History) -> Cost | None:
-    spec = next(iter(planned.runs.values()), None)
-    return None if spec is None else history.expect(planned.config, spec.arm_id)
-
-
-def _totals(
-    plan: Plan, statuses: dict[str, str], costs: dict[str, Cost | None], refused: Mapping[str, list[str]]
-) -> list[str]:
+def total_lines(totals: Totals) -> list[str]:
     """Tell what is left to do and what it is expected to take."""
-    finished = sum(status == "finished" for status in statuses.values())
-    left: dict[str, Cost | None] = {}
-    for planned in plan.arms:
-        for spec in planned.runs.values():
-            if not refused[planned.arm.name] and statuses[spec.run_id] != "finished":
-                left.setdefault(spec.run_id, costs[planned.arm.name])
-    impossible = len(statuses) - finished - len(left)
-    counts = [f"{len(statuses)} runs", f"{finished} finished", f"{len(left)} to run"]
-    lines = [", ".join(counts + [f"{impossible} refused"] * bool(impossible))]
-    expected = [cost for cost in left.values() if cost is not None]
-    if expected:
-        seconds, tokens = sum(c.seconds for c in expected), sum(c.generated_tokens for c in expected)
-        gpu_hours = sum(cost.gpu_hours for cost in expected)
-        device = f"{gpu_hours:.2f} GPU-hours" if gpu_hours else "no GPU"
-        sources = ", ".join(sorted({cost.source for cost in expected}))
+    counts = [f"{totals.runs} runs", f"{totals.finished} finished", f"{totals.to_run} to run"]
+    lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
+    if totals.known:
+        device = f"{totals.gpu_hours:.2f} GPU-hours" if totals.gpu_hours else "no GPU"
+        device += f" for {totals.price:,.2f}" if totals.gpu_hours and totals.price is not None else ""
         lines.append(
-            f"expected for {len(expected)} of them: {format_seconds(seconds)} of runs one after the other, "
-            f"{_tokens(tokens)} generated tokens, {device} (from {sources})"
+            f"expected for {totals.known} of them: {format_seconds(totals.seconds)} of runs one after the other, "
+            f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {', '.join(totals.sources)})"
         )
-    if len(expected) < len(left):
-        lines.append(f"no run in the store tells what {len(left) - len(expected)} of them cost")
+    if totals.known < totals.to_run:
+        lines.append(f"no run in the store tells what {totals.to_run - totals.known} of them cost")
     return lines
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands._answer import write_answer, write_transfer
+from harness.commands._answer import Report, report_of, show_report, transfer_of
 from harness.commands._arguments import require_stored, unpacked
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
@@ -43,12 +43,21 @@ ARGUMENTS = {
 }
 
 
-def run(options: argparse.Namespace) -> int:
+Answer = Report
+
+
+def answer(options: argparse.Namespace) -> Report:
+    """Read what the experiment found, and write what is asked for."""
     with unpacked(options.overrides) as overrides:
         return _report(overrides, any(item.startswith("pack=") for item in options.overrides))
 
 
-def _report(overrides: list[str], packed: bool) -> int:
+def show(found: Report, options: argparse.Namespace) -> None:
+    """Print tables and sentences, and where the files lie."""
+    show_report(found)
+
+
+def _report(overrides: list[str], packed: bool) -> Report:
     names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
     if len(names) != 1:
         raise ConfigError("name one experiment: harness report experiment=NAME")
@@ -64,7 +73,5 @@ def _report(overrides: list[str], packed: bool) -> int:
     own = ({"out": names[0]} if packed else {}) | own
     if other := own.pop("against", ""):
         require_stored(store, other)
-        write_transfer(store, names[0], other, **own)
-    else:
-        write_answer(store, names[0], **own)
-    return 0
+        return transfer_of(store, names[0], other, **own)
+    return report_of(store, names[0], **own)

@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.commands._answer import decide, table_so_far, write_answer
 from harness.commands._arguments import flag
+from harness.commands._exit_codes import Exit
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.execution.answer import answer_stands, answered_runs, edited, left_out, put_back
@@ -198,11 +199,8 @@ def _shortly(reason: str) -> str:
     return lines[0].partition("; ")[0] if killed else lines[-1]
 
 
-STOPPED = 75  # stopped, or runs are elsewhere: repeat the command
-
-
 def exit_code(summary: Summary) -> int:
     """0: complete, or all submitted; 1: something failed; 75: stopped or elsewhere, repeat the command."""
     if summary.failed:
-        return 1
-    return 0 if summary.complete or summary.submitted else STOPPED
+        return Exit.FOUND
+    return Exit.DONE if summary.complete or summary.submitted else Exit.AGAIN

@@ -7,16 +7,20 @@ harness show 3f9a --config
 from __future__ import annotations
 
 import argparse
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from harness.commands._arguments import SELECTION, find_run, flag, select
+from harness.commands._as_json import VerbAnswer
 from harness.configuration.compose import compose_run
 from harness.configuration.flat import flatten
 from harness.configuration.schema import dump
-from harness.store import ResultStore, RunDir
+from harness.store import ResultStore, RunDir, layout
 from harness.store.device import devices_of
 
 ARGUMENTS = {
@@ -26,78 +30,126 @@ ARGUMENTS = {
 }
 
 
-def run(options: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a run; None: not known, or not over. Times are ISO 8601."""
+
+    index: int
+    started_at: str | None
+    ended_at: str | None
+    outcome: str | None
+    exit_code: int | None
+    host: str | None
+    device: str | None
+    pid: int | None
+
+
+@dataclass(frozen=True)
+class Answer(VerbAnswer):
+    """One run.
+
+    `changes`: key → its value in the base configuration of today's files and its own, `runtime` apart. `provenance`, flat: device, code,
+    packages, machine, data and command. `results`: the newest metrics row, and accuracy (a fraction of 1) by benchmark, step and cap.
+    """
+
+    run_id: str
+    arm_id: str
+    seed: int
+    status: str
+    created_at: str
+    updated_at: str
+    labels: dict[str, str]
+    error: str | None
+    directory: str
+    changes: dict[str, tuple[Any, Any]]
+    provenance: dict[str, Any]
+    results: dict[str, Any]
+    attempts: list[Attempt]
+    configuration: dict[str, Any]
+
+
+def answer(options: argparse.Namespace) -> Answer:
+    """Read the run."""
     store = select(options.overrides).store
-    run_dir = store.run(find_run(store, options.run_id))
+    run = store.run(find_run(store, options.run_id))
+    manifest = run.manifest() or {}
+    keys = [item.name for item in fields(Attempt)]
+    return Answer(
+        **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")},
+        labels={key: str(value) for key, value in manifest["labels"].items()},
+        error=manifest.get("error") or None,
+        directory=str(run.path),
+        changes=_changes(run),
+        provenance=provenance_of(run),
+        results=results_of(store, run.run_id),
+        attempts=[Attempt(**{key: one.get(key) for key in keys}) for one in manifest.get("attempts", [])],
+        configuration=run.settings(),
+    )
+
+
+def show(found: Answer, options: argparse.Namespace) -> None:
+    """Print the tables, or the configuration as it is stored."""
     console = Console()
     if options.config:
-        console.print(run_dir.config(), markup=False, highlight=False, end="")
-        return 0
+        text = (Path(found.directory) / layout.CONFIG).read_text(encoding="utf-8")
+        console.print(text, markup=False, highlight=False, end="")
+        return
     for title, rows in (
-        ("run", _facts(run_dir)),
-        ("changed from the base configuration", _changes(run_dir)),
-        ("provenance", provenance_of(run_dir)),
-        ("last step and scores", results_of(store, run_dir.run_id)),
+        ("run", _facts(found)),
+        ("changed from the base configuration", {key: f"{a} → {b}" for key, (a, b) in found.changes.items()}),
+        ("provenance", found.provenance),
+        ("last step and scores", {key: one for key, one in found.results.items() if one is not None}),
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
-        for pair in rows.items():
-            table.add_row(*map(escape, pair))
+        for key, value in rows.items():
+            table.add_row(escape(key), escape(shown(value)))
         console.print(table)
-    console.print(_attempts(run_dir))
-    return 0
+    heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
+    table = Table(*heads, box=None, pad_edge=False)
+    for one in found.attempts:
+        table.add_row(*("" if value is None else str(value) for value in astuple(one)))
+    console.print(table)
 
 
-def configuration_of(run: RunDir) -> dict[str, str]:
+def configuration_of(run: RunDir) -> dict[str, Any]:
     """The configuration as stored with the run, flat."""
-    return {key: str(value) for key, value in flatten(run.settings()).items()}
+    return flatten(run.settings())
 
 
-def provenance_of(run: RunDir) -> dict[str, str]:
+def provenance_of(run: RunDir) -> dict[str, Any]:
     """Device, code, packages, machine, data and command of a run, flat; of several attempts the newest's, and all devices."""
     manifest = run.manifest() or {}
-    found = {key: str(value) for key, value in flatten(manifest.get("provenance", {})).items()}
-    return {"device": " and ".join(devices_of(manifest))} | found
+    return {"device": " and ".join(devices_of(manifest))} | flatten(manifest.get("provenance", {}))
 
 
-def results_of(store: ResultStore, run_id: str) -> dict[str, str]:
+def results_of(store: ResultStore, run_id: str) -> dict[str, Any]:
     """The newest metrics row, and accuracy by benchmark, step and cap."""
     run = store.run(run_id)
-    rows = {key: _number(value) for key, value in (run.last_step() or {}).items() if value is not None}
+    rows = {key: value for key, value in (run.last_step() or {}).items() if value is not None}
     for benchmark in run.benchmarks():
         for step in run.sample_steps(benchmark):
             for cap, value in run.accuracies(benchmark, step).items():
-                rows[f"avg on {benchmark}, cap {cap}, step {step}"] = _number(value)
+                rows[f"avg on {benchmark}, cap {cap}, step {step}"] = value
     return rows
 
 
-def _facts(run: RunDir) -> dict[str, str]:
-    manifest = run.manifest() or {}
+def shown(value: object) -> str:
+    """A value as a table shows it: numbers to six digits."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _facts(found: Answer) -> dict[str, Any]:
     keys = ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")
-    facts = {key: str(manifest[key]) for key in keys}
-    facts |= {f"label {key}": str(value) for key, value in manifest["labels"].items()}
-    if manifest.get("error"):
-        facts["error"] = str(manifest["error"])
-    return facts | {"directory": str(run.path)}
+    facts = {key: getattr(found, key) for key in keys}
+    facts |= {f"label {key}": value for key, value in found.labels.items()}
+    facts |= {"error": found.error} if found.error else {}
+    return facts | {"directory": found.directory}
 
 
-def _changes(run: RunDir) -> dict[str, str]:
-    """Every key that differs from the base configuration of today's files (`runtime` apart)."""
+def _changes(run: RunDir) -> dict[str, tuple[Any, Any]]:
     base, ours = flatten(dump(compose_run([]))), flatten(run.settings())
     return {
-        key: f"{base.get(key)} → {ours.get(key)}"
+        key: (base.get(key), ours.get(key))
         for key in sorted(base.keys() | ours.keys())
         if base.get(key) != ours.get(key) and not key.startswith("runtime.")
     }
-
-
-def _attempts(run: RunDir) -> Table:
-    keys = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "device", "pid")
-    heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
-    table = Table(*heads, box=None, pad_edge=False)
-    for item in (run.manifest() or {}).get("attempts", []):
-        table.add_row(*("" if item.get(key) is None else str(item[key]) for key in keys))
-    return table
-
-
-def _number(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from harness.commands._arguments import SELECTION, Selection, flag, select
+from harness.commands._as_json import VerbAnswer
+from harness.configuration.error import ConfigError
 from harness.execution.progress import status_table
+from harness.store.progress import RunState, run_state
 
 ARGUMENTS = {
     "--watch": flag("refresh every second until interrupted"),
@@ -19,35 +25,83 @@ ARGUMENTS = {
 }
 
 
-def run(options: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class Decision:
+    """A comparison of a sequential design after its last look: its state (higher, lower, ..., open) and the difference in words."""
+
+    experiment: str
+    arm: str
+    reference: str
+    state: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        """One line for a terminal."""
+        return f"{self.arm} against {self.reference}: {self.state}; {self.text}"
+
+
+@dataclass(frozen=True)
+class Answer(VerbAnswer):
+    """Runs of a store, all of them or those of the named experiments.
+
+    `counts`: status → number of runs. `problems`: what of the store cannot be read.
+    """
+
+    results: str
+    experiments: list[str]
+    counts: dict[str, int]
+    runs: list[RunState]
+    decisions: list[Decision]
+    problems: list[str]
+
+
+def answer(options: argparse.Namespace) -> Answer:
+    """Read the state of the runs."""
+    if options.watch and options.json:
+        raise ConfigError("--watch is for a terminal; with --json ask again instead")
     selection = select(options.overrides)
-    if not selection.store.root.is_dir():
-        print(f"no runs: there is no folder {selection.store.root} (another one: runtime.results=DIR)")
-        return 0
+    store = selection.store
+    there = store.root.is_dir()
+    states = [run_state(store, run_id) for run_id in dict.fromkeys(selection.run_ids)] if there else []
+    return Answer(
+        str(store.root),
+        selection.experiments,
+        dict(sorted(Counter(state.status for state in states).items())),
+        states,
+        decisions_of(selection),
+        store.problems() if there else [],
+    )
+
+
+def show(found: Answer, options: argparse.Namespace) -> None:
+    """Print counts, the runs that are not finished (all with `--runs`), decisions and problems; with `--watch` again and again."""
+    if not found.runs and not Path(found.results).is_dir():
+        print(f"no runs: there is no folder {found.results} (another one: runtime.results=DIR)")
+        return
     if not options.watch:
         console = Console()
-        console.print(_shown(selection, options.runs))
-        for problem in selection.store.problems():
+        console.print(_shown(found, options.runs))
+        for problem in found.problems:
             console.print(f"skipped: {problem}", style="yellow", markup=False, soft_wrap=True)
-        return 0
-    with Live(_shown(selection, options.runs), refresh_per_second=2) as live:
+        return
+    with Live(_shown(found, options.runs), refresh_per_second=2) as live:
         try:
             while True:
                 time.sleep(1.0)
-                live.update(_shown(select(options.overrides), options.runs))
+                live.update(_shown(answer(options), options.runs))
         except KeyboardInterrupt:
-            return 0
+            return
 
 
-def decision_lines(selection: Selection) -> list[str]:
+def decisions_of(selection: Selection) -> list[Decision]:
     """Of the named experiments that look at comparisons while seeds come in: what the last look decided and what is open."""
     return [
-        f"{one['arm']} against {one['reference']}: {one['state']}; {one['text']}"
+        Decision(name, one["arm"], one["reference"], one["state"], one["text"])
         for name in selection.experiments
         for one in selection.store.plan(name).get("decisions") or ()
     ]
 
 
-def _shown(selection: Selection, finished: bool) -> RenderableType:
-    table = status_table(selection.store, selection.run_ids, finished=finished)
-    return Group(table, *map(Text, decision_lines(selection)))
+def _shown(found: Answer, finished: bool) -> RenderableType:
+    return Group(status_table(found.runs, finished=finished), *(Text(one.line) for one in found.decisions))

@@ -10,6 +10,7 @@ import argparse
 import time
 
 from harness.commands._arguments import SELECTION, select
+from harness.commands._exit_codes import Exit
 from harness.execution.supervise import stop_supervisors
 
 ARGUMENTS = {
@@ -40,6 +41,6 @@ def run(options: argparse.Namespace) -> int:
         time.sleep(0.2)
     if busy:
         print(f"{len(busy)} runs still write their checkpoint: {', '.join(busy[:5])}; see `harness status`")
-        return 75
+        return Exit.AGAIN
     print("stopped; the same `harness run` resumes")
     return 0

@@ -14,6 +14,7 @@ import shlex
 import sys
 from typing import Any
 
+from harness.commands._exit_codes import Exit
 from harness.commands.run import refuse_imported
 from harness.commands.run import run as run_grid
 from harness.configuration.compose import compose_run, parse_overrides
@@ -86,9 +87,9 @@ def run(options: argparse.Namespace) -> int:
         if draw(sweep.study, [name.lstrip("-") for name in search.objectives], folder):
             print(f"importance and contours: {folder}")
     if summary.failed or sweep.reasons:
-        return 1
+        return Exit.FOUND
     enough = sweep.unsettled == 0 and sweep.asked >= sweep.total
-    return 0 if enough and summary.stopped_by is None else 75
+    return Exit.DONE if enough and summary.stopped_by is None else Exit.AGAIN
 
 
 def _declared(options: argparse.Namespace) -> tuple[Experiment, list[str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 
 from harness.commands._arguments import HELP, flag, select
+from harness.commands._exit_codes import Exit
 from harness.tracking._results import online, send_results, sync_runs
 
 ARGUMENTS = {
@@ -29,4 +30,4 @@ def run(options: argparse.Namespace) -> int:
     for experiment in selection.experiments:
         send_results(selection.store, experiment, trackers)
     print(", ".join(f"{len(run_ids)} {word}" for word, run_ids in result.items()))
-    return 1 if result["failed"] else 0
+    return Exit.FOUND if result["failed"] else Exit.DONE

@@ -23,6 +23,7 @@ class Assumptions(Checked, key="runtime.assumed"):
         sampling_bandwidth: share of the memory bandwidth that decoding reaches.
         decode_overhead_ms: time of a decoding step beyond reading weights and cache (launches, sampling, scheduling).
         usable_memory: share of a GPU's memory that tensors can fill (the rest: context, communication buffers, fragments).
+        price_per_gpu_hour: what an hour of one GPU costs, in any currency; null: `harness plan` tells GPU-hours alone.
     """
 
     gpu: str = choice("h100", of=tuple(GPUS))
@@ -34,3 +35,4 @@ class Assumptions(Checked, key="runtime.assumed"):
     sampling_bandwidth: float = ranged(0.5, low=1e-3, high=1.0)
     decode_overhead_ms: float = ranged(5.0, low=0.0)
     usable_memory: float = ranged(0.92, low=1e-3, high=1.0)
+    price_per_gpu_hour: float | None = ranged(None, low=0.0)

@@ -93,4 +93,9 @@ def dump(config: Any) -> dict[str, Any]:
 
 def as_yaml(config: Any) -> str:
     """A configuration as YAML, every key written out: how runs store theirs."""
-    return str(yaml.dump(dump(config), Dumper=_Dumper, sort_keys=False))
+    return yaml_text(dump(config))
+
+
+def yaml_text(values: dict[str, Any]) -> str:
+    """A dumped configuration as YAML."""
+    return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
 import platform
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from harness.configuration.gpus import visible_gpus
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._supervise import worker_count
+from harness.execution.launch._supervise import usable_cores, worker_count
 from harness.execution.provenance import hardware
 from harness.store import ResultStore, StoreError
 from harness.store.lease import acquire
@@ -56,8 +55,7 @@ def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
             how = "missing: pip install -e ." if extra is None else f"absent: pip install -e '.[{extra}]'"
             yield Check(package, how, False if extra is None else None)
     machine = hardware()
-    usable = len(os.sched_getaffinity(0))
-    yield Check("cpu", f"{machine['cpu']}, {usable} of {machine['cores']} cores usable", True)
+    yield Check("cpu", f"{machine['cpu']}, {usable_cores()} of {machine['cores']} cores usable", True)
     gpus = visible_gpus() if runtime.device == "cuda" else []
     wanted = runtime.device == "cuda"
     yield Check(

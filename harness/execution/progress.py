@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TextIO
@@ -18,7 +18,7 @@ from rich.text import Text
 from harness.experiment.duration import format_seconds
 from harness.store import ResultStore, layout
 from harness.store.log_tail import read_tail
-from harness.store.progress import RunState, run_state
+from harness.store.progress import RunState
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
@@ -205,9 +205,8 @@ def progress_on(stream: TextIO = sys.stderr) -> Progress:
     return LiveProgress(Console(file=stream)) if stream.isatty() else PlainProgress(stream)
 
 
-def status_table(store: ResultStore, run_ids: Iterable[str], *, finished: bool = False) -> RenderableType:
-    """Show what the store says of these runs now: counts, runs (those that are `finished` if asked), why runs failed."""
-    states = [run_state(store, run_id) for run_id in dict.fromkeys(run_ids)]
+def status_table(states: Sequence[RunState], *, finished: bool = False) -> RenderableType:
+    """Show runs as they are now: counts, runs (those that are `finished` if asked), why runs failed."""
     counts = Counter(state.status for state in states)
     headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
     table = Table(

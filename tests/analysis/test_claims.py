@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import math
@@ -19,7 +20,7 @@ from analysis.claims.record import read_effects, write_effects
 from analysis.claims.table import claims_table, effect_text, wrong_words
 from analysis.evidence.stored_plan import parse_plan
 from harness.cli import main
-from harness.commands.audit import judge
+from harness.commands.audit import judge, show
 from harness.statistics.estimate import Estimate, Verdict
 from harness.statistics.finding import Finding, finding, settled
 from harness.store import StoreError
@@ -130,9 +131,10 @@ def test_judging_one_claim_leaves_what_is_about_all_as_it_is(tmp_path, capsys):
     (out / "README.md").write_text("of all")
     (out / "trick.md").unlink()
     capsys.readouterr()
-    judge(tmp_path, ["trick"])
+    judged = judge(tmp_path, ["trick"])
     assert (out / "README.md").read_text() == "of all"
     assert "holds here" in (out / "trick.md").read_text()
+    show(judged, argparse.Namespace())
     said = capsys.readouterr().out
     assert "1 claims: 1 holds here" in said
     assert "harness audit claim=all --judge" in said

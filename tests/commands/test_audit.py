@@ -38,8 +38,9 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
         found["ran"].append(options.overrides)
         return int("claim=dapo_clip_higher" in options.overrides)
 
-    def judged(root: Path, names: list[str]) -> None:
+    def judged(root: Path, names: list[str], code: int) -> audit.Answer:
         found["judged"].append([str(root), *names])
+        return audit.Answer([], [], [], "", str(root), not names, code)
 
     monkeypatch.setattr(audit.run_verb, "run", ran)
     monkeypatch.setattr(audit, "judge", judged)

@@ -12,7 +12,7 @@ from stored_runs import about, graded
 from harness.commands._answer import decide, table_so_far
 from harness.commands._arguments import select
 from harness.commands.plan import look_lines
-from harness.commands.status import decision_lines
+from harness.commands.status import decisions_of
 from harness.execution.looks import until_decided
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.provisional import TablesSoFar
@@ -132,7 +132,9 @@ def test_submitted_look_by_look_it_ends_with_the_same_bytes(undisturbed, tmp_pat
 
 def test_status_tells_what_is_decided_and_what_is_open(undisturbed):
     root, _ = undisturbed
-    decided, open_ = decision_lines(select([f"experiment={NAME}", f"runtime.results={root}"]))
+    decided, open_ = (
+        one.line for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"]))
+    )
     assert decided.startswith("dynamic_sampling_alone against naive_grpo: decided; +")
     assert decided.endswith("3 seeds), higher")
     assert open_.startswith("dapo against naive_grpo: open at the budget; ")

@@ -85,7 +85,9 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     (newer.path / "manifest.json").write_text('{"schema_version": 9}')
     stream = io.StringIO()
     with store.run(spec(0).run_id).lock():
-        Console(file=stream, width=200).print(status_table(store, [spec(n).run_id for n in range(6)]))
+        Console(file=stream, width=200).print(
+            status_table([run_state(store, spec(n).run_id) for n in range(6)])
+        )
     text = stream.getvalue()
     lines = {line.split()[0]: line for line in map(str.strip, text.splitlines()) if line.startswith("0" * 8)}
     assert "1 failed, 1 finished, 1 lost, 1 running, 1 unreadable, 1 waiting" in text

@@ -89,4 +89,9 @@ def worker_count(runtime: RuntimeConfig, gpus: int) -> int:
         return runtime.workers
     if gpus:
         return max(1, gpus // runtime.gpus_per_run * runtime.runs_per_gpu)
-    return max(1, len(os.sched_getaffinity(0)) // runtime.threads)
+    return max(1, usable_cores() // runtime.threads)
+
+
+def usable_cores() -> int:
+    """The cores that this process may use; all of them where the system (macOS) does not say."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -28,7 +28,7 @@ def work(link: Connection, not_ours: list[Connection], server: int, memory_mib: 
         link: cases come in, answers go out.
         not_ours: links of others that came with the fork.
         server: the process that this one must not outlive.
-        memory_mib: address space of this process.
+        memory_mib: address space of this process (Linux).
     """
     from harness.verify.compare import plain
     from harness.verify.compare.symbolic import grade
@@ -39,8 +39,8 @@ def work(link: Connection, not_ours: list[Connection], server: int, memory_mib: 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != server:
             return
+        resource.setrlimit(resource.RLIMIT_AS, (memory_mib << 20, memory_mib << 20))
     sys.setrecursionlimit(_RECURSION_LIMIT)
-    resource.setrlimit(resource.RLIMIT_AS, (memory_mib << 20, memory_mib << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     fatal = False
     while not fatal:

@@ -1,0 +1,82 @@
+"""Answers as plain values for programs: what `harness report`, `audit` and `compare` print as JSON, in shown units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from harness.statistics.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its interval.
+
+    Attributes:
+        value: the value; None where there is none, and `absent` may say why.
+        low: lower end.
+        high: upper end.
+        level: of the single interval; where `family` is above 1, all of the family hold together at 0.95.
+        family: comparisons that hold together.
+        seeds: training seeds behind it.
+        margin: the declared margin, None without one.
+        verdict: the word that the interval allows of a difference; empty for a mean.
+        absent: why there is no value.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    family: int
+    seeds: int
+    margin: float | None
+    verdict: str
+    absent: str
+
+    @classmethod
+    def of(cls, estimate: Estimate, scale: float = 1.0, *, difference: bool = True) -> Interval:
+        """An estimate in its shown unit, stored values times `scale`; `difference`: with its verdict."""
+        shown = estimate.scaled(scale)
+        value, low, high = (
+            one if math.isfinite(one) else None for one in (shown.value, shown.low, shown.high)
+        )
+        verdict = shown.verdict.value if difference and value is not None else ""
+        return cls(
+            value, low, high, shown.level, shown.family, shown.seeds, shown.margin, verdict, shown.absent
+        )
+
+
+@dataclass(frozen=True)
+class ArmFound:
+    """One arm in one metric: its mean over seeds, its value by seed, its difference to `reference` (both None for the reference itself)."""
+
+    name: str
+    label: str
+    mean: Interval
+    by_seed: dict[int, float | None]
+    reference: str | None
+    difference: Interval | None
+    engaged: str
+
+
+@dataclass(frozen=True)
+class EffectFound:
+    """One effect of a design. `kind`: main-effects, interactions, order or shapley."""
+
+    kind: str
+    name: str
+    effect: Interval
+
+
+@dataclass(frozen=True)
+class MetricFound:
+    """What an experiment found in one metric. `better`: higher, lower, or empty where neither is."""
+
+    name: str
+    title: str
+    unit: str
+    better: str
+    margin: float | None
+    arms: list[ArmFound]
+    effects: list[EffectFound]

@@ -1,0 +1,221 @@
+"""`--json`: every answer fits its schema and says what the terminal says; exit codes and docs/scripts.md agree."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from commands_support import EXPERIMENT, GRID, finish, overrides, plan
+from jsonschema import Draft202012Validator
+
+import harness.commands
+from harness.cli import main
+from harness.commands._as_json import answering_verbs, schema_of
+from harness.commands._exit_codes import Exit
+from harness.experiment.planning import make_plan
+from harness.store.progress import run_state
+
+PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
+VERBS = dict(answering_verbs())
+
+
+@pytest.fixture
+def asked(capsys):
+    """Runs a verb with --json and returns its answer, after a look at its schema; with code 2 the refusal."""
+
+    def asked(verb: str, *arguments: str, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert main([verb, *arguments, "--json"]) == code
+        said = json.loads(
+            capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
+        )
+        if code != Exit.REFUSED:
+            Draft202012Validator(schema_of(verb, VERBS[verb])).validate(said)
+        return said
+
+    return asked
+
+
+@pytest.fixture
+def filled(store):
+    """A grid of which two arms have two finished seeds, and one a failed run."""
+    planned = plan(store)
+    store.write_plan("clip_lr_grid", planned.record())
+    for arm, scores in zip(planned.arms, ((0.50, 0.54), (0.60, 0.70)), strict=False):
+        for seed, score in enumerate(scores):
+            finish(store, arm.runs[seed], score)
+    finish(store, planned.arms[2].runs[0], status="failed")
+    return store
+
+
+def test_these_verbs_answer_in_json_and_their_schemas_are_schemas(said):
+    assert list(VERBS) == ["audit", "compare", "diff", "doctor", "plan", "report", "show", "status"]
+    assert said("schema").split() == list(VERBS)
+    for name, verb in VERBS.items():
+        schema = json.loads(said("schema", name))
+        Draft202012Validator.check_schema(schema)
+        assert schema == schema_of(name, verb)
+        assert set(schema["required"]) == set(schema["properties"]), "every field is always there"
+        assert schema["description"], "the meaning of the fields stands in the schema"
+    assert "did you mean 'status'" in said("schema", "statsu", code=2)
+
+
+def test_plan(filled, asked, said):
+    found = asked("plan", *overrides(filled))
+    totals = found["totals"]
+    assert (len(found["arms"]), totals["runs"], totals["finished"], totals["to_run"]) == (GRID, 36, 4, 32)
+    assert (totals["gpu_hours"], totals["price"]) == (0.0, None)
+    first, base = found["arms"][0], next(arm for arm in found["arms"] if arm["parent"] is None)
+    assert first["runs"]["0"] == {"run_id": plan(filled).arms[0].runs[0].run_id, "status": "finished"}
+    assert first["expected"]["seconds"] == 100.0
+    assert first["changes"] == {"optimizer.learning_rate": [0.0002, 0.0001]}
+    assert (first["parent"], base["changes"], base["against_base"]) == (base["name"], {}, {})
+    assert all(note in " ".join(said("plan", *overrides(filled)).split()) for note in found["notes"][:1])
+    whole = asked("plan", *overrides(filled), "--cfg")["arms"][0]["configuration"]
+    assert whole == next(yaml.safe_load_all(said("plan", *overrides(filled), "--cfg")))
+
+
+def test_plan_tells_prices_where_one_is_given(store, asked, said):
+    here = [
+        f"runtime.results={store.root}",
+        "algorithm=grpo",
+        "seed=0,1",
+        "runtime.assumed.price_per_gpu_hour=2.5",
+    ]
+    spec = make_plan(here, True).specs[0]
+    finish(store, spec)
+    run = store.run(spec.run_id)
+    manifest = run.manifest()
+    run.write_manifest({**manifest, "attempts": [{**manifest["attempts"][0], "gpus": 2, "device": "H100"}]})
+    totals = asked("plan", "-m", *here)["totals"]
+    hours = 100 * 2 / 3600  # a run of 100 seconds on two GPUs
+    assert (totals["to_run"], totals["gpu_hours"]) == (1, pytest.approx(hours))
+    assert totals["price"] == pytest.approx(2.5 * hours)
+    assert "0.06 GPU-hours for 0.14" in said("plan", "-m", *here)
+    assert "0.06 GPU-hours (" in said("plan", "-m", *here, "runtime.assumed.price_per_gpu_hour=null")
+
+
+def test_status_show_and_diff(filled, asked, said):
+    here = f"runtime.results={filled.root}"
+    found = asked("status", EXPERIMENT, here)
+    assert found["counts"] == {"failed": 1, "finished": 4, "waiting": 31}
+    assert len(found["runs"]) == 36
+    assert [run["problem"] for run in found["runs"] if run["status"] == "failed"] == ["exit code 1; boom"]
+    assert asked("status", f"runtime.results={filled.root / 'none'}")["runs"] == []
+    assert "--watch is for a terminal" in asked("status", "--watch", here, code=2)["error"]
+
+    one, other = [run["run_id"] for run in found["runs"] if run["status"] == "finished"][:2]
+    shown = asked("show", one, here)
+    assert (shown["run_id"], shown["status"], shown["results"]["step"]) == (one, "finished", 60)
+    assert shown["attempts"][0]["outcome"] == "finished"
+    assert shown["configuration"]["training"]["steps"] == 60
+    assert yaml.safe_load(said("show", one, "--config", here)) == shown["configuration"]
+    differs = asked("diff", one, other, here, code=Exit.FOUND)
+    assert list(differs["configuration"]) == ["seed"]
+    assert asked("diff", one, one, here) == {
+        "runs": [one, one],
+        "configuration": {},
+        "provenance": {},
+        "results": {},
+    }
+
+
+def test_report(filled, asked, said):
+    here = [EXPERIMENT, f"runtime.results={filled.root}", "only=table"]
+    found = asked("report", *here)
+    (metric,) = found["metrics"]
+    by_name = {arm["name"]: arm for arm in metric["arms"]}
+    base = next(arm for arm in plan(filled).arms if arm.arm.parent is None).arm.name
+    assert by_name[base]["reference"] is None
+    compared = [arm for arm in metric["arms"] if arm["difference"] and arm["difference"]["value"] is not None]
+    assert [(arm["reference"], arm["difference"]["seeds"]) for arm in compared] == [(base, 2)]
+    assert abs(compared[0]["difference"]["value"]) == pytest.approx(13.0)  # 65 against 52 %
+    assert compared[0]["difference"]["verdict"] == "not resolved"
+    assert sorted(by_name[base]["by_seed"].values()) in ([50.0, 54.0], [60.0, 70.0])
+    assert found["text"] in said("report", *here)
+    assert (found["folder"], found["written"]) == (None, [])
+    tables = asked("report", *here[:2], "only=tables")
+    assert all(Path(path).is_file() for path in tables["written"])
+    assert "no experiment" in asked("report", "experiment=none", here[1], code=2)["error"]
+
+
+def test_audit(store, asked):
+    planned = make_plan(["claim=gspo", "experiment.seeds=[0,1,2]", f"runtime.results={store.root}"])
+    store.write_plan(planned.experiment.name, planned.record())
+    for seed in range(3):
+        for arm, score in zip(planned.arms, (0.5, 0.6 + 0.01 * seed), strict=True):
+            finish(store, arm.runs[seed], score)
+    found = asked("audit", "--judge", "claim=gspo", f"runtime.results={store.root}")
+    (claim,) = found["claims"]
+    assert (claim["name"], claim["seeds"]) == ("gspo", 3)
+    assert claim["effect"]["value"] == pytest.approx(11.0)
+    assert (store.root / "claims" / "gspo.md").is_file()
+    assert (
+        "holds no claim"
+        in asked("audit", "--judge", "claim=cispo", f"runtime.results={store.root}", code=2)["error"]
+    )
+
+
+def test_compare(tmp_path, asked, said):
+    for name, right in (("a", (1, 0, 0, 0)), ("b", (1, 1, 1, 0))):
+        rows = [
+            {
+                "id": f"p{n}",
+                "problem": f"What is {n}?",
+                "answer": "7",
+                "samples": ["7" if ok else "8"],
+            }
+            for n, ok in enumerate(right)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    sides = [str(tmp_path / f"{name}.jsonl") for name in "ab"]
+    found = asked("compare", *sides, f"out={tmp_path / 'out'}")
+    average = next(one for one in found["metrics"] if one["metric"] == "avg")
+    assert (average["first"], average["other"], average["difference"]["value"]) == (25.0, 75.0, 50.0)
+    assert found["apart"][0]["shares"] == {"a.jsonl": 0.0, "b.jsonl": 1.0}
+    assert (tmp_path / "out" / "problems.csv").is_file()
+    assert found["text"] in said("compare", *sides, f"out={tmp_path / 'out'}")
+
+
+def test_doctor(store, asked):
+    found = asked("doctor", f"runtime.results={store.root}")
+    assert {"python", "torch", "results"} <= {check["name"] for check in found["checks"]}
+    assert found["numbers"] == found["members"] == []
+
+
+def test_what_a_verb_says_on_its_way_is_not_among_its_json(filled, monkeypatch, capsys):
+    monkeypatch.setattr(
+        "harness.commands.status.run_state", lambda *given: print("reading") or run_state(*given)
+    )
+    assert main(["status", f"runtime.results={filled.root}", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)
+    assert "reading" in said.err
+
+
+# ---- exit codes and the page -------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_the_codes_and_the_fields_of_every_answer():
+    rows = re.findall(r"^\| `?(\w+)`? \| (.*) \|$", PAGE, re.MULTILINE)
+    assert {int(code): meaning for code, meaning in rows if code.isdigit()} == {
+        one.value: one.meaning for one in Exit
+    }
+    told = {verb: re.findall(r"`(\w+)`", fields) for verb, fields in rows if verb in VERBS}
+    assert told == {name: list(schema_of(name, verb)["properties"]) for name, verb in VERBS.items()}
+
+
+def test_verbs_end_with_codes_of_the_table():
+    for path in Path(harness.commands.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Return)
+                and isinstance(node.value, ast.Constant)
+                and type(node.value.value) is int
+            ):
+                assert node.value.value == Exit.DONE, f"{path}: {node.lineno}"
