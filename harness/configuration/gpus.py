@@ -56,6 +56,18 @@ def installed_gpus() -> tuple[Installed, ...]:
     return tuple(Installed(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)
 
 
+@functools.cache
+def compute_capabilities() -> dict[str, float]:
+    """List the compute capability of each GPU of this machine by index; nothing where the driver does not answer."""
+    if shutil.which("nvidia-smi") is None:
+        return {}
+    # A question of its own: drivers from before 2022 do not know the field, and would answer nothing at all.
+    command = ["nvidia-smi", "--query-gpu=index,compute_cap", "--format=csv,noheader"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    pairs = [line.split(",") for line in listed.stdout.splitlines()] if listed.returncode == 0 else []
+    return {index.strip(): float(known) for index, known in pairs}
+
+
 def visible_gpus() -> list[str]:
     """List the GPUs that this process may use: CUDA_VISIBLE_DEVICES, else the index of all that are installed."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")

@@ -40,7 +40,7 @@ class RuntimeConfig(Checked, key="runtime"):
         nodes: nodes that train one run together (launcher=slurm).
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, and an error at an operator that has none;
-            not with engine=vllm, whose batching decides the bits of its samples.
+            with engine=vllm its batch invariance (beta, compute capability 8.0 and above); not with backend=verl.
         record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory, which
             engine=replay serves again.
         launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.

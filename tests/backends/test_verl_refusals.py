@@ -196,6 +196,14 @@ def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
         (["model=testbed"], "model=testbed, float32"),
         (["backend.overrides=['trainer.nnodes=2']"], "trainer.nnodes follows from the configuration"),
         (["backend.overrides=['data={}']"], "data follows from the configuration"),
+        (
+            ["runtime.deterministic=true"],
+            "runtime.deterministic=true: verl's full determinism gives all requests",
+        ),
+        (
+            ["backend.overrides=['actor_rollout_ref.rollout.full_determinism=true']"],
+            "actor_rollout_ref.rollout.full_determinism: verl's full determinism",
+        ),
         (["backend.overrides=[nonsense]"], "'nonsense' is no key=value"),
     ],
 )

@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from harness.backends import builtin
+from harness.configuration.error import ConfigError
+from harness.configuration.gpus import compute_capabilities
 from harness.configuration.identity import run_id
 from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.rollout.engine import vllm
+from harness.rollout.engine.vllm import in_process
 from harness.store import RunDir
 from harness.training import run as training
 from harness.training.determinism import deterministic
@@ -37,9 +40,87 @@ def test_a_run_is_trained_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert training.train_run(config, RunDir(tmp_path), lambda: False, 0) is wanted
 
 
-def test_it_is_no_part_of_a_runs_identity_and_not_for_vllm() -> None:
+def test_it_is_no_part_of_a_runs_identity() -> None:
     config = RunConfig(runtime=RuntimeConfig(deterministic=True))
     assert run_id(config) == run_id(RunConfig())
     assert builtin.check(config) == []
-    config.engine = vllm.Config()
-    assert any("runtime.deterministic=true with engine=vllm" in reason for reason in builtin.check(config))
+
+
+@pytest.mark.parametrize(
+    ("device", "capabilities", "said"),
+    [
+        ("auto", {}, "is for GPUs"),
+        ("cpu", {"0": 9.0}, "is for GPUs"),
+        ("cuda", {"0": 9.0, "1": 7.5}, r"needs compute capability 8.0 (GPU 1 has 7.5)"),
+        ("cuda", {"0": 8.0}, ""),
+        ("cuda", {}, ""),  # planned where the GPUs are not; the engine looks again when it starts
+    ],
+)
+def test_with_vllm_it_holds_where_batches_are_invariant(
+    monkeypatch: pytest.MonkeyPatch, device: str, capabilities: dict[str, float], said: str
+) -> None:
+    monkeypatch.setattr(builtin, "compute_capabilities", lambda: capabilities)
+    monkeypatch.setattr(builtin, "visible_gpus", lambda: list(capabilities))
+    reasons = builtin.check(
+        RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device, deterministic=True))
+    )
+    assert bool(reasons) == bool(said)
+    assert all(said in reason for reason in reasons)
+    assert builtin.check(RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device))) == []
+
+
+def test_vllm_is_asked_for_batch_invariance_and_its_kernels_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (
+        "VLLM_ENABLE_V1_MULTIPROCESSING",
+        "VLLM_BATCH_INVARIANT",
+        "VLLM_LOGGING_LEVEL",
+        "VLLM_NO_USAGE_STATS",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    in_process._environment(cpu=False, invariant=False)
+    assert "VLLM_BATCH_INVARIANT" not in os.environ
+    in_process._environment(cpu=False, invariant=True)
+    assert os.environ["VLLM_BATCH_INVARIANT"] == "1"
+    for name in (
+        "VLLM_ENABLE_V1_MULTIPROCESSING",
+        "VLLM_BATCH_INVARIANT",
+        "VLLM_LOGGING_LEVEL",
+        "VLLM_NO_USAGE_STATS",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    with deterministic(True):
+        with in_process._own_kernels():
+            assert not torch.are_deterministic_algorithms_enabled()
+        assert torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize(
+    ("capability", "fits"), [((7, 5), False), ((8, 0), True), ((9, 0), True), ((12, 0), True)]
+)
+def test_the_engine_looks_at_its_gpu_when_it_starts(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], fits: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    for device in ("cuda:1", "cpu"):
+        if fits and device != "cpu":
+            in_process._require_invariance(device)
+            continue
+        with pytest.raises(ConfigError, match=r"compute capability 8\.0, which .* is not"):
+            in_process._require_invariance(device)
+
+
+def test_the_driver_is_asked_for_compute_capabilities(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nprintf '0, 9.0\\n1, 7.5\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    compute_capabilities.cache_clear()
+    assert compute_capabilities() == {"0": 9.0, "1": 7.5}
+    compute_capabilities.cache_clear()
+    program.write_text("#!/bin/sh\necho 'Field \"compute_cap\" is not a valid field to query.'\nexit 2\n")
+    assert compute_capabilities() == {}
+    compute_capabilities.cache_clear()

@@ -33,6 +33,11 @@ ADDED = (
 WRITTEN_PROMPT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 _INSIDE = Path(__file__).with_name("inside.py")
 _ROOT = Path(__file__).resolve().parents[3]
+# verl 0.9.1: workers/rollout/vllm_rollout/vllm_async_server.py sets the seed; docs/advance/determinism.md asks for the trainer.
+_NO_DETERMINISM = (
+    "verl's full determinism gives all requests of a sampler one seed, so that responses to one prompt repeat each other, and holds with "
+    "its former trainer alone (trainer.use_v1=false); leave it out"
+)
 _EPOCHS = 1_000_000  # never the end: trainer.total_training_steps is
 DATA_VERSION = 1
 
@@ -278,6 +283,8 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
         yield "algorithm.advantage.kind=gae: verl's critic begins with a random head, ours with zeros"
     if kind == "decoupled":
         yield "algorithm.advantage.kind=decoupled: verl's gdpo whitens over tokens, ours divides over sequences"
+    if config.runtime.deterministic:
+        yield f"runtime.deterministic=true: {_NO_DETERMINISM}"
     between, samples = config.evaluation.samples_between, config.evaluation.samples_per_problem
     if between is not None and between < samples:
         yield f"evaluation.samples_between={between}: verl validates with {samples} samples every time; set it to null"
@@ -292,5 +299,7 @@ def _refused_overrides(config: RunConfig) -> Iterator[str]:
             yield f"backend.overrides: {item!r} is no key=value"
         elif key.split(".")[0] == "hydra":
             yield f"backend.overrides: {key} is the harness's own"
+        elif key == f"{ROLLOUT}.full_determinism":
+            yield f"backend.overrides: {key}: {_NO_DETERMINISM}"
         elif owns(config, key):
             yield f"backend.overrides: {key} follows from the configuration; set the harness's key instead"

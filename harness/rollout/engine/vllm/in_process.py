@@ -26,6 +26,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
+from harness.rollout.engine.vllm import INVARIANT_FROM
 from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.errors import EngineDied
 from harness.rollout.response import Response, lay_out
@@ -76,7 +77,9 @@ class VllmEngine(RolloutEngine):
             ConfigError: vLLM is missing, or it refuses the checkpoint or the settings.
         """
         cpu = not device.startswith("cuda")
-        _environment(cpu)
+        _environment(cpu, runtime.deterministic)
+        if runtime.deterministic:
+            _require_invariance(device)
         try:
             import vllm
         except ImportError as error:
@@ -94,7 +97,7 @@ class VllmEngine(RolloutEngine):
         wider = WiderHeads.fitting(folder, _cpu_head_sizes()) if cpu else None
         set_threads, threads = torch.set_num_threads, torch.get_num_threads()
         try:
-            with tempfile.TemporaryDirectory(prefix="wider-") as scratch:
+            with tempfile.TemporaryDirectory(prefix="wider-") as scratch, _own_kernels():
                 served = folder if wider is None else wider.write(folder, Path(scratch))
                 llm = vllm.LLM(str(served), **settings)
         except (
@@ -176,7 +179,8 @@ class VllmEngine(RolloutEngine):
     def working(self, at: str = "sampling") -> Iterator[None]:
         """Around calls of vLLM: a failure in there is the engine's death, since unfinished requests would answer the next call."""
         try:
-            yield
+            with _own_kernels():
+                yield
         except BaseException as error:
             self.dead = f"{type(error).__name__}: {error}"
             if isinstance(error, Exception):
@@ -275,9 +279,32 @@ def _cpu_head_sizes() -> Sequence[int]:
     return sizes
 
 
-def _environment(cpu: bool) -> None:
-    """Set what vLLM reads from the environment, before it is imported; what is set already stays, but for the first."""
+@contextmanager
+def _own_kernels() -> Iterator[None]:
+    """Leave the choice of kernels to vLLM and its batch invariance: torch's deterministic mode would end at what it does not know."""
+    strict = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(strict)
+
+
+def _require_invariance(device: str) -> None:
+    """Raise `ConfigError` unless vLLM 0.32 can make samples independent of their batch on this device."""
+    capability = torch.cuda.get_device_capability(device) if device.startswith("cuda") else (0, 0)
+    if capability < (int(INVARIANT_FROM), 0):
+        raise ConfigError(
+            f"runtime.deterministic=true: vLLM's batch invariance needs a GPU of compute capability {INVARIANT_FROM}, which {device} is "
+            "not; use engine=native or transformers"
+        )
+
+
+def _environment(cpu: bool, invariant: bool) -> None:
+    """Set what vLLM reads from the environment, before it is imported; what is set already stays, but for what runs depend on."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine's loop runs in this process
+    if invariant:
+        os.environ["VLLM_BATCH_INVARIANT"] = "1"
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     if cpu:
