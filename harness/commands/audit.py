@@ -77,7 +77,7 @@ class ClaimFound:
 
 @dataclass(frozen=True)
 class LookAgain:
-    """A second look that `replicate=true` takes: its seeds, the chance to say the first one's word if the first effect is true, core-hours."""
+    """A second look that `replicate=true` takes: seeds, chance to say the first one's word if the first effect is true, core-hours."""
 
     name: str
     seeds: list[int]

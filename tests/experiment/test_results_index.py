@@ -30,8 +30,9 @@ def test_every_published_folder_has_a_row_and_every_row_a_folder() -> None:
     "page",
     sorted(
         [
-            ROOT / "README.md",
+            *ROOT.glob("*.md"),
             ROOT / "results" / "README.md",
+            *ROOT.glob("examples/**/*.md"),
             *ROOT.glob("experiments/*/*.md"),
             *ROOT.glob("docs/**/*.md"),
         ]

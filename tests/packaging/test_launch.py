@@ -47,7 +47,6 @@ def test_every_share_runs_its_seeds_and_they_merge_into_one_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Pod 0 and machine 1: the two files share the seeds alike."""
-    (tmp_path / "packs").mkdir()
     kueue = script("kueue-job.yaml").replace('" 4 ', '" 2 ').replace("/volume", str(tmp_path))
     sky = script("skypilot.yaml").replace("/packs", str(tmp_path / "packs"))
     small = f"experiment=dapo_one_factor {' '.join(SMALL)}"
