@@ -20,9 +20,12 @@ name=$(harness plan "$@" --json | python3 -c 'import json, sys; print(json.load(
 
 harness run --no-answer "$@" "experiment.seeds=[$mine]" &
 run=$!
-trap 'kill -TERM $run' TERM INT
-code=75
-while kill -0 $run 2> /dev/null; do # a signal ends `wait` before the run ends
+stopped=
+trap 'stopped=1; kill -TERM $run' TERM INT
+wait $run
+code=$?
+while [ $code -gt 128 ] && [ -n "$stopped" ]; do # the signal ended `wait`, not the run
+  stopped=
   wait $run
   code=$?
 done

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import compute_capabilities, visible_gpus
-from harness.rollout.engine.vllm import INVARIANT_FROM
+from harness.configuration.gpus import BATCH_INVARIANT_FROM, compute_capabilities, visible_gpus
 from harness.training.torchrun import distributed
 
 if TYPE_CHECKING:
@@ -43,15 +42,17 @@ def _refused_engines(config: RunConfig) -> Iterator[str]:
 
 
 def _without_batch_invariance(config: RunConfig) -> Iterator[str]:
-    """Say where vLLM 0.32 has no batch invariance (docs.vllm.ai/en/v0.32.0/features/batch_invariance)."""
+    """Say where vLLM has no batch invariance."""
     capabilities = compute_capabilities()
-    old = [name for name in visible_gpus() if capabilities.get(name, INVARIANT_FROM) < INVARIANT_FROM]
+    old = [
+        name for name in visible_gpus() if capabilities.get(name, BATCH_INVARIANT_FROM) < BATCH_INVARIANT_FROM
+    ]
     asked = "runtime.deterministic=true with engine=vllm: which requests vLLM computes together changes the last bits of its samples, and"
     if config.runtime.device != "cuda":
         yield f"{asked} its batch invariance is for GPUs; use engine=native or transformers, or runtime.device=cuda"
     elif old:
         yield (
-            f"{asked} its batch invariance needs compute capability {INVARIANT_FROM} (GPU {old[0]} has {capabilities[old[0]]}); use "
+            f"{asked} its batch invariance needs compute capability {BATCH_INVARIANT_FROM} (GPU {old[0]} has {capabilities[old[0]]}); use "
             "engine=native or transformers"
         )
 

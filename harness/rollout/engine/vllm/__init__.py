@@ -12,7 +12,6 @@ from harness.configuration.limits import Checked, choice, ranged
 
 OWN_NOISE = True
 EXACT_ENTROPY = False
-INVARIANT_FROM = 8.0  # compute capability of batch invariance, vLLM 0.32
 PACKAGE = (
     "vllm",
     "pip install -e '.[vllm]' on a machine with a GPU, tests/vllm_cpu/setup.sh on one without",

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 from harness.configuration.error import ConfigError
+from harness.configuration.gpus import BATCH_INVARIANT_FROM
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
-from harness.rollout.engine.vllm import INVARIANT_FROM
 from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.errors import EngineDied
 from harness.rollout.response import Response, lay_out
@@ -293,9 +293,9 @@ def _own_kernels() -> Iterator[None]:
 def _require_invariance(device: str) -> None:
     """Raise `ConfigError` unless vLLM 0.32 can make samples independent of their batch on this device."""
     capability = torch.cuda.get_device_capability(device) if device.startswith("cuda") else (0, 0)
-    if capability < (int(INVARIANT_FROM), 0):
+    if capability < (int(BATCH_INVARIANT_FROM), 0):
         raise ConfigError(
-            f"runtime.deterministic=true: vLLM's batch invariance needs a GPU of compute capability {INVARIANT_FROM}, which {device} is "
+            f"runtime.deterministic=true: vLLM's batch invariance needs a GPU of compute capability {BATCH_INVARIANT_FROM}, which {device} is "
             "not; use engine=native or transformers"
         )
 
