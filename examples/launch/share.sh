@@ -18,10 +18,12 @@ fi
 name=$(harness plan "$@" --json | python3 -c 'import json, sys; print(json.load(sys.stdin).get("experiment", ""))')
 [ -n "$name" ] || exit 2 # `harness plan` has said why
 
+run=
+stopped=
+trap 'stopped=1; [ -z "$run" ] || kill -TERM $run' TERM INT
 harness run --no-answer "$@" "experiment.seeds=[$mine]" &
 run=$!
-stopped=
-trap 'stopped=1; kill -TERM $run' TERM INT
+[ -z "$stopped" ] || kill -TERM $run # it came before there was a run
 wait $run
 code=$?
 while [ $code -gt 128 ] && [ -n "$stopped" ]; do # the signal ended `wait`, not the run

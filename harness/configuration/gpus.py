@@ -9,9 +9,8 @@ import subprocess
 from dataclasses import dataclass
 
 GIB = 2**30
-BATCH_INVARIANT_FROM = (
-    8.0  # compute capability; vLLM 0.32 (docs.vllm.ai/en/v0.32.0/features/batch_invariance)
-)
+# Compute capability of batch invariance in vLLM 0.32 (docs.vllm.ai/en/v0.32.0/features/batch_invariance).
+BATCH_INVARIANT_FROM = 8.0
 
 
 @dataclass(frozen=True)

@@ -295,8 +295,8 @@ def _require_invariance(device: str) -> None:
     capability = torch.cuda.get_device_capability(device) if device.startswith("cuda") else (0, 0)
     if capability < (int(BATCH_INVARIANT_FROM), 0):
         raise ConfigError(
-            f"runtime.deterministic=true: vLLM's batch invariance needs a GPU of compute capability {BATCH_INVARIANT_FROM}, which {device} is "
-            "not; use engine=native or transformers"
+            f"runtime.deterministic=true: vLLM's batch invariance needs a GPU of compute capability {BATCH_INVARIANT_FROM}, "
+            f"which {device} is not; use engine=native or transformers"
         )
 
 
