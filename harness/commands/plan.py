@@ -28,8 +28,8 @@ from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import format_seconds
 from harness.experiment.estimate.cpu import cpu_estimate
-from harness.experiment.estimate.work import estimate_lines, estimate_of
-from harness.experiment.history import History, computed, found_elsewhere, past_engagement
+from harness.experiment.estimate.work import RunEstimate, estimate_lines, estimate_of
+from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
 from harness.experiment.power import power_lines, power_of_metrics
 from harness.experiment.refusals import refusal_lines, refusals
@@ -84,17 +84,7 @@ def answer(options: argparse.Namespace) -> Answer:
     store = ResultStore(runtime.results)
     history = History(store)
     refused = {planned.arm.name: refusals(planned.config) for planned in plan.arms}
-    costs = {planned.arm.name: past_cost(planned, history) for planned in plan.arms}
-    estimates = {
-        planned.arm.name: estimate
-        for planned in plan.arms
-        if not refused[planned.arm.name] and costs[planned.arm.name] is None
-        if (estimate := estimate_of(planned.config)) is not None
-    }
-    costs |= {name: computed(estimate) for name, estimate in estimates.items()}
-    for planned in plan.arms:
-        if costs[planned.arm.name] is None and (on_cpu := cpu_estimate(planned.config)) is not None:
-            costs[planned.arm.name] = computed(on_cpu)
+    costs, estimates = _costs(plan, history, refused)
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
     engaged = past_engagement(plan, store, history)
     arms = [
@@ -139,6 +129,24 @@ def answer(options: argparse.Namespace) -> Answer:
         notes,
         [Finding(one.check, one.arm, one.reason, one.fix) for one in found],
     )
+
+
+def _costs(
+    plan: Plan, history: History, refused: Mapping[str, list[str]]
+) -> tuple[dict[str, Cost | None], dict[str, RunEstimate]]:
+    """Arm to the cost of a run by runs in the store, else by arithmetic; and the estimates on GPUs that were taken for it."""
+    costs = {planned.arm.name: past_cost(planned, history) for planned in plan.arms}
+    estimates = {
+        planned.arm.name: estimate
+        for planned in plan.arms
+        if not refused[planned.arm.name] and costs[planned.arm.name] is None
+        if (estimate := estimate_of(planned.config)) is not None
+    }
+    costs |= {name: computed(estimate) for name, estimate in estimates.items()}
+    for planned in plan.arms:
+        if costs[planned.arm.name] is None and (on_cpu := cpu_estimate(planned.config)) is not None:
+            costs[planned.arm.name] = computed(on_cpu)
+    return costs, estimates
 
 
 def show(found: Answer, options: argparse.Namespace) -> None:
