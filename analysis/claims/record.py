@@ -41,6 +41,7 @@ class Effect:
         declaration, protocol, declared_after: fingerprints of what was declared (`harness.experiment.claim`, `.replication`).
         commit: of the code that made the runs.
         statement, source, setting, differs, notes: the claim's own words.
+        published: what a paper reports of the same step, in per cent points; ``published_source``: which, on what.
     """
 
     experiment: str
@@ -76,6 +77,8 @@ class Effect:
     setting: str = ""
     differs: str = ""
     notes: str = ""
+    published: float = math.nan
+    published_source: str = ""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Effect:

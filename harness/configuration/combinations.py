@@ -120,6 +120,11 @@ def _weights(config: Sections) -> Iterator[str]:
             f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response; "
             f"algorithm.engine_correction.kind={kind} weighs responses: set it to token or token_mask"
         )
+    if algorithm.top_entropy_fraction < 1 and getattr(surrogate, "FOLDS_CORRECTION", False):
+        yield (
+            f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response, where "
+            f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} would be one: set it to 1"
+        )
     one_loss = algorithm.importance_ratio == "sequence" or algorithm.surrogate.kind == "geometric_mean"
     if of_tokens and one_loss:
         yield (

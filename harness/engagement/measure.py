@@ -107,6 +107,7 @@ CLIPPED_HIGH = _share("tokens clipped above by the narrower bound", "of tokens",
 CLIPPED_LOW = _share("tokens clipped below by the narrower bound", "of tokens", "clip_fraction_low")
 CLIPPED = _share("tokens clipped", "of tokens", *_CLIPPED)
 STOPPED = _share("tokens stopped", "of tokens", *_CLIPPED)
+SELECTED = _share("tokens chosen by covariance", "of tokens", "selected_fraction")
 OFF_POLICY = _share("tokens of off-policy responses", "of tokens", "off_policy_masked_fraction")
 MASKED = _share("responses without loss", "of responses", "masked_fraction")
 PUNISHED = _share("responses in the soft ramp", "of responses", "punished_fraction")

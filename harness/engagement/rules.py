@@ -21,8 +21,17 @@ _TOUCHES_ALL = (
     "optimizer.final_share", "sampling.temperature",
     "sampling.top_",
     "task.", "model.", "training.", "algorithm.source.", "algorithm.prompts_per_step", "algorithm.responses_per_prompt",
-    "algorithm.updates_per_step", "algorithm.epochs_per_step", "algorithm.top_entropy_fraction",
+    "algorithm.updates_per_step", "algorithm.epochs_per_step", "algorithm.top_entropy_fraction", "algorithm.advantage_sign",
+    "sampling.lag_steps",
 )  # fmt: skip
+_SIZES = {  # of what touches everything: how much larger it is in the arm
+    "optimizer.learning_rate": "learning rate",
+    "algorithm.prompts_per_step": "prompts a step",
+    "algorithm.responses_per_prompt": "responses a prompt",
+    "algorithm.updates_per_step": "updates a step",
+    "algorithm.epochs_per_step": "epochs a step",
+    "sampling.temperature": "temperature",
+}
 _INFINITE = float("inf")
 
 
@@ -35,9 +44,8 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
         names: of the two arms in the plan, the reference's first.
         ignore: prefix of keys that are the experiment's doing and no arm's (`training.` under a matched budget).
     """
-    changed = [
-        key for key in difference(old, new) if key != "seed" and not (ignore and key.startswith(ignore))
-    ]
+    pairs = difference(old, new)
+    changed = [key for key in pairs if key != "seed" and not (ignore and key.startswith(ignore))]
     found, taken = [], set[str]()
     for prefix, kind, own in _rules(old, new, changed):
         keys = tuple(key for key in changed if key.startswith(prefix))
@@ -46,7 +54,14 @@ def measures(old: RunConfig, new: RunConfig, names: tuple[str, str], ignore: str
     rest = [key for key in changed if key not in taken]
     always = tuple(key for key in rest if key.startswith(_TOUCHES_ALL))
     unknown = tuple(key for key in rest if key not in always)
-    found += [Measure(ALWAYS, always)] * bool(always) + [Measure("", unknown)] * bool(unknown)
+    sizes = [
+        f", {_SIZES[key]} × {pairs[key][1] / pairs[key][0]:.3g}"
+        for key in always
+        if key in _SIZES and pairs[key][0]
+    ]
+    found += [Measure(ALWAYS + "".join(sizes), always)] * bool(always) + [Measure("", unknown)] * bool(
+        unknown
+    )
     return found
 
 
@@ -107,6 +122,11 @@ def _surrogate(old: Any, new: Any) -> Found:
     if "stopped" in tokens:
         # A clip and a trust region of its own both take a token's gradient away, and both are counted as clipped.
         yield "algorithm.surrogate.", measure.STOPPED, tokens[1] in ("stopped", "clipped")
+    elif any(chosen := [hasattr(implementation(SURROGATE, one), "select") for one in (old, new)]):
+        # Some tokens are treated apart, in place of a clip or beside it.
+        yield "algorithm.surrogate.", measure.SELECTED, chosen[1]
+        if set(tokens) == {"clipped", ""}:
+            yield "algorithm.surrogate.", measure.CLIPPED, tokens[1] == "clipped"
     elif set(tokens) == {"clipped", "kept"} and weighted:
         yield "algorithm.surrogate.", measure.CLIPPED, tokens[1] == "clipped"
     else:

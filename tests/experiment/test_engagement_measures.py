@@ -90,9 +90,26 @@ def test_filter_replaced_by_punishment_is_two_measures_of_two_arms() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["clip_cov", "kl_cov"])
+def test_tokens_chosen_by_covariance_are_counted_beside_the_clip_that_is_gone(kind: str) -> None:
+    other = "algorithm/surrogate=ppo_clip"
+    chosen, clipped = found([other], [f"algorithm/surrogate={kind}"])
+    assert (chosen.fields, chosen.arm) == (("selected_fraction",), "new")
+    assert (clipped.fields, clipped.arm) == (("clip_fraction_low", "clip_fraction_high"), "old")
+    assert chosen.text(0.0002) == "0.02 % of tokens, hardly engaged"
+    (more,) = found(
+        [f"algorithm/surrogate={kind}"], [f"algorithm/surrogate={kind}", "algorithm.surrogate.fraction=0.1"]
+    )
+    assert (more.fields, more.arm) == (("selected_fraction",), "new")
+
+
 def test_a_learning_rate_always_engages_and_other_keys_are_said_to_be_unmeasured() -> None:
     (rate,) = found(["optimizer.learning_rate=1e-4"], ["optimizer.learning_rate=2e-4"])
-    assert (rate.name, rate.fields) == ("always", ())
+    assert (rate.name, rate.fields) == ("always, learning rate × 2", ())
+    (sizes,) = found([], ["algorithm.prompts_per_step=16", "algorithm.responses_per_prompt=16"])
+    assert sizes.name == "always, prompts a step × 0.5, responses a prompt × 2"
+    (none,) = found(["optimizer.learning_rate=0"], ["optimizer.learning_rate=2e-4"])
+    assert none.name == "always"
     (unknown,) = found(["algorithm.advantage.ddof=0"], ["algorithm.advantage.ddof=1"])
     assert (unknown.name, unknown.keys, unknown.fields) == ("", ("algorithm.advantage.ddof",), ())
     assert found(["seed=1"], ["seed=2"]) == []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import inspect
 import json
+import math
 import sys
 import textwrap
 import types
@@ -41,6 +42,24 @@ def advantages(config, rewards_per_func):
     }
     exec(textwrap.dedent(source[start:end]), scope)
     return scope["advantages"]
+
+
+def engine_ratio(config, mask, old, sampler):
+    """The correction block of the trainer's source, executed on these log-probabilities."""
+    source = inspect.getsource(GRPOTrainer._generate_and_score_completions)
+    start = source.index("                mask = completion_mask if tool_mask is None")
+    end = source.index("            # Compute the per-token log probabilities for the reference model", start)
+    scope = {
+        "self": config,
+        "completion_mask": mask,
+        "tool_mask": None,
+        "old_per_token_logps": old,
+        "sampling_per_token_logps": sampler,
+        "torch": torch,
+        "math": math,
+    }
+    exec(textwrap.dedent(source[start:end]), scope)
+    return scope["vllm_importance_sampling_ratio"]
 
 
 def stand_in(config, log_probs, entropies):
@@ -88,6 +107,9 @@ def solve(case):
         "ref_per_token_logps": tensors["reference"],
         "num_items_in_batch": mask.sum(),
     }
+    if config.use_vllm and config.vllm_importance_sampling_correction:
+        inputs["importance_sampling_ratio"] = engine_ratio(config, mask, tensors["old"], tensors["sampler"])
+        inputs["sampling_per_token_logps"] = tensors["sampler"]
     trainer = stand_in(config, log_probs, tensors["entropy"])
     loss = GRPOTrainer._compute_loss(trainer, trainer.model, inputs)
     (slope,) = torch.autograd.grad(loss, log_probs)

@@ -87,6 +87,11 @@ def solve(case):
         )
     loss_of = core_algos.get_policy_loss_fn(actor.policy_loss.loss_mode)
     loss, _ = loss_of(tensors["old"], log_probs, advantage, mask.bool(), actor.loss_agg_mode, actor, weights)
+    if actor.entropy_coeff:
+        of_entropy = core_algos.agg_loss(
+            tensors["entropy"], mask, actor.loss_agg_mode, **actor.global_batch_info
+        )
+        loss = loss - actor.entropy_coeff * of_entropy
     if actor.use_kl_loss:
         kl = core_algos.kl_penalty(log_probs, tensors["reference"], actor.kl_loss_type)
         loss = loss + actor.kl_loss_coef * core_algos.agg_loss(

@@ -54,6 +54,9 @@ NORMALISATION: Only = {
 GROUP: Only = {
     "algorithm.advantage.baseline": ("group_mean", "GRPOTrainer subtracts the group mean (see RLOOTrainer)"),
 }
+BATCH: Only = {
+    "algorithm.advantage.whiten_over": ("sequences", "TRL's standard deviation is over responses"),
+}
 DECOUPLED: Only = {
     "algorithm.advantage.batch_normalise": (True, "TRL always normalises the sum over the batch"),
 }

@@ -26,12 +26,19 @@ def export(config: RunConfig) -> Translation:
     for part in (_batches, _advantage, _loss, _kl, _overlong, _correction, note_rewards):
         part(config, out)
     if config.algorithm.top_entropy_fraction < 1:
-        out.notes.append("TRL ranks tokens by the current policy's entropy, here it is the sampling policy's")
-    if config.algorithm.entropy_coefficient:
         out.notes.append(
-            "TRL's entropy bonus is a token mean of its own, not aggregated like the policy loss"
+            "TRL ranks the tokens of an update by the current policy's entropy, here those of a rollout step by the sampling policy's"
         )
+    _entropy(config, out)
     return out
+
+
+def _entropy(config: RunConfig, out: Translation) -> None:
+    algorithm = config.algorithm
+    means = algorithm.aggregation.kind == "batch_token_mean" and algorithm.top_entropy_fraction == 1
+    if algorithm.entropy_coefficient and not means:
+        reason = "TRL's bonus is a mean over the tokens that train, here it is aggregated like the policy loss, over all tokens"
+        out.cannot("algorithm.entropy_coefficient", algorithm.entropy_coefficient, reason)
 
 
 def _batches(config: RunConfig, out: Translation) -> None:
@@ -80,6 +87,8 @@ def _advantage(config: RunConfig, out: Translation) -> None:
         return
     else:
         out.refuse_others(config, tables.GROUP)
+        if advantage.scale == "batch_reward_std":
+            out.refuse_others(config, tables.BATCH)
         if advantage.scale in tables.SCALE:
             out.settings["scale_rewards"] = tables.SCALE[advantage.scale]
         else:
@@ -105,6 +114,13 @@ def _loss(config: RunConfig, out: Translation) -> None:
         if aggregation.kind != needs:
             out.cannot("algorithm.aggregation", aggregation.kind, f"TRL's {loss} is {needs}")
     out.write(config, their_keys(tables.ME, SURROGATE, surrogate.kind))
+    if surrogate.kind == "ppo_clip" and surrogate.dual_clip and surrogate.dual_clip < 1 + surrogate.clip_high:
+        reason = "below 1 + clip_high TRL's delta bounds the ratio of positive advantages, too"
+        out.cannot("algorithm.surrogate.dual_clip", surrogate.dual_clip, reason)
+    if out.settings.get("loss_type") in ("dapo", "cispo", "vespo") and config.algorithm.updates_per_step > 1:
+        out.notes.append(
+            "TRL divides every update by the mean number of tokens of the step's updates, ours by its own"
+        )
     if loss == "cispo":
         out.notes.append("epsilon_high is the cap itself for cispo, not an offset from 1")
         out.refuse_others(config, tables.CISPO)
@@ -166,6 +182,9 @@ def _overlong(config: RunConfig, out: Translation) -> None:
         out.cannot("algorithm.overlong", "wrong", reason)
     if overlong.punishes:
         buffer = round(cap * overlong.buffer_fraction)
+        if abs(buffer - cap * overlong.buffer_fraction) > 1e-6 or buffer < 1:
+            said = f"{cap * overlong.buffer_fraction:g} tokens of {cap}"
+            out.cannot("algorithm.overlong.buffer_fraction", overlong.buffer_fraction, said)
         out.notes.append(
             f"add the reward function get_soft_overlong_punishment(max_completion_len={cap}, soft_punish_cache={buffer})"
         )

@@ -36,7 +36,17 @@ def export(config: RunConfig) -> Translation:
     out = Translation()
     out.write(config, tables.SAME)
     out.refuse_others(config, tables.ONLY)
-    parts = (_batches, _warmup, _advantage, _aggregation, _surrogate, _kl, _overlong, _dead_groups)
+    parts = (
+        _batches,
+        _warmup,
+        _advantage,
+        _aggregation,
+        _surrogate,
+        _sequence_ratio,
+        _kl,
+        _overlong,
+        _dead_groups,
+    )
     for part in (*parts, _correction, note_rewards):
         part(config, out)
     return out
@@ -170,6 +180,16 @@ def _surrogate(config: RunConfig, out: Translation) -> None:
         )
 
 
+def _sequence_ratio(config: RunConfig, out: Translation) -> None:
+    """Refuse gspo where the tokens of a response have advantages of their own: a critic's, or less a penalty token by token."""
+    algorithm = config.algorithm
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    varies = algorithm.advantage.kind == "gae" or (algorithm.advantage.kind == "return_to_go" and in_reward)
+    if varies and out.settings.get(f"{ACTOR}.policy_loss.loss_mode") == "gspo":
+        reason = "verl's gspo weighs each token's gradient by its own advantage, here all of a response's by their mean"
+        out.cannot("algorithm.advantage.kind", algorithm.advantage.kind, reason)
+
+
 def _kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
     if kl.coefficient and kl.reset_every_steps:
@@ -179,6 +199,10 @@ def _kl(config: RunConfig, out: Translation) -> None:
         out.settings[switch] = used
         if used and (name := their_name(ME, KL, kl)):
             out.settings |= {coefficient: kl.coefficient, estimator: name}
+            if name.startswith("low_var_kl"):
+                out.notes.append(
+                    "verl holds low_var_kl within 10: beyond 2.6 nats between reference and policy it has no gradient there"
+                )
         elif used:
             reason = "verl weights no KL estimate by the ratio; nearest: low_var_kl (k3)"
             out.cannot("algorithm.kl", kl.kind, reason)

@@ -1,0 +1,34 @@
+"""The record of effects, read from the published ladder."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+
+from analysis.claims.record import read_effects
+from analysis.evidence.stored_plan import parse_plan
+from harness.experiment.planning import make_plan
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_ladder_s_steps_stand_beside_the_paper_s() -> None:
+    script = run_path(str(ROOT / "experiments" / "effects" / "effects.py"))
+    plan = parse_plan(make_plan(["experiment=dapo_ladder"]).record())
+    rows = list(script["_of_arms"](ROOT / "results" / "published" / "dapo_ladder" / "tables", plan))
+    found = {row.system: row for row in rows}
+    assert [row.published for row in rows] == [6, 2, 3, 1, 8]  # Table 1: 30, 36, 38, 41, 42, 50
+    last = found["+ dynamic sampling"]
+    assert (last.reference, last.words, last.seeds) == ("+ token-level loss", "higher", "0 1 2 3 4 5 6 7")
+    assert (last.effect, last.low, last.high) == pytest.approx((7.1, 4.4, 9.9), abs=0.05)
+    assert last.tokens > 0
+    kept = [
+        row
+        for row in read_effects(ROOT / "experiments" / "effects" / "effects.csv")
+        if row.experiment == "dapo_ladder"
+    ]
+    assert [row.effect for row in kept] == [row.effect for row in rows]
+    assert all(math.isfinite(row.margin) for row in kept)
