@@ -23,7 +23,10 @@ FAMILY = "harness.exchange.dialects"
 
 
 ARGUMENTS = {
-    "overrides": {"nargs": "+", "help": "dialect=trl|verl and Hydra overrides such as algorithm=dapo"}
+    "overrides": {
+        "nargs": "+",
+        "help": "dialect=NAME (trl, verl, ...) and Hydra overrides such as algorithm=dapo",
+    }
 }
 
 

@@ -5,7 +5,7 @@ harness import dialect=trl file=train.py file=accelerate.yaml          a `GRPOCo
 harness import dialect=verl actor_rollout_ref.actor.clip_ratio_high=0.28    settings may stand on the command line, too
 
 file: YAML or JSON settings, a list of Hydra overrides, a shell script, Python; several add up. section=NAME: where they stand in the file.
-command=N: which of a script's commands. NAME=VALUE in capitals: a variable that the script wants.
+command=N: which of a script's commands. NAME=VALUE in capitals: a variable that the script wants; 1=VALUE: its first argument.
 version: the trainer's release; else pinned beside the file, else guessed from its keys. devices=N: processes that train. rows=N: problems
 of the data set. for=testbed: the method alone, with the testbed's model, rates and lengths. out=FILE: an experiment instead of lines.
 """
@@ -35,7 +35,7 @@ _TESTBED_KEEPS = re.compile(
     r"(\+\+)?(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
     r"updates_per_step|aggregation\.(constant_tokens|micro_batch_responses))"
 )
-_HELP = "dialect=trl|verl, then file=FILE and key=value settings; version=, devices=, rows=, for=testbed, out=FILE"
+_HELP = "dialect=NAME (trl, verl, ...), then file=FILE and key=value settings; version=, devices=, rows=, for=testbed, out=FILE"
 ARGUMENTS = {"settings": {"nargs": "+", "help": _HELP}}
 
 
@@ -94,7 +94,7 @@ def _read(
 ) -> tuple[handed.Handed, list[Path]]:
     found, paths = handed.Handed(), []
     number = _count("command", chosen["command"]) if "command" in chosen else None
-    variables = {key: text for key, _, text in pairs if re.fullmatch(r"[A-Z][A-Z0-9_]*", key)}
+    variables = {key: text for key, _, text in pairs if re.fullmatch(r"[A-Z][A-Z0-9_]*|[1-9]", key)}
     settings = []
     for key, _, text in pairs:
         if key == "file":

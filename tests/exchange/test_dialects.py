@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from imported import compose_once
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -19,18 +20,18 @@ ACTOR, CORRECTION = "actor_rollout_ref.actor", "algorithm.rollout_correction"
 
 
 def exported(dialect: str, *overrides: str) -> Any:
-    return member("harness.exchange.dialects", dialect).export(compose_run([*overrides]))
+    return member("harness.exchange.dialects", dialect).export(compose_once(*overrides))
 
 
 def back(dialect: str, values: dict[str, Any], **beside: Any) -> RunConfig:
     translation = member("harness.exchange.dialects", dialect).overrides(values, Beside(**beside))
-    return compose_run(translation.overrides())
+    return compose_once(*translation.overrides())
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", options("algorithm"))
+@pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name: str) -> None:
-    config = compose_run([f"algorithm={name}", "optimizer.warmup_steps=5"])
+    config = compose_once(f"algorithm={name}", "optimizer.warmup_steps=5")
     exported = member("harness.exchange.dialects", dialect).export(config)
     if any(
         "algorithm.advantage.kind" in line or "algorithm.surrogate=" in line

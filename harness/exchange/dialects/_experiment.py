@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -44,30 +45,19 @@ def trl(given: Values, out: Translation) -> None:
         out.cannot(
             "lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear"
         )
-    if path is None:
-        out.notes.append(
-            "no model is given: model and task stay as here, and these rates and lengths may not fit them"
-        )
-        return
-    _model(str(path), given.get("model_revision"), adapter, out)
-    out.settings["engine"] = "vllm" if given.number("use_vllm", False) else "transformers"
     source = given.get("dataset_name")
-    fields = {
-        "problem": given.get("dataset_prompt_column", "problem"),
-        "answer": given.get("dataset_answer_column", "solution"),
-    }
-    if source is not None:
-        split = given.get("dataset_train_split", given.get("dataset_split", "train"))
-        subset = given.get("dataset_config")
-        if not isinstance(subset, str | None):
-            out.cannot("dataset_config", subset, "task.subset is a name")
-            subset = None
-        _data(str(source), subset, split, fields, out)
-        out.settings["task.template"] = "plain_chat"
-        if "system_prompt" in given:
-            out.settings["++task.system"] = given.get("system_prompt")
-    out.settings["verifier"] = "any"
-    _evaluation(f"{source}", given.get("max_completion_length"), out)
+    split = given.get("dataset_train_split", given.get("dataset_split", "train"))
+    subset = given.get("dataset_config")
+    if not isinstance(subset, str | None):
+        out.cannot("dataset_config", subset, "task.subset is a name")
+        subset = None
+    fields = (given.get("dataset_prompt_column", "problem"), given.get("dataset_answer_column", "solution"))
+    run_of(
+        path, adapter, None if source is None else Data(str(source), split, *fields, subset), out, given.get("model_revision"),
+        engine="vllm" if given.number("use_vllm", False) else "transformers",
+    )  # fmt: skip
+    if path is not None and source is not None and "system_prompt" in given:
+        out.settings["++task.system"] = given.get("system_prompt")
 
 
 def _trl_rewards(given: Values, out: Translation) -> None:
@@ -107,6 +97,51 @@ def _soft(out: Translation) -> str:
     return "mask_and_soft" if out.settings.get("algorithm.overlong.policy") == "mask" else "soft"
 
 
+@dataclass(frozen=True)
+class Data:
+    """Problems that a trainer names.
+
+    Attributes:
+        source: a dataset of the Hub, or a file.
+        split: its split; None: `source` is a file.
+        problem: the field with the statement.
+        answer: the field with the gold.
+        subset: its configuration.
+        template: as in `task.template`.
+    """
+
+    source: str
+    split: str | None
+    problem: str
+    answer: str
+    subset: str | None = None
+    template: str = "plain_chat"
+
+
+def run_of(
+    path: Any,
+    adapter: Mapping[str, Any],
+    data: Data | None,
+    out: Translation,
+    revision: Any = None,
+    engine: str = "vllm",
+    verifier: str = "any",
+) -> None:
+    """Set model, engine, data, verifier and evaluation of the experiment that a trainer's settings are; nothing where no model is named."""
+    if path is None:
+        out.notes.append(
+            "no model is given: model and task stay as here, and these rates and lengths may not fit them"
+        )
+        return
+    _model(str(path), revision, adapter, out)
+    out.settings["engine"] = engine
+    if data is not None:
+        _data(data, out)
+        out.settings["task.template"] = data.template
+    out.settings["verifier"] = verifier
+    _evaluation("" if data is None else data.source, out.settings.get("sampling.max_response_tokens"), out)
+
+
 def _model(path: str, revision: Any, adapter: Mapping[str, Any], out: Translation) -> None:
     out.settings |= {"model": "pretrained", "model.path": path}
     if _COMMIT.fullmatch(str(revision)):
@@ -121,18 +156,18 @@ def _model(path: str, revision: Any, adapter: Mapping[str, Any], out: Translatio
         out.settings["model.lora.targets"] = targets if isinstance(targets, str) else ",".join(targets)
 
 
-def _data(source: str, subset: Any, split: Any, fields: Mapping[str, Any], out: Translation) -> None:
+def _data(data: Data, out: Translation) -> None:
     """Choose a shipped task, a dataset of the Hub, or (without a split) a file."""
-    if source in _TASKS:
-        out.settings["task"] = _TASKS[source]
+    if data.source in _TASKS:
+        out.settings["task"] = _TASKS[data.source]
         return
-    name = re.sub(r"[^\w.-]", "_", PurePosixPath(source).with_suffix("").name) if source else "data"
-    file = split is None
-    out.settings |= {"task": "dataset", "task.name": name, "task.path" if file else "task.source": source}
-    out.settings |= {f"task.fields.{ours}": theirs for ours, theirs in fields.items()}
-    if not file:
-        out.settings |= {"task.subset": subset, "task.split": split}
-        out.notes.append(f"a run on {source} needs task.revision=COMMIT, or task.path=FILE")
+    name = re.sub(r"[^\w.-]", "_", PurePosixPath(data.source).with_suffix("").name) if data.source else "data"
+    where = "task.source" if data.split is not None else "task.path"
+    out.settings |= {"task": "dataset", "task.name": name, where: data.source}
+    out.settings |= {"task.fields.problem": data.problem, "task.fields.answer": data.answer}
+    if data.split is not None:
+        out.settings |= {"task.subset": data.subset, "task.split": data.split}
+        out.notes.append(f"a run on {data.source} needs task.revision=COMMIT, or task.path=FILE")
 
 
 def _evaluation(source: str, cap: Any, out: Translation) -> None:
@@ -153,12 +188,8 @@ def verl(given: Values, out: Translation) -> None:
     manager = str(given.get("reward_model.reward_manager", given.get("reward.reward_manager.name", "naive")))
     _verl_rewards(given, dapo, manager, out)
     path = given.given.get("actor_rollout_ref.model.path")
+    given.idle("actor_rollout_ref.model.path")
     engine, longest = given.get("actor_rollout_ref.rollout.name"), given.number("data.max_prompt_length")
-    if path is None:
-        out.notes.append(
-            "no model is given: model and task stay as here, and these rates and lengths may not fit them"
-        )
-        return
     model = "actor_rollout_ref.model"
     names = ("lora_rank", "lora_alpha") if f"{model}.lora_rank" in given else ("lora.rank", "lora.alpha")
     rank = given.number(f"{model}.{names[0]}", 0)
@@ -168,25 +199,21 @@ def verl(given: Values, out: Translation) -> None:
         "alpha": given.number(f"{model}.{names[1]}", 16) if rank else None,
         "targets": given.get(f"{model}.target_modules") if rank else None,
     }
-    _model(str(path), None, adapter, out)
-    out.settings["engine"] = "vllm"
+    prompt = f"{given.get('data.prompt_key', 'prompt')}.0.content"
+    verifier = "answer_line" if dapo or "gsm8k" in str(files) else "any"
+    run_of(
+        path, adapter, Data(str(files[0]), None, prompt, "reward_model.ground_truth"), out, verifier=verifier
+    )
+    if path is None:
+        return
     if engine != "vllm":
         out.notes.append(f"actor_rollout_ref.rollout.name={engine}: engine=vllm samples here")
     if len(files) > 1:
         out.cannot("data.train_files", f"{len(files)} files", "task.path takes one; join them")
-    fields = {
-        "problem": f"{given.get('data.prompt_key', 'prompt')}.0.content",
-        "answer": "reward_model.ground_truth",
-    }
-    given.idle("actor_rollout_ref.model.path")
-    _data(str(files[0]), None, None, fields, out)
-    out.settings["task.template"] = "plain_chat"
-    out.settings["verifier"] = "answer_line" if dapo or "gsm8k" in str(files) else "any"
     if longest:
         out.notes.append(
             f"data.max_prompt_length={longest} has no counterpart: no prompt is dropped or cut here"
         )
-    _evaluation(str(files), given.get("data.max_response_length"), out)
 
 
 def _verl_rewards(given: Values, dapo: bool, manager: str, out: Translation) -> None:

@@ -8,6 +8,7 @@ what stands in the trainer's `code` rather than in its configuration. `tests/ben
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -76,6 +77,7 @@ class Values:
         found: how the release is known, for the user.
         span: names of all releases that the settings fit.
         asked: keys that were asked for.
+        nulls: a given null is a value; else it stands for the default.
     """
 
     given: Mapping[str, Any]
@@ -83,6 +85,7 @@ class Values:
     found: str
     span: list[str]
     asked: set[str] = field(default_factory=set)
+    nulls: bool = False
 
     def __contains__(self, key: str) -> bool:
         """Say if a key is given and says something; it counts as asked for then."""
@@ -98,10 +101,23 @@ class Values:
     def get(self, key: str, otherwise: Any = None) -> Any:
         """Return the value of a key, its default in the release where it is not given (or null), else `otherwise`."""
         self.asked.add(key)
-        if self.given.get(key) is not None:
-            return self.given[key]
+        value = self.given.get(key)
+        if isinstance(value, str) and value.startswith("${"):
+            value = self._referred(value)
+        if value is not None or (self.nulls and key in self.given):
+            return value
         default = self.release.defaults.get(key)
         return otherwise if default is None else default
+
+    def _referred(self, text: str) -> Any:
+        """Return what `${KEY}` and NeMo-RL's `${mul:${KEY}, ${KEY}}` stand for, another text as it is."""
+        keys = re.findall(r"\$\{([\w.]+)\}", text)
+        found = [self.get(key) for key in keys]
+        if re.fullmatch(r"\$\{mul:\s*\$\{[\w.]+\},\s*\$\{[\w.]+\}\}", text) and all(
+            isinstance(one, int | float) for one in found
+        ):
+            return found[0] * found[1]
+        return found[0] if keys and text == f"${{{keys[0]}}}" else text
 
     def number(self, key: str, otherwise: Any = None) -> Any:
         """Return a number or a truth value (a text where the default is one). Raises `ConfigError` for another value."""
@@ -132,7 +148,7 @@ class Values:
 
     def unread(self, dialect: str) -> tuple[dict[str, Any], list[str]]:
         """Return given keys that nobody asked for and that are not the default, and the names of those that are infrastructure."""
-        rest = {key: value for key, value in self.given.items() if key not in self.asked}
+        rest = {key: value for key, value in self.given.items() if key not in self.asked and value != {}}
         method = {key: value for key, value in rest.items() if not infrastructure(dialect, key)}
         defaults = self.release.defaults
         said = {key: value for key, value in method.items() if key not in defaults or defaults[key] != value}

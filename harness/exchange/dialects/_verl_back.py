@@ -10,6 +10,7 @@ from harness.configuration.families import ADVANTAGE, AGGREGATION, KL, SURROGATE
 from harness.exchange.dialects import Beside, Translation, their_keys
 from harness.exchange.dialects import _experiment as experiment
 from harness.exchange.dialects import _verl_tables as tables
+from harness.exchange.dialects._declared import length, soft_overlong, updates
 from harness.exchange.dialects._release import Values, settle
 from harness.exchange.dialects._verl_tables import (
     ACTOR,
@@ -76,12 +77,7 @@ def _program(program: str | None, out: Translation) -> None:
 
 def _batches(given: Values, out: Translation) -> None:
     out.settings["sampling.top_k"] = max(0, given.number(f"{ROLLOUT}.top_k", 0))
-    mini, batch = given.count(f"{ACTOR}.ppo_mini_batch_size"), given.count("data.train_batch_size")
-    if batch % mini:
-        raise ConfigError(
-            f"data.train_batch_size={batch} is no multiple of {ACTOR}.ppo_mini_batch_size={mini}; mend one of them"
-        )
-    out.settings["algorithm.updates_per_step"] = batch // mini
+    updates("data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size")[1](given, Beside(), out)
     if given.number(f"{ROLLOUT}.multi_turn.enable", False):
         out.cannot(f"{ROLLOUT}.multi_turn.enable", True, "responses here have one turn")
 
@@ -104,18 +100,10 @@ def _optimizer(given: Values, out: Translation) -> None:
 
 def _length(given: Values, beside: Beside, out: Translation) -> None:
     """Training steps, and the warm-up: none, 0 or less means the share of the training steps."""
-    total, epochs = given.number("trainer.total_training_steps"), given.number("trainer.total_epochs")
-    if not total and beside.rows is not None:
-        total = epochs * (beside.rows // given.count("data.train_batch_size"))
-        out.notes.append(f"trainer.total_epochs={epochs:g} of {beside.rows} rows are {total} steps")
-    if total:
-        out.settings["training.steps"] = int(total)
-    else:
-        out.cannot(
-            "trainer.total_epochs",
-            epochs,
-            "the length in steps follows from the data set's size; give rows=N",
-        )
+    given_steps = int(given.number("trainer.total_training_steps") or 0)
+    total = length(
+        given, beside, out, given_steps, "trainer.total_epochs", given.count("data.train_batch_size")
+    )
     steps, ratio = given.number(WARMUP, -1), given.number(f"{WARMUP}_ratio", 0.0)
     if steps <= 0 and ratio > 0:
         if not total:
@@ -306,13 +294,11 @@ def _kl(given: Values, out: Translation) -> None:
 def _overlong(given: Values, out: Translation) -> None:
     for overlong in _OVERLONG:
         on = given.number(f"{overlong}.enable", False)
-        length, penalty = given.number(f"{overlong}.len"), given.number(f"{overlong}.penalty_factor")
-        if on and length:
-            out.settings["algorithm.overlong.policy"] = "soft"
-            out.settings["algorithm.overlong.buffer_fraction"] = length / given.count(
-                "data.max_response_length"
+        tokens, penalty = given.number(f"{overlong}.len"), given.number(f"{overlong}.penalty_factor")
+        if on and tokens:
+            soft_overlong(
+                tokens, 1.0 if penalty is None else penalty, given.count("data.max_response_length"), out
             )
-            out.settings["algorithm.overlong.penalty"] = 1.0 if penalty is None else penalty
     given.idle("reward.reward_kwargs.max_resp_len", "reward_model.reward_kwargs.max_resp_len")
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ from harness.configuration.flat import flatten
 Yaml = Callable[[str, str], Any]
 _PINNED = r"\b{name}(?:\[[\w,\s-]*\])?\s*(?:==|@v|~=)\s*v?(\d+\.\d+)"
 _PIN_FILES = ("setup.py", "pyproject.toml", "requirements.txt", "requirements-dev.txt", "environment.yml")
-_RUNS = re.compile(r"(^|[\s/])(python[\d.]*|accelerate|torchrun|deepspeed|trl|ray)\s")
+_RUNS = re.compile(r"(^|[\s/])(python[\d.]*|uv|accelerate|torchrun|deepspeed|trl|ray)\s")
 _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=", re.DOTALL)
 
 
@@ -61,7 +62,7 @@ def read(
     """Return what a file says.
 
     Args:
-        path: YAML or JSON (settings, Hydra overrides, accelerate's or DeepSpeed's), a shell script, or Python.
+        path: YAML, TOML or JSON (settings, Hydra overrides, accelerate's or DeepSpeed's), a shell script, or Python.
         load: reads a YAML text; its second argument names the text.
         command: which of a script's training commands, from 1 on; None: the only one.
         section: the dotted place of the settings inside the file.
@@ -81,8 +82,13 @@ def read(
 
         values, lost = settings_of(text, path, command)
         return Handed(values, lost=lost)
+    if path.suffix == ".toml":
+        try:
+            return _mapping(tomllib.loads(text), path, load, section)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is no TOML: {error}") from error
     if path.suffix in (".yaml", ".yml", ".json"):
-        return _mapping(load(text, str(path)), path, load, section)
+        return _above(_mapping(load(text, str(path)), path, load, section), path, load, section)
     from harness.exchange.handed.shell import commands_of
 
     return _command(_chosen(commands_of(text, path, variables or {}), path, command), path, load)
@@ -109,6 +115,32 @@ def _mapping(content: Any, path: Path, load: Yaml, section: str | None) -> Hande
     if "train_micro_batch_size_per_gpu" in content or "zero_optimization" in content:
         return _deepspeed(content, path)
     return Handed(flatten(content))
+
+
+def _above(found: Handed, path: Path, load: Yaml, section: str | None) -> Handed:
+    """Put the files that `defaults: FILE` names (NeMo-RL's way to inherit) under a file's own settings."""
+    named = found.values.get("defaults")
+    files = [named] if isinstance(named, str) else named if isinstance(named, list) else []
+    if not files or not all(isinstance(name, str) and name.endswith((".yaml", ".yml")) for name in files):
+        return found
+    del found.values["defaults"]
+    whole = Handed()
+    for name in files:
+        if (path.parent / name).is_file():
+            whole.add(read(path.parent / name, load, section=section))
+        else:
+            whole.notes.append(
+                f"{name}, which {path.name} builds on, is not here: the release's defaults stand for it"
+            )
+    whole.values = {key: value for key, value in whole.values.items() if not _replaced(key, found.values)}
+    whole.add(found)
+    return whole
+
+
+def _replaced(key: str, by: Collection[str]) -> bool:
+    """Say if a setting has no place beside others: one of them is a value where it has a section, or the other way round."""
+    parts = key.split(".")
+    return any(".".join(parts[:length]) in by for length in range(1, len(parts)))
 
 
 def _deepspeed(content: Mapping[str, Any], path: Path) -> Handed:
@@ -189,7 +221,8 @@ def _settings_in(words: Sequence[str]) -> list[str]:
 
 
 def _command(words: Sequence[str], path: Path, load: Yaml) -> Handed:
-    """Read the words of one training command."""
+    """Read the words of one training command; behind a launcher's bare `--` stands the command that it runs."""
+    words = words[max((place for place, word in enumerate(words) if word == "--"), default=-1) + 1 :]
     hydra = [
         word
         for word in words

@@ -43,6 +43,9 @@ def commands_of(text: str, path: Path, variables: Mapping[str, str]) -> list[lis
     if bash is None:
         raise ConfigError(f"reading {path} needs bash, which is not on the PATH")
     script = _PROGRAM.sub(r"\1", _PIPED.sub("", _REDIRECTED.sub(" ", _PATH.sub("_PATH", text))))
+    arguments = [variables.get(f"{place}", "") for place in range(1, 10)]
+    while arguments and not arguments[-1]:
+        arguments.pop()
     environment = {
         "HOME": os.environ.get("HOME", "~"),
         "USER": os.environ.get("USER", "user"),
@@ -50,8 +53,8 @@ def commands_of(text: str, path: Path, variables: Mapping[str, str]) -> list[lis
     } | dict(variables)
     try:
         done = subprocess.run(
-            [bash, "--norc", "--noprofile", "-s"], input=(_PREAMBLE + script).encode(), env=environment, cwd=path.resolve().parent,
-            capture_output=True, timeout=_SECONDS, check=False,
+            [bash, "--norc", "--noprofile", "-s", "--", *arguments], input=(_PREAMBLE + script).encode(), env=environment,
+            cwd=path.resolve().parent, capture_output=True, timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ConfigError(

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+
 from harness.configuration.limits import Checked, choice, ranged
 from harness.engagement.measure import SIGMA, Measure
 from harness.objective.types import RolloutBatch, Tensor
 
 BASELINES = ("group_mean", "leave_one_out", "none")
-SCALES = ("group_std", "group_mean", "batch_std", "batch_reward_std", "batch_whiten", "none")
+SCALES = ("group_std", "others_std", "group_mean", "batch_std", "batch_reward_std", "batch_whiten", "none")
 NAMES = {
     "verl": {
         "rloo": {"baseline": "leave_one_out", "scale": "none"},
@@ -34,8 +36,9 @@ class Config(Checked, key="algorithm.advantage"):
 
     Attributes:
         baseline: group_mean, leave_one_out or none.
-        scale: group_std, group_mean (of rewards that are never negative), batch_std (of the centred rewards), batch_reward_std (of the
-            rewards), batch_whiten (batch_std, and subtract the batch mean) or none.
+        scale: group_std, others_std (of the group's other rewards, as NeMo-RL has it: undivided where these are all equal), group_mean
+            (of rewards that are never negative), batch_std (of the centred rewards), batch_reward_std (of the rewards), batch_whiten
+            (batch_std, and subtract the batch mean) or none.
         ddof: 0 population or 1 sample standard deviation.
         epsilon: added to the standard deviation, or to the group's mean.
         whiten_over: sequences or tokens: what the batch mean and standard deviation weigh equally. Over tokens a long response
@@ -56,6 +59,10 @@ def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     centred = centre(returns, counted, config.baseline)
     if config.scale == "group_std":
         centred = divided(centred, group_std(returns, counted, config.ddof), config.epsilon)
+    elif config.scale == "others_std":
+        std = others_std(returns, counted, config.ddof)
+        varies = std > 1e-12 * returns.abs().max()  # else rounding: 0.1 seven times has a mean of its own
+        centred = torch.where(varies, centred / (std + config.epsilon), centred)
     elif config.scale == "group_mean":
         mean = (returns * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
         centred = divided(centred, mean, config.epsilon)
@@ -104,6 +111,15 @@ def group_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
     number = counted_PG.sum(1, keepdim=True)
     mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
     square = ((returns_PG - mean) ** 2 * counted_PG).sum(1, keepdim=True)
+    return (square / (number - ddof).clamp(min=1)).sqrt()
+
+
+def others_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
+    """Standard deviation of each counted return's fellows in its group, [P, G]; 0 where there are no more than `ddof`."""
+    fellows_PGG = counted_PG[:, None, :] * (1 - torch.eye(returns_PG.shape[1], dtype=counted_PG.dtype))
+    number = fellows_PGG.sum(2)
+    mean = (fellows_PGG * returns_PG[:, None, :]).sum(2) / number.clamp(min=1)
+    square = (fellows_PGG * (returns_PG[:, None, :] - mean[:, :, None]) ** 2).sum(2)
     return (square / (number - ddof).clamp(min=1)).sqrt()
 
 
