@@ -1,6 +1,7 @@
 """Write the algorithm part of a configuration in another trainer's names and units: harness export dialect=trl algorithm=dapo.
 
 harness export dialect=verl experiment=dapo_ladder arm=dapo_5_dynamic_sampling    an arm of an experiment
+harness export dialect=all                  a table of what each dialect can say, one setting at a time beside algorithm=grpo
 
 What the target cannot express, and how units or defaults differ, follow as comments. The way back is `harness import`.
 """
@@ -17,6 +18,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Translation
+from harness.exchange.dialects._sayable import table
 from harness.experiment.planning import plan_experiment
 
 FAMILY = "harness.exchange.dialects"
@@ -25,12 +27,21 @@ FAMILY = "harness.exchange.dialects"
 ARGUMENTS = {
     "overrides": {
         "nargs": "+",
-        "help": "dialect=NAME (trl, verl, ...) and Hydra overrides such as algorithm=dapo",
+        "help": "dialect=NAME (trl, verl, ...; all: a table) and Hydra overrides such as algorithm=dapo",
     }
 }
 
 
 def run(options: argparse.Namespace) -> int:
+    if "dialect=all" in options.overrides:
+        print(
+            table(
+                _configuration(
+                    [item for item in options.overrides if item != "dialect=all"] or ["algorithm=grpo"]
+                )
+            )
+        )
+        return 0
     name, module, rest = dialect(options.overrides)
     translation = module.export(_configuration(rest))
     print(yaml.safe_dump(translation.settings, sort_keys=False), end="")

@@ -3,9 +3,9 @@
     python tests/benchmarks/import_counts.py trl FOLDER [rows=1000 ...]
     python tests/benchmarks/import_counts.py verl LIST.txt
 
-Every .yaml, .sh and .py file below the folder, or of the list, is imported by itself with the arguments that follow. complete: all settings
-have counterparts; named: a translation, with lines under "changes the method"; refused: an error that names what cannot be; wrong: else.
-The reasons are counted without their values.
+Every .yaml, .toml, .sh and .py file below the folder, or of the list, is imported by itself with the arguments that follow. complete: all
+settings have counterparts; named: a translation, with lines under "changes the method"; refused: an error that names what cannot be; wrong:
+else. The reasons are counted without their values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import member
 
 command = __import__("harness.commands.import", fromlist=["translate"])
-SUFFIXES = (".yaml", ".yml", ".sh", ".py")
+SUFFIXES = (".yaml", ".yml", ".toml", ".sh", ".py")
 
 
 def outcome(dialect: str, path: Path, more: list[str]) -> tuple[str, list[str]]:

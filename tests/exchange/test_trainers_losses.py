@@ -131,7 +131,7 @@ def skyrl(
     if loss == "cispo":
         terms = -advantages * ratio.detach().clamp(0.0, 5.0) * log_probs
     if loss == "sapo":
-        tau = 1.0 + 0.05 * (advantages <= 0)
+        tau = 1.0 + 0.05 * (advantages <= 0).double()
         terms = -advantages * torch.sigmoid(tau * (ratio - 1)) * 4 / tau
     if loss == "dppo":
         moved = log_probs.detach().exp() - batch.sampler.exp()
@@ -165,10 +165,18 @@ def nemo_advantages(rewards: Tensor, others: bool, ddof: int = 1) -> Tensor:
     return torch.stack(rows)[:, None]
 
 
+def nemo_whitened(batch: Batch) -> Tensor:
+    """nemo_rl/algorithms/advantage_estimator.py: ReinforcePlusPlusAdvantageEstimator."""
+    centred = (batch.rewards - batch.rewards.mean(1, keepdim=True)).reshape(-1, 1).expand(ROWS, WIDTH)
+    shifted = centred - batch.token_mean(centred)
+    return shifted * batch.token_mean(shifted**2).clamp(min=1e-8).rsqrt()
+
+
 def nemo_rl(log_probs: Tensor, batch: Batch, *, others: bool = True, sequence: bool = False, dual: float | None = None, cispo: bool = False,
-            correction: tuple[str, float, float] | None = None, kl: float = 0.0, ratio: bool = True) -> Tensor:  # fmt: skip
+            correction: tuple[str, float, float] | None = None, kl: float = 0.0, ratio: bool = True,
+            whitened: bool = False) -> Tensor:  # fmt: skip
     """nemo_rl/algorithms/loss/loss_functions.py: ClippedPGLossFn."""
-    advantages = nemo_advantages(batch.rewards, others)
+    advantages = nemo_whitened(batch) if whitened else nemo_advantages(batch.rewards, others)
     log_ratio = batch.response_means(log_probs - batch.old)[:, None] if sequence else log_probs - batch.old
     weights = log_ratio.exp()
     terms = clipped(weights, advantages, 0.2, 0.28)
@@ -256,6 +264,7 @@ CASES: dict[str, tuple[str, dict[str, Any], Callable[[Tensor, Batch], Tensor]]] 
         "nemo_rl", NEMO | {"loss_fn.sequence_level_importance_ratios": True, "loss_fn.token_level_loss": False},
         lambda p, b: nemo_rl(p, b, sequence=True),
     ),
+    "nemo reinforce++": ("nemo_rl", NEMO | {"grpo.adv_estimator.name": "reinforce_plus_plus"}, lambda p, b: nemo_rl(p, b, whitened=True)),
     "nemo cispo": ("nemo_rl", NEMO | {"loss_fn.use_cispo": True}, lambda p, b: nemo_rl(p, b, cispo=True)),
     "nemo reinforce": ("nemo_rl", NEMO | {"loss_fn.disable_ppo_ratio": True}, lambda p, b: nemo_rl(p, b, ratio=False)),
     "nemo tis": (

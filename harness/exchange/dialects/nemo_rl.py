@@ -52,7 +52,7 @@ _PLAIN = {
 }
 _REINFORCE = of(SURROGATE, kind="policy_gradient", importance_weighted=False)
 _GROUP = of(ADVANTAGE, kind="group")
-_WHITENED = of(ADVANTAGE, scale="batch_whiten", whiten_over="tokens", ddof=0)
+_WHITENED = of(ADVANTAGE, scale="batch_whiten", whiten_over="tokens", ddof=0, epsilon=0.0)
 _DYNAMIC = f"{GRPO}.use_dynamic_sampling"
 
 

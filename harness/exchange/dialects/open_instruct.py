@@ -229,8 +229,10 @@ def _terms(given: Values, responses: int, out: Translation) -> None:
     if denominator == "token":
         out.settings["algorithm/aggregation"] = "batch_token_mean"
         return
-    out.settings["algorithm/aggregation"] = "constant_sum"
-    out.settings["algorithm.aggregation.constant_tokens"] = float(denominator) / responses
+    summed = float(denominator) == 1
+    out.settings["algorithm/aggregation"] = "token_sum" if summed else "constant_sum"
+    if not summed:
+        out.settings["algorithm.aggregation.constant_tokens"] = float(denominator) / responses
     if out.settings.get("algorithm.dead_groups.policy") == "drop":
         out.settings["algorithm.dead_groups.policy"] = "keep"  # the constant does not shrink with the groups
         if beta:

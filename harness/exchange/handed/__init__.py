@@ -222,6 +222,7 @@ def _settings_in(words: Sequence[str]) -> list[str]:
 
 def _command(words: Sequence[str], path: Path, load: Yaml) -> Handed:
     """Read the words of one training command; behind a launcher's bare `--` stands the command that it runs."""
+    all_flags = _flags(words, load)
     words = words[max((place for place, word in enumerate(words) if word == "--"), default=-1) + 1 :]
     hydra = [
         word
@@ -229,9 +230,9 @@ def _command(words: Sequence[str], path: Path, load: Yaml) -> Handed:
         if _ASSIGNMENT.match(word) and "." in word.partition("=")[0] and not word.startswith("-")
     ]
     flags = _flags(words, load)
-    devices = flags.get("num_processes") or flags.get("num_gpus")
-    if flags.get("nproc_per_node"):
-        devices = int(flags["nproc_per_node"]) * int(flags.get("nnodes") or 1)
+    devices = all_flags.get("num_processes") or all_flags.get("num_gpus")
+    if all_flags.get("nproc_per_node"):
+        devices = int(all_flags["nproc_per_node"]) * int(all_flags.get("nnodes") or 1)
     modules = [after for word, after in pairwise(words) if word == "-m"]
     program = next(
         (word for word in [*modules[-1:], *words] if word in modules or word.endswith(".py")), None
