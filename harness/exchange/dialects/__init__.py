@@ -6,9 +6,10 @@ dotted keys; the key `algorithm/aggregation` and its like choose group members);
 `ALSO`: keys of theirs beside those of the trainer's configuration (a script's);
 a table `<dialect>_releases.yaml` with its defaults release by release, and rows of `infrastructure.yaml` (`_release`).
 
-A dialect is tables, each read in both directions (`_declared` holds cases of several settings; TRL and verl came before it), and functions for what the two trainers count or decide differently. Members of the
-objective's families name themselves: `NAMES = {dialect: their name}`, or `{dialect: {their name: {field: value that it implies}}}`, and
-`KEYS = {dialect: {their key: field}}`.
+A dialect is tables, each read in both directions, and functions for what the two trainers count or decide differently. `_declared.Dialect`
+is one whose settings together mean one of ours. For TRL and verl, whose names stand for members, members of the objective's families name
+themselves: `NAMES = {dialect: their name}`, or `{dialect: {their name: {field: value that it implies}}}`, and `KEYS = {dialect: {their key:
+field}}`.
 """
 
 from __future__ import annotations

@@ -9,120 +9,33 @@ moves once a rollout step. Clamps of the KL (20 nats in, 10 out) are not kept.
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Beside, Translation
 from harness.exchange.dialects import _experiment as experiment
 from harness.exchange.dialects._declared import (
-    BOUND,
-    NO_CLIP,
     NULL_OFF,
-    OVER_ONE,
-    UNCAPPED,
-    UNDER_ONE,
-    Case,
     Dialect,
     lacking,
     length,
-    of,
     refuse,
     soft_overlong,
     stale,
     updates,
 )
+from harness.exchange.dialects._nemo_rl_tables import (
+    ADVANTAGE,
+    ALSO,
+    CHOICES,
+    GRPO,
+    LOSS,
+    MEGATRON,
+    NAME,
+    NORMALISED,
+    OTHERS,
+    POLICY,
+    TORCH,
+)
 from harness.exchange.dialects._release import Values
-
-LOSS, GRPO, POLICY = "loss_fn", "grpo", "policy"
-ADVANTAGE, SURROGATE, CORRECTION = "algorithm.advantage", "algorithm.surrogate", "algorithm.engine_correction"
-TORCH, MEGATRON = f"{POLICY}.optimizer.kwargs", f"{POLICY}.megatron_cfg.optimizer"
-ALSO = (f"{POLICY}.generation.max_new_tokens", f"{GRPO}.reward_shaping.max_response_length")
-_RATIO, _TYPE = f"{LOSS}.truncated_importance_sampling_ratio", f"{LOSS}.truncated_importance_sampling_type"
-_ON, _SEQUENCE = f"{LOSS}.use_importance_sampling_correction", f"{LOSS}.sequence_level_importance_ratios"
-_BOUNDS = ((_RATIO, f"{CORRECTION}.cap", UNCAPPED), (f"{_RATIO}_min", f"{CORRECTION}.floor", NULL_OFF))
-_NAME, _NORMALISED, _OTHERS = (
-    f"{GRPO}.adv_estimator.name", f"{GRPO}.normalize_rewards", f"{GRPO}.use_leave_one_out_baseline",
-)  # fmt: skip
-_MINUS = f"{GRPO}.adv_estimator.minus_baseline"
-_LOW, _HIGH, _DUAL = (f"{LOSS}.ratio_clip_{name}" for name in ("min", "max", "c"))
-_PLAIN = {
-    f"{LOSS}.use_cispo": False,
-    f"{LOSS}.disable_ppo_ratio": False,
-    f"{LOSS}.force_on_policy_ratio": False,
-}
-_REINFORCE = of(SURROGATE, kind="policy_gradient", importance_weighted=False)
-_GROUP = of(ADVANTAGE, kind="group")
-_WHITENED = of(ADVANTAGE, scale="batch_whiten", whiten_over="tokens", ddof=0, epsilon=0.0)
-_DYNAMIC = f"{GRPO}.use_dynamic_sampling"
-
-
-def _advantage(name: str, normalised: bool, others: bool) -> Case:
-    baseline = "leave_one_out" if others else "group_mean"
-    scale = ("others_std" if others else "group_std") if normalised else "none"
-    exact = {f"{ADVANTAGE}.epsilon": 1e-6, f"{ADVANTAGE}.ddof": 1} if normalised else {}
-    return Case(
-        {_NAME: name, _NORMALISED: normalised, _OTHERS: others},
-        _GROUP | of(ADVANTAGE, baseline=baseline, scale=scale) | exact,
-    )
-
-
-def _weights(kind: str, level: str) -> dict[str, Any]:
-    return of(CORRECTION, kind=kind) | {"algorithm.importance_ratio": level}
-
-
-CHOICES = {
-    SURROGATE: (
-        Case(
-            {f"{LOSS}.use_cispo": True, _DUAL: None}, of(SURROGATE, kind="clipped_is"),
-            [(_LOW, f"{SURROGATE}.cap_min", UNDER_ONE), (_HIGH, f"{SURROGATE}.cap_max", OVER_ONE)],
-        ),
-        Case({**_PLAIN, f"{LOSS}.disable_ppo_ratio": True, _DUAL: None}, _REINFORCE),
-        Case({**_PLAIN, f"{LOSS}.force_on_policy_ratio": True}, _REINFORCE),
-        Case(
-            {**_PLAIN, _LOW: 1.0, _HIGH: NO_CLIP, _DUAL: None},
-            of(SURROGATE, kind="policy_gradient", importance_weighted=True),
-        ),
-        Case(
-            _PLAIN, of(SURROGATE, kind="ppo_clip"),
-            [(_LOW, f"{SURROGATE}.clip_low", BOUND), (_HIGH, f"{SURROGATE}.clip_high"), (_DUAL, f"{SURROGATE}.dual_clip")],
-        ),
-    ),
-    "algorithm.importance_ratio": (
-        Case({_SEQUENCE: True}, {"algorithm.importance_ratio": "sequence"}),
-        Case({_SEQUENCE: False}, {"algorithm.importance_ratio": "token"}),
-    ),
-    "algorithm.aggregation": (
-        Case({f"{LOSS}.token_level_loss": True}, {"algorithm.aggregation.kind": "batch_token_mean"}),
-        Case({f"{LOSS}.token_level_loss": False}, {"algorithm.aggregation.kind": "response_mean"}),
-    ),
-    ADVANTAGE: (
-        *(_advantage("grpo", normalised, others) for normalised in (True, False) for others in (True, False)),
-        Case({_NAME: "reinforce_plus_plus", _MINUS: True}, _GROUP | of(ADVANTAGE, baseline="group_mean") | _WHITENED),
-        Case({_NAME: "reinforce_plus_plus", _MINUS: False}, _GROUP | of(ADVANTAGE, baseline="none") | _WHITENED),
-        Case({_NAME: "gdpo"}, of(ADVANTAGE, kind="decoupled"), lost="rewards there are the environment's own"),
-    ),
-    CORRECTION: (  # the ratio's level stands in a case for the way there: each level has weights of its own
-        Case({_ON: False}, of(CORRECTION, kind="none")),
-        Case({_ON: True, _SEQUENCE: True, _TYPE: "icepop"}, _weights("sequence_mask", "sequence"), _BOUNDS),
-        Case({_ON: True, _SEQUENCE: True, _TYPE: "tis"}, _weights("sequence", "sequence"), _BOUNDS),
-        Case({_ON: True, _SEQUENCE: True, _TYPE: None}, of(CORRECTION, kind="sequence"), _BOUNDS[:1], lost="weights are not cut there"),
-        Case({_ON: True, _SEQUENCE: False, _TYPE: "icepop"}, _weights("token_mask", "token"), _BOUNDS),
-        Case({_ON: True, _SEQUENCE: False, _TYPE: "tis"}, _weights("token", "token"), _BOUNDS),
-        Case({_ON: True, _SEQUENCE: False, _TYPE: None}, of(CORRECTION, kind="token", floor=0.0), _BOUNDS[:1]),
-        Case(
-            {_TYPE: "seq-mask-tis", _ON: True}, of(CORRECTION, kind="geometric_mask"), _BOUNDS,
-            lost="responses that stay have their tokens' own weights there, 1 here",
-        ),
-    ),
-    "algorithm.dead_groups": (
-        Case(
-            {_DYNAMIC: True}, {"algorithm.dead_groups.policy": "refill", "algorithm.dead_groups.metric": "accuracy"},
-            [(f"{GRPO}.dynamic_sampling_max_gen_batches", "algorithm.dead_groups.max_rounds")],
-        ),
-        Case({_DYNAMIC: False}, {"algorithm.dead_groups.policy": "keep"}),
-        Case({_DYNAMIC: None}, {}),
-    ),
-}  # fmt: skip
 
 
 def _optimizer_there(config: RunConfig, out: Translation) -> None:
@@ -360,9 +273,9 @@ def _overlong_here(given: Values, _: Beside, out: Translation) -> None:
 
 
 def _rest_here(given: Values, _: Beside, out: Translation) -> None:
-    if f"{ADVANTAGE}.ddof" in out.settings and given.get(_NAME) == "grpo":
+    if f"{ADVANTAGE}.ddof" in out.settings and given.get(NAME) == "grpo":
         out.settings[f"{ADVANTAGE}.ddof"] = given.release.code["std_ddof"]
-    for name, key in (("normalize_rewards", _NORMALISED), ("use_leave_one_out_baseline", _OTHERS)):
+    for name, key in (("normalize_rewards", NORMALISED), ("use_leave_one_out_baseline", OTHERS)):
         if given.get(f"{GRPO}.adv_estimator.{name}", given.get(key)) != given.get(key):
             out.cannot(
                 f"{GRPO}.adv_estimator.{name}",
@@ -467,4 +380,6 @@ DIALECT = Dialect(
     there=(_UPDATES[0], _optimizer_there, _kl_there, _overlong_there),
     here=(_UPDATES[1], _optimizer_here, _kl_here, _overlong_here, _rest_here),
 )
+__all__ = ["ALSO", "export", "overrides"]
+
 export, overrides = DIALECT.export, DIALECT.overrides

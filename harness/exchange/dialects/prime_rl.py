@@ -137,6 +137,7 @@ def _here(given: Values, beside: Beside, out: Translation) -> None:
     })  # fmt: skip
     given.idle(*(key for key in given.given if key.startswith((f"{LOSS}.", f"{SCHEDULER}."))))
     _sources(given, out)
+    _model(given, out)
 
 
 def _schedule(given: Values, steps: int, out: Translation) -> None:
@@ -200,6 +201,9 @@ def _sources(given: Values, out: Translation) -> None:
                 one["curriculum"]["sampler"],
                 "choose algorithm/curriculum= for it",
             )
+
+
+def _model(given: Values, out: Translation) -> None:
     lora = "trainer.model.lora"
     on = any(
         key.startswith(f"{lora}.") or (key == lora and given.given[key] is not None) for key in given.given

@@ -9,18 +9,12 @@ tokens. Masks by importance weights leave the denominators as they are, as here.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from harness.configuration.schema import RunConfig
 from harness.exchange.dialects import Beside, Translation
 from harness.exchange.dialects import _experiment as experiment
 from harness.exchange.dialects._declared import (
-    BOUND,
     MINUS_OFF,
-    NO_CLIP,
-    OVER_ONE,
-    UNDER_ONE,
-    Case,
     Dialect,
     lacking,
     length,
@@ -31,167 +25,27 @@ from harness.exchange.dialects._declared import (
     updates,
 )
 from harness.exchange.dialects._release import Values
-
-ALGORITHM, POLICY = "trainer.algorithm", "trainer.policy"
-OPTIMIZER, SAMPLING = f"{POLICY}.optimizer_config", "generator.sampling_params"
-ADVANTAGE, SURROGATE, CORRECTION = "algorithm.advantage", "algorithm.surrogate", "algorithm.engine_correction"
-_OVERLONG = (
-    f"{ALGORITHM}.overlong_buffer_len",
-    f"{ALGORITHM}.overlong_buffer_penalty_factor",
-)  # of its DAPO example
-ALSO = ("data.val_data", *_OVERLONG)
-_LOSS, _REDUCTION, _ESTIMATOR = (
-    f"{ALGORITHM}.{name}" for name in ("policy_loss_type", "loss_reduction", "advantage_estimator")
+from harness.exchange.dialects._skyrl_tables import (
+    ALGORITHM,
+    ALSO,
+    CHOICES,
+    CORRECTION,
+    DUAL,
+    ESTIMATOR,
+    FILTER,
+    HIGH,
+    KIND,
+    KL,
+    LOW,
+    OFF,
+    OPTIMIZER,
+    OVERLONG,
+    PENALTY,
+    POLICY,
+    SAMPLING,
+    STD,
+    TIS,
 )
-_STD, _WHITE = f"{ALGORITHM}.grpo_norm_by_std", f"{ALGORITHM}.advantage_batch_normalize"
-_LOW, _HIGH, _DUAL = (f"{ALGORITHM}.{name}" for name in ("eps_clip_low", "eps_clip_high", "clip_ratio_c"))
-_CLIPS = ((_LOW, f"{SURROGATE}.clip_low", BOUND), (_HIGH, f"{SURROGATE}.clip_high"))
-_OFF = f"{ALGORITHM}.off_policy_correction"
-_TIS, _MASK = f"{_OFF}.tis_ratio_type", f"{_OFF}.sequence_mask_metric"
-_SAMPLER, _RECOMPUTED = (
-    of(CORRECTION, old_log_probs="sampler"),
-    of(CORRECTION, old_log_probs="recomputed"),
-)
-_KL = (f"{ALGORITHM}.use_kl_loss", f"{ALGORITHM}.use_kl_in_reward")
-_PENALTY, _KIND = f"{ALGORITHM}.kl_loss_coef", f"{ALGORITHM}.kl_estimator_type"
-_FILTER, _SAMPLED = f"{ALGORITHM}.zero_variance_filter", f"{ALGORITHM}.dynamic_sampling.type"
-_PPO, _TOKEN, _SEQUENCE = (
-    of(SURROGATE, kind="ppo_clip"),
-    {"algorithm.importance_ratio": "token"},
-    {"algorithm.importance_ratio": "sequence"},
-)
-_GROUP = of(ADVANTAGE, kind="group")
-_EXACT = {f"{ADVANTAGE}.ddof": 1, f"{ADVANTAGE}.epsilon": 1e-6}
-
-
-def _loss(name: str, kind: str, rows: Any = (), **more: Any) -> Case:
-    """A policy loss by name, whose ratio is to the old policy and of tokens."""
-    fields = {f"{SURROGATE}.{key}": value for key, value in more.items()}
-    return Case({_LOSS: name}, of(SURROGATE, kind=kind) | fields | _TOKEN | _RECOMPUTED, rows)
-
-
-def _estimator(name: str, baseline: str, scale: str, more: Any = None, **theirs: Any) -> Case:
-    keys = {f"{ALGORITHM}.{key}": value for key, value in theirs.items()}
-    ours = _GROUP | of(ADVANTAGE, baseline=baseline, scale=scale)
-    return Case({_ESTIMATOR: name, _WHITE: False} | keys, ours | (more or {}))
-
-
-_CISPO, _DPPO = f"{ALGORITHM}.cispo", f"{ALGORITHM}.dppo"
-_CAPS = (
-    (f"{_CISPO}.cispo_eps_clip_low", f"{SURROGATE}.cap_min", UNDER_ONE),
-    (f"{_CISPO}.cispo_eps_clip_high", f"{SURROGATE}.cap_max", OVER_ONE),
-)  # fmt: skip
-_THRESHOLDS = (
-    (f"{_DPPO}.delta_low", f"{SURROGATE}.threshold_low"),
-    (f"{_DPPO}.delta_high", f"{SURROGATE}.threshold_high"),
-)
-CHOICES = {
-    SURROGATE: (
-        Case(
-            {_LOSS: "regular", _LOW: 1.0, _HIGH: NO_CLIP},
-            of(SURROGATE, kind="policy_gradient", importance_weighted=True) | _TOKEN | _RECOMPUTED,
-        ),
-        _loss("regular", "ppo_clip", _CLIPS, dual_clip=None),
-        Case({_LOSS: "gspo"}, _PPO | of(SURROGATE, dual_clip=None) | _SEQUENCE | _RECOMPUTED, _CLIPS),
-        _loss("dual_clip", "ppo_clip", (*_CLIPS, (_DUAL, f"{SURROGATE}.dual_clip"))),
-        Case(
-            {_LOSS: "cispo", f"{_CISPO}.cispo_anchor": "rollout", _TIS: None},
-            of(SURROGATE, kind="clipped_is") | _TOKEN | _SAMPLER, _CAPS,
-        ),
-        _loss("cispo", "clipped_is", _CAPS),
-        _loss("sapo", "soft_gate", ((f"{ALGORITHM}.sapo.tau_pos", f"{SURROGATE}.temperature_positive"),
-                                    (f"{ALGORITHM}.sapo.tau_neg", f"{SURROGATE}.temperature_negative"))),
-        Case(
-            {_LOSS: "clip_cov"}, of(SURROGATE, kind="clip_cov") | _TOKEN | _RECOMPUTED,
-            (*_CLIPS, (f"{ALGORITHM}.clip_cov.clip_ratio", f"{SURROGATE}.fraction"),
-             (f"{ALGORITHM}.clip_cov.clip_cov_lb", f"{SURROGATE}.low"),
-             (f"{ALGORITHM}.clip_cov.clip_cov_ub", f"{SURROGATE}.high")),
-            lost="covariance and share of tokens are those of each micro-batch there, of the update here",
-        ),
-        Case(
-            {_LOSS: "kl_cov"}, of(SURROGATE, kind="kl_cov") | _TOKEN | _RECOMPUTED,
-            ((f"{ALGORITHM}.kl_cov.kl_cov_frac", f"{SURROGATE}.fraction"), (f"{ALGORITHM}.kl_cov.ppo_kl_coef", f"{SURROGATE}.coefficient")),
-            lost="covariance and share of tokens are those of each micro-batch there, and the penalty has no reduction; here of the update",
-        ),
-        *(
-            Case(
-                {_LOSS: "dppo", f"{_DPPO}.dppo_type": f"binary_{name}"},
-                of(SURROGATE, kind="divergence_mask", divergence=name, cap=round(math.exp(20))) | _TOKEN | _SAMPLER,
-                _THRESHOLDS,
-            )
-            for name in ("tv", "kl")
-        ),
-        Case({_LOSS: "importance_sampling"}, of(SURROGATE, kind="policy_gradient", importance_weighted=True) | _RECOMPUTED),
-        Case(
-            {_LOSS: "rollout_is"}, of(SURROGATE, kind="clipped_is") | _TOKEN | _SAMPLER, (),
-            lost="tokens whose ratio to the sampler is outside the bounds have no gradient there; here it is cut",
-        ),
-    ),
-    "algorithm.aggregation": (
-        Case({_REDUCTION: "token_mean"}, {"algorithm.aggregation.kind": "batch_token_mean"}),
-        Case({_REDUCTION: "sequence_mean"}, {"algorithm.aggregation.kind": "response_mean"}),
-        Case({_REDUCTION: "prompt_mean"}, {"algorithm.aggregation.kind": "group_token_mean"}),
-        Case(
-            {_REDUCTION: "seq_mean_token_sum_norm"}, {"algorithm.aggregation.kind": "constant_sum"},
-            [(f"{ALGORITHM}.max_seq_len", "algorithm.aggregation.constant_tokens")],
-        ),
-        Case(
-            {_REDUCTION: "token_mean_legacy"}, {"algorithm.aggregation.kind": "microbatch_token_mean"},
-            [("trainer.micro_train_batch_size_per_gpu", "algorithm.aggregation.micro_batch_responses")],
-        ),
-    ),
-    ADVANTAGE: (
-        _estimator("grpo", "group_mean", "group_std", _EXACT, grpo_norm_by_std=True),
-        _estimator("grpo", "group_mean", "none", grpo_norm_by_std=False),
-        _estimator("rloo", "leave_one_out", "none"),
-        _estimator("maxrl", "group_mean", "group_mean", {f"{ADVANTAGE}.epsilon": 1e-6}),
-        Case(
-            {_ESTIMATOR: "reinforce++", _WHITE: False},
-            of(ADVANTAGE, kind="return_to_go", baseline="none", whiten_over="tokens", ddof=1, epsilon=1e-8),
-        ),
-        Case(
-            {_ESTIMATOR: "gae", _WHITE: False},
-            of(ADVANTAGE, kind="gae", whiten_over="tokens", ddof=1, epsilon=1e-8, length_adaptive_alpha=None),
-            [(f"{ALGORITHM}.gamma", f"{ADVANTAGE}.discount"), (f"{ALGORITHM}.lambd", f"{ADVANTAGE}.lambda_policy"),
-             (f"{ALGORITHM}.lambd", f"{ADVANTAGE}.lambda_value"), (f"{ALGORITHM}.value_clip", f"{ADVANTAGE}.critic.value_clip"),
-             ("trainer.critic.optimizer_config.lr", f"{ADVANTAGE}.critic.learning_rate"),
-             ("trainer.critic.optimizer_config.max_grad_norm", f"{ADVANTAGE}.critic.max_gradient_norm")],
-        ),
-        Case({_WHITE: True}, _GROUP, lost="the batch's mean is over padding, too, there, and its deviation over tokens"),
-    ),
-    CORRECTION: (
-        Case({_TIS: None, _MASK: None, f"{_OFF}.token_mask_is_threshold_high": None}, of(CORRECTION, kind="none")),
-        Case(
-            {_TIS: "token", _MASK: None, f"{_OFF}.token_mask_is_threshold_high": None}, of(CORRECTION, kind="token", floor=0.0),
-            [(f"{_OFF}.token_tis_ratio_clip_high", f"{CORRECTION}.cap")],
-        ),
-        Case(
-            {_TIS: "sequence", _MASK: None, f"{_OFF}.token_mask_is_threshold_high": None},
-            of(CORRECTION, kind="sequence", floor=0.0), [(f"{_OFF}.sequence_tis_ratio_clip_high", f"{CORRECTION}.cap")],
-        ),
-        Case(
-            {_TIS: None, _MASK: "geometric", f"{_OFF}.token_mask_is_threshold_high": None}, of(CORRECTION, kind="geometric_mask"),
-            [(f"{_OFF}.geo_mask_high", f"{CORRECTION}.cap"), (f"{_OFF}.geo_mask_low", f"{CORRECTION}.floor")],
-        ),
-        Case(
-            {_TIS: "sequence", _MASK: "product", f"{_OFF}.sequence_tis_ratio_clip_high": NO_CLIP}, of(CORRECTION, kind="sequence_mask"),
-            [(f"{_OFF}.product_mask_high", f"{CORRECTION}.cap"), (f"{_OFF}.product_mask_low", f"{CORRECTION}.floor")],
-        ),
-        Case(
-            {_TIS: "token", _MASK: None, f"{_OFF}.token_tis_ratio_clip_high": NO_CLIP}, of(CORRECTION, kind="token_mask"),
-            [(f"{_OFF}.token_mask_is_threshold_high", f"{CORRECTION}.cap"), (f"{_OFF}.token_mask_is_threshold_low", f"{CORRECTION}.floor")],
-        ),
-    ),
-    "algorithm.dead_groups": (
-        Case(
-            {_SAMPLED: "filter"}, {"algorithm.dead_groups.policy": "refill", "algorithm.dead_groups.metric": "reward"},
-            [(f"{ALGORITHM}.dynamic_sampling.max_sample_batches", "algorithm.dead_groups.max_rounds")],
-        ),
-        Case({_SAMPLED: None, _FILTER: True}, {"algorithm.dead_groups.policy": "drop", "algorithm.dead_groups.metric": "reward"}),
-        Case({_SAMPLED: None, _FILTER: False}, {"algorithm.dead_groups.policy": "keep"}),
-        Case({_SAMPLED: "replace"}, {}, lost="dead groups are replaced by copies of live ones there"),
-    ),
-}  # fmt: skip
 
 
 def _there(config: RunConfig, out: Translation) -> None:
@@ -201,8 +55,8 @@ def _there(config: RunConfig, out: Translation) -> None:
     out.settings |= {
         f"{OPTIMIZER}.adam_betas": [optimizer.beta1, optimizer.beta2], f"{OPTIMIZER}.num_warmup_steps": warm,
         f"{OPTIMIZER}.scheduler": optimizer.decay if falls else "constant_with_warmup", "trainer.max_training_steps": config.training.steps,
-        _KL[0]: kl.coefficient > 0 and kl.placement == "loss", _KL[1]: kl.coefficient > 0 and kl.placement == "reward",
-        _PENALTY: kl.coefficient, f"{ALGORITHM}.use_entropy_loss": bool(algorithm.entropy_coefficient),
+        KL[0]: kl.coefficient > 0 and kl.placement == "loss", KL[1]: kl.coefficient > 0 and kl.placement == "reward",
+        PENALTY: kl.coefficient, f"{ALGORITHM}.use_entropy_loss": bool(algorithm.entropy_coefficient),
         f"{ALGORITHM}.entropy_loss_coef": algorithm.entropy_coefficient, f"{SAMPLING}.stop": config.sampling.stop_strings or None,
         "generator.apply_overlong_filtering": algorithm.overlong.masks,
         "generator.zero_reward_on_non_stop": algorithm.overlong.policy == "wrong",
@@ -220,7 +74,7 @@ def _there(config: RunConfig, out: Translation) -> None:
     if optimizer.epsilon != 1e-8:
         out.cannot("optimizer.epsilon", optimizer.epsilon, "SkyRL's AdamW has 1e-8")
     if kl.coefficient and kl.kind in ("k1", "k2", "k3"):
-        out.settings[_KIND] = kl.kind
+        out.settings[KIND] = kl.kind
         if kl.placement == "loss" and algorithm.aggregation.kind != "response_mean":
             out.cannot("algorithm.kl", kl.kind, "SkyRL's KL term is always a mean of responses' means")
     elif kl.coefficient:
@@ -240,8 +94,8 @@ def _overlong_there(config: RunConfig, out: Translation) -> None:
     overlong, cap = config.algorithm.overlong, config.sampling.max_response_tokens
     if overlong.punishes:
         out.settings |= {
-            _OVERLONG[0]: round(cap * overlong.buffer_fraction),
-            _OVERLONG[1]: overlong.penalty,
+            OVERLONG[0]: round(cap * overlong.buffer_fraction),
+            OVERLONG[1]: overlong.penalty,
         }
         out.notes.append(
             "overlong_buffer_* are keys of examples/train/algorithms/dapo/main_dapo.py: run that"
@@ -290,24 +144,28 @@ def _here(given: Values, beside: Beside, out: Translation) -> None:
         )
     _overlong_here(given, out)
     _old_keys(given, out)
+    kind, old = (ours.get(f"{CORRECTION}.{name}", "none") for name in ("kind", "old_log_probs"))
+    if old == "sampler" and kind != "none":
+        out.cannot(OFF, kind, "beside a ratio to the sampler these weights are 1 here")
+        ours[f"{CORRECTION}.kind"] = "none"
     _idle(given, beside, out)
     _experiment(given, out)
 
 
 def _kl(given: Values, out: Translation) -> None:
-    in_loss, in_reward = (given.number(key) for key in _KL)
-    kind, weight = given.get(_KIND), given.number(_PENALTY)
+    in_loss, in_reward = (given.number(key) for key in KL)
+    kind, weight = given.get(KIND), given.number(PENALTY)
     out.settings["algorithm.kl.coefficient"] = weight if in_loss or in_reward else 0.0
     if not (in_loss or in_reward) or not weight:
         return
     if kind not in ("k1", "k2", "k3"):
-        out.cannot(_KIND, kind, "no counterpart")
+        out.cannot(KIND, kind, "no counterpart")
         return
     out.settings["algorithm/kl"] = kind
     out.settings["algorithm.kl.placement"] = "loss" if in_loss else "reward"
     if in_loss and out.settings["algorithm/aggregation"] != "response_mean":
         out.cannot(
-            _KL[0],
+            KL[0],
             True,
             "the KL term is a mean of responses' means there; here it is reduced like the policy loss",
         )
@@ -323,9 +181,9 @@ def _overlong_here(given: Values, out: Translation) -> None:
     out.settings["algorithm.overlong.policy"] = "mask" if masked else "wrong" if zeroed else "score"
     if masked and zeroed:
         out.notes.append("zero_reward_on_non_stop beside the mask moves the group's mean there only")
-    if _OVERLONG[0] in given:
+    if OVERLONG[0] in given:
         cap = given.count(f"{SAMPLING}.max_generate_length")
-        soft_overlong(given.count(_OVERLONG[0]), given.number(_OVERLONG[1], 1.0), cap, out)
+        soft_overlong(given.count(OVERLONG[0]), given.number(OVERLONG[1], 1.0), cap, out)
     dapo = given.get("environment.env_class") == "aime"
     wrong = -1.0 if dapo else 0.0
     out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": wrong}
@@ -338,8 +196,8 @@ def _overlong_here(given: Values, out: Translation) -> None:
             True,
             "truncated responses earn 0 there, -1 like wrong ones here",
         )
-    if given.number(_FILTER) and out.settings["algorithm/aggregation"] != "batch_token_mean":
-        out.cannot(_FILTER, True, "masked groups stay in this reduction's denominators there")
+    if given.number(FILTER) and out.settings["algorithm/aggregation"] != "batch_token_mean":
+        out.cannot(FILTER, True, "masked groups stay in this reduction's denominators there")
     rounds = out.settings.get("algorithm.dead_groups.max_rounds")
     if rounds is not None and rounds < 0:
         del out.settings["algorithm.dead_groups.max_rounds"]
@@ -356,11 +214,11 @@ def _old_keys(given: Values, out: Translation) -> None:
         out.settings |= of(CORRECTION, kind="token", cap=given.number(f"{ALGORITHM}.tis_imp_ratio_cap"))
     given.idle(f"{ALGORITHM}.tis_imp_ratio_cap")
     for key, kind in (("use_kl_estimator_k3", "k3"), ("use_abs_kl", "abs")):
-        if given.number(f"{ALGORITHM}.{key}", False) and given.get(_KIND) != kind:
-            out.cannot(f"{ALGORITHM}.{key}", True, f"give {_KIND}={kind}")
+        if given.number(f"{ALGORITHM}.{key}", False) and given.get(KIND) != kind:
+            out.cannot(f"{ALGORITHM}.{key}", True, f"give {KIND}={kind}")
     refuse(given, out, {
-        f"{_OFF}.outlier_token_is_threshold_low": (None, "one token far off masks its response there"),
-        f"{_OFF}.outlier_token_is_threshold_high": (None, "one token far off masks its response there"),
+        f"{OFF}.outlier_token_is_threshold_low": (None, "one token far off masks its response there"),
+        f"{OFF}.outlier_token_is_threshold_high": (None, "one token far off masks its response there"),
         "trainer.update_ref_every_epoch": (False, "the reference moves at every epoch's end there"),
         "generator.max_turns": (1, "responses here have one turn"),
         "trainer.mtp.enabled": (False, "no draft heads are trained here"),
@@ -369,22 +227,22 @@ def _old_keys(given: Values, out: Translation) -> None:
 
 def _idle(given: Values, beside: Beside, out: Translation) -> None:
     """Keys of what is not on, and the program."""
-    if given.get(f"{ALGORITHM}.policy_loss_type") in ("clip_cov", "kl_cov") and given.get(_TIS):
-        out.cannot(_TIS, given.get(_TIS), "these losses are not corrected there")
-    off = (f"{_OFF}.", f"{ALGORITHM}.cispo.", f"{ALGORITHM}.sapo.", f"{ALGORITHM}.dppo.", f"{ALGORITHM}.clip_cov.", f"{ALGORITHM}.kl_cov.",
+    if given.get(f"{ALGORITHM}.policy_loss_type") in ("clip_cov", "kl_cov") and given.get(TIS):
+        out.cannot(TIS, given.get(TIS), "these losses are not corrected there")
+    off = (f"{OFF}.", f"{ALGORITHM}.cispo.", f"{ALGORITHM}.sapo.", f"{ALGORITHM}.dppo.", f"{ALGORITHM}.clip_cov.", f"{ALGORITHM}.kl_cov.",
            f"{ALGORITHM}.dynamic_sampling.", "trainer.critic.")  # fmt: skip
     names = ("lambd", "gamma", "value_clip", "max_seq_len", "zero_variance_filter_tol", "kl_ctrl.type")
     others = (
         *(f"{ALGORITHM}.{name}" for name in names),
-        _DUAL,
-        _LOW,
-        _HIGH,
-        _STD,
-        _KIND,
-        _PENALTY,
+        DUAL,
+        LOW,
+        HIGH,
+        STD,
+        KIND,
+        PENALTY,
         "trainer.micro_train_batch_size_per_gpu",
     )
-    if given.get(_ESTIMATOR) == "reinforce++" and given.number(f"{ALGORITHM}.gamma") != 1:
+    if given.get(ESTIMATOR) == "reinforce++" and given.number(f"{ALGORITHM}.gamma") != 1:
         out.cannot(
             f"{ALGORITHM}.gamma", given.number(f"{ALGORITHM}.gamma"), "returns are not discounted here"
         )
@@ -459,4 +317,6 @@ DIALECT = Dialect(
     there=(_UPDATES[0], _there),
     here=(_UPDATES[1], _here),
 )
+__all__ = ["ALSO", "export", "overrides"]
+
 export, overrides = DIALECT.export, DIALECT.overrides

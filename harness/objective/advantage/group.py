@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-
 from harness.configuration.limits import Checked, choice, ranged
 from harness.engagement.measure import SIGMA, Measure
 from harness.objective.types import RolloutBatch, Tensor
@@ -62,7 +60,7 @@ def advantages(batch: RolloutBatch, config: Config) -> Tensor:
     elif config.scale == "others_std":
         std = others_std(returns, counted, config.ddof)
         varies = std > 1e-12 * returns.abs().max()  # else rounding: 0.1 seven times has a mean of its own
-        centred = torch.where(varies, centred / (std + config.epsilon), centred)
+        centred = (centred / (std + config.epsilon)).where(varies, centred)
     elif config.scale == "group_mean":
         mean = (returns * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
         centred = divided(centred, mean, config.epsilon)
@@ -116,7 +114,7 @@ def group_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
 
 def others_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
     """Standard deviation of each counted return's fellows in its group, [P, G]; 0 where there are no more than `ddof`."""
-    fellows_PGG = counted_PG[:, None, :] * (1 - torch.eye(returns_PG.shape[1], dtype=counted_PG.dtype))
+    fellows_PGG = counted_PG[:, None, :] - counted_PG.diag_embed()
     number = fellows_PGG.sum(2)
     mean = (fellows_PGG * returns_PG[:, None, :]).sum(2) / number.clamp(min=1)
     square = (fellows_PGG * (returns_PG[:, None, :] - mean[:, :, None]) ** 2).sum(2)
