@@ -182,6 +182,19 @@ def test_imitation_is_one_or_the_indicator() -> None:
     assert imitation.advantages(batch, imitation.Config(imitate="all")).tolist() == [1.0, 1.0]
 
 
+def test_the_others_deviation_leaves_the_odd_one_out_undivided() -> None:
+    # fellows of the right one: 0, 0, 0, no deviation: 1 - 0. Of a wrong one: 1, 0, 0, mean 1/3, sample deviation sqrt(1/3)
+    config = group.Config(baseline="leave_one_out", scale="others_std", epsilon=0.0)
+    wrong = -(1 / 3) / math.sqrt(1 / 3)
+    assert group.advantages(one_group([1, 0, 0, 0]), config).tolist() == pytest.approx(
+        [1, wrong, wrong, wrong]
+    )
+    # equal rewards whose mean is rounded: fellows of 1.0 are 0.1 seven times; a dead group and a group of two divide nothing
+    assert group.advantages(one_group([1.0] + [0.1] * 7), config).tolist()[0] == pytest.approx(0.9)
+    assert group.advantages(one_group([1, 1, 1]), config).tolist() == [0, 0, 0]
+    assert group.advantages(one_group([1, 0]), config).tolist() == [1, -1]
+
+
 def test_the_mean_as_a_scale_is_one_over_the_pass_rate() -> None:
     # 1 of 4 right: (1 - 1/4) / (1/4) = 3 and -1; all wrong: nothing
     config = group.Config(scale="group_mean", epsilon=0.0)
