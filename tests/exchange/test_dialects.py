@@ -357,8 +357,9 @@ def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) 
     ]  # fmt: skip
     out = exported(dialect, "algorithm=grpo", *given)
     said = [line.partition("=")[0] for line in out.inexpressible]
-    assert {"training.generated_tokens", "training.seconds", "sampling.stop_strings"} <= set(said)
+    assert {"training.generated_tokens", "training.seconds"} <= set(said)
+    assert ("sampling.stop_strings" in said) != (["stop"] in out.settings.values())
     rewards = "give 1 for a right answer and 0 for a wrong one, 0.1 more where an answer can be extracted"
     assert any(rewards in note for note in out.notes)
     plain = exported(dialect, "algorithm=grpo")
-    assert not any(line.startswith(("training.", "sampling.")) for line in plain.inexpressible)
+    assert not any(line.startswith(("training.", "sampling.stop")) for line in plain.inexpressible)
