@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims.judged import PREFIX, Judged, judged_of, with_second
-from analysis.claims.record import Effect, joined
+from analysis.claims.record import FIRST, Effect, joined, read_effects
 from analysis.evidence.engagement import engagements
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
@@ -67,39 +67,55 @@ def judged(root: Path, name: str) -> Judged | None:
     )
 
 
-def all_judged(root: Path, names: Sequence[str] = ()) -> tuple[list[Judged], list[str]]:
-    """The claims of these experiments, or of all in the store, by name, each with its second look; and a line for what cannot be read."""
+def all_judged(
+    root: Path, names: Sequence[str] = (), record: Path | None = None
+) -> tuple[list[Judged], list[str]]:
+    """The claims of these experiments, or of all, by name, each with its second look; and a line for what cannot be read.
+
+    First looks that the store does not hold come from what a second look kept of them, else from the ``record`` of effects.
+    """
+    own, seconds, unread = _of_store(root, names)
+    told = {} if record is None else {f"{PREFIX}{one.name}": one for one in first_looks(record)}
+    kept = {first: _kept(root, name).get("first") for first, (name, _) in seconds.items()}
+    told |= {first: judged_of(Effect.of(row)) for first, row in kept.items() if row}
+    firsts = {name: one for name, one in told.items() if not names or name in names} | own
+    lines = [line for name, line in unread.items() if name not in firsts]
+    for first, (name, one) in seconds.items():
+        if first not in firsts:
+            lines.append(f"{name}: there is no first look at {first} to hold it against")
+        elif (both := shared(firsts[first].starts, one.starts)) or not firsts[first].starts:
+            why = f"they share {both}" if both else "nothing tells which base policies the first one used"
+            lines.append(f"{name}: no second look, {why}")
+        else:
+            firsts[first] = with_second(firsts[first], one)
+    return [firsts[name] for name in sorted(firsts)], lines
+
+
+def _of_store(
+    root: Path, names: Sequence[str]
+) -> tuple[dict[str, Judged], dict[str, tuple[str, Judged]], dict[str, str]]:
+    """First looks, second ones (with their experiments) by the first one's experiment, and a line for each that cannot be read."""
     plans = ResultStore(root).plans()
+    wanted = {*names} | {name for name in plans if _repeats(root, name) in names} if names else plans
     firsts: dict[str, Judged] = {}
     seconds: dict[str, tuple[str, Judged]] = {}
-    unread = []
-    for name in sorted(
-        plans if not names else {*names} | {name for name in plans if _repeats(root, name) in names}
-    ):
+    unread = {}
+    for name in sorted(wanted):
         try:
             one = judged(root, name)
         except StoreError as error:
-            unread.append(f"{name}: {error}")
+            unread[name] = f"{name}: {error}"
             continue
-        if one is None:
-            continue
-        if first := _repeats(root, name):
+        if one is not None and (first := _repeats(root, name)):
             seconds[first] = (name, one)
-        else:
+        elif one is not None:
             firsts[name] = one
-    for first, (name, one) in seconds.items():
-        kept = _kept(root, name).get("first")
-        if first not in firsts and kept:  # the runs of the first look are elsewhere
-            firsts[first] = judged_of(Effect.of(kept))
-            unread = [line for line in unread if not line.startswith(f"{first}: ")]
-        if first not in firsts:
-            unread.append(f"{name}: there is no first look at {first} to hold it against")
-        elif (both := shared(firsts[first].starts, one.starts)) or not firsts[first].starts:
-            told = f"they share {both}" if both else "nothing tells which base policies the first one used"
-            unread.append(f"{name}: no second look, {told}")
-        else:
-            firsts[first] = with_second(firsts[first], one)
-    return [firsts[name] for name in sorted(firsts)], unread
+    return firsts, seconds, unread
+
+
+def first_looks(record: Path) -> list[Judged]:
+    """The first looks that a record of effects tells of. Raises StoreError: it cannot be read."""
+    return [judged_of(row) for row in read_effects(record) if row.look == FIRST]
 
 
 def _claim_of(name: str, record: Mapping[str, Any]) -> str:

@@ -66,14 +66,19 @@ def without_seeds(rest: Sequence[str]) -> list[str]:
 
 def first_looks(root: Path, names: Sequence[str], record: Path | None) -> list[Judged]:
     """First looks of the store, and of a record those that the store lacks, in the order of the names."""
-    from analysis.claims.judged import judged_of
     from analysis.claims.load import all_judged
-    from analysis.claims.record import FIRST, read_effects
 
-    rows = [] if record is None else [row for row in read_effects(record) if row.look == FIRST]
-    found = {one.name: one for one in map(judged_of, rows)}
-    found |= {one.name: one for one in all_judged(root, [f"claim_{name}" for name in names])[0]}
+    found = {one.name: one for one in all_judged(root, [f"claim_{name}" for name in names], record)[0]}
     return [found[name] for name in names if name in found]
+
+
+def told_elsewhere(root: Path, record: Path | None) -> set[str]:
+    """Name the claims whose first look a record tells of and the store does not hold."""
+    from analysis.claims.load import first_looks
+
+    plans = ResultStore(root).plans()
+    looks = [] if record is None else first_looks(record)
+    return {one.name for one in looks if f"claim_{one.name}" not in plans}
 
 
 def second_look(first: Judged, rest: Sequence[str]) -> SecondLook:

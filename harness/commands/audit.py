@@ -119,7 +119,7 @@ def answer(options: argparse.Namespace) -> Answer:
     code = 0
     if not options.judge:
         code = _run(names, rest, root, record, replicate=replicate, everything=everything)
-    return judge(root, [] if everything else names, code)
+    return judge(root, [] if everything else names, code, record)
 
 
 def show(found: Answer, options: argparse.Namespace) -> None:
@@ -142,7 +142,7 @@ def _run(
     everything: bool,
 ) -> int:
     """Run first looks, and with ``replicate`` second ones; the code of the first that did not end well, or that was stopped."""
-    told = {one.name for one in _second_looks.first_looks(root, names, record)} if record else set()
+    told = _second_looks.told_elsewhere(root, record)
     first, codes = _second_looks.without_seeds(rest) if replicate else rest, [0]
     asked = [name for name in names if name not in told]
     for number, name in enumerate(asked, 1):
@@ -182,8 +182,8 @@ def _list(found: Sequence[Judged], rest: Sequence[str], everything: bool) -> Ans
     return Answer([], again, [], "\n".join(lines) + "\n", None, everything, Exit.DONE)
 
 
-def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answer:
-    """Judge claims by the runs in the store, and write the pages to `claims/` in the results root.
+def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE, record: Path | None = None) -> Answer:
+    """Judge claims by the runs in the store, and by a record what is not there; write the pages to `claims/` in the results root.
 
     Where claims are named, table and figure of all claims stay as they are.
 
@@ -192,7 +192,7 @@ def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answe
     """
     from analysis.claims.load import all_judged
 
-    found, unread = all_judged(root, [f"claim_{name}" for name in names])
+    found, unread = all_judged(root, [f"claim_{name}" for name in names], record)
     if not found:
         sys.stderr.writelines(f"{line}\n" for line in unread)
         raise StoreError(f"{root} holds no claim that has been run; run one with: harness audit claim=all")

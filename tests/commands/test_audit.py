@@ -38,7 +38,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
         found["ran"].append(options.overrides)
         return int("claim=dapo_clip_higher" in options.overrides)
 
-    def judged(root: Path, names: list[str], code: int) -> audit.Answer:
+    def judged(root: Path, names: list[str], code: int, record: Path | None = None) -> audit.Answer:
         found["judged"].append([str(root), *names])
         return audit.Answer([], [], [], "", str(root), not names, code)
 
