@@ -32,7 +32,7 @@ from harness.store.atomic import write_file
 _OPTIONS = ("version", "devices", "rows", "command", "section", "for", "out")
 # What the testbed keeps for itself: its model and data, and the rates, lengths and sizes that fit them.
 _TESTBED_KEEPS = re.compile(
-    r"(\+\+)?(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
+    r"(\+\+)?(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_|lag_))|algorithm\.(prompts_per_step|"
     r"updates_per_step|aggregation\.(constant_tokens|micro_batch_responses))"
 )
 _HELP = "dialect=NAME (trl, verl, ...), then file=FILE and key=value settings; version=, devices=, rows=, for=testbed, out=FILE"

@@ -197,6 +197,9 @@ def test_a_launcher_before_two_dashes_is_not_read_and_arguments_have_numbers(tmp
     )
     with pytest.raises(ConfigError, match="Usage"):
         handed.read(script, read_yaml)
+    (tmp_path / "more.sh").write_text("bash run.sh trainer.seed=2\n")
+    with pytest.raises(ConfigError, match=r"hands its settings on to run.sh: give file=run.sh"):
+        handed.read(tmp_path / "more.sh", read_yaml)
     found = handed.read(script, read_yaml, variables={"1": "mine"})
     assert (found.values, found.program) == ({"beta": 0.0}, "open_instruct/grpo_fast.py")
 

@@ -194,6 +194,11 @@ def _bare(value: Any) -> Any:
 def _chosen(commands: list[list[str]], path: Path, number: int | None) -> list[str]:
     found = [words for words in commands if _RUNS.search(" ".join(words)) and _settings_in(words)]
     distinct = [words for index, words in enumerate(found) if words not in found[:index]]
+    onward = [words[1] for words in commands if words[0] == "bash" and len(words) > 1]
+    if not distinct and onward:
+        raise ConfigError(
+            f"{path} hands its settings on to {onward[0]}: give file={onward[0]} and the settings after it"
+        )
     if not distinct:
         raise ConfigError(f"{path} runs no command with settings (key=value, --flags or --config FILE)")
     most = max(len(_settings_in(words)) for words in distinct)
