@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
+from harness.evaluation.metrics.names import POINTS
 from harness.experiment.asked import asked_metrics
 from harness.experiment.planning import Plan, PlannedArm
 from harness.statistics.families import comparison_level
@@ -126,10 +127,15 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
                 f"power for {one.title}: unknown until two {power.units} of a comparison have finished"
             )
             continue
-        lines.append(
+        told = (
             f"power for {one.title}: {power.units} differ by {found['sd']:.{one.digits}f} {one.unit} (standard deviation, "
-            f"{found['comparisons']:.0f} of its comparisons); {power.text} resolve a difference of "
-            f"{power.resolvable(found['sd']):.{one.digits}f} or more{power.of_effects(found['sd'], 1, one.digits)}"
+            f"{found['comparisons']:.0f} of its comparisons); {power.text} resolve"
+        )
+        difference = power.resolvable(found["sd"])
+        lines.append(
+            f"{told} nothing: a difference would have to be beyond the 100 points that there are"
+            if one.unit == POINTS and difference > 100
+            else f"{told} a difference of {difference:.{one.digits}f} or more{power.of_effects(found['sd'], 1, one.digits)}"
         )
     return lines
 
