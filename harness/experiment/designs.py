@@ -213,6 +213,8 @@ def _check_levels(name: str, changes: Mapping[str, Changes], base: Sequence[str]
         if changes[first] == changes[second]:
             raise ConfigError(
                 f"patch {second!r} changes nothing on this base; take it out of experiment.patches"
+                if first == NONE and name == second
+                else f"experiment.factors.{name}: {second!r} changes nothing on this base, as {NONE} does; take one of them out"
                 if first == NONE
                 else f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one of them out"
             )
