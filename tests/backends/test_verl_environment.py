@@ -161,7 +161,7 @@ def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(tmp_path: Pat
         (1, "u1", 11, 0, 0),
         (1, "u1", 12, 0, 0),
     ]
-    (logged,) = read(place.metrics)
+    (logged,) = read(place.metrics).steps
     assert logged.values == {"critic/score/mean": 0.5, "actor/pg_clipfrac": 0.25}
 
 
