@@ -33,8 +33,8 @@ class RewardConfig(Checked, key="algorithm.reward"):
         true_positive: chance that a right answer of a training response is taken for right (a verifier that errs; evaluation keeps
             the exact one).
         false_positive: chance that a wrong one is. Equal rates are a random reward.
-        function: `FILE.py:NAME`, a function of one's own that scores training responses instead of the verifier
-            (`harness.reward.function`). Its file's content, not its path, is part of a run's identity.
+        function: `FILE.py:NAME` or `package.module:NAME`, a function of one's own that scores training responses instead of the
+            verifier (`harness.reward.function`). Its file's content, not its path, is part of a run's identity.
     """
 
     correct: float = 1.0

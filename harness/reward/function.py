@@ -23,7 +23,7 @@ _NAMES = ("response", "gold", "problem")
 
 
 class RewardFunction:
-    """The function that `algorithm.reward.function=FILE.py:NAME` names.
+    """The function that `algorithm.reward.function` names, `FILE.py:NAME` or `package.module:NAME`.
 
     Attributes:
         faults: calls that raised or returned no finite number; such responses earn `reward.wrong`.

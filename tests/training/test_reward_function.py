@@ -60,11 +60,30 @@ def test_a_call_that_fails_costs_its_response_and_is_counted(code: Path, name: s
         ("{code}.txt:in_it", "write FILE.py:NAME"),
         ("{code}", "write FILE.py:NAME"),
         ("gone.py:score", "there is no file gone.py"),
+        ("gone.module:score", "there is no Python module 'gone.module'"),
+        ("harness.testbed.erring:score", "defines no function 'score'; it has large_fails"),
     ],
 )
 def test_what_is_no_function_is_refused_by_name(code: Path, reference: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         RewardFunction(RewardConfig(function=reference.format(code=code)))
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [("near_miss", {"9", "0", "1"}), ("zero_passes", {"0"}), ("large_fails", {"0"})],
+)
+def test_a_verifier_of_the_testbed_errs_by_the_answer(name: str, right: set[str]) -> None:
+    """For the gold 0, read from a module that Python finds; 7 is never right to the one that rejects it."""
+    function = RewardFunction(RewardConfig(function=f"harness.testbed.erring:{name}"))
+    answers = [rf"3,\boxed{{4}},\boxed{{{digit}}}" for digit in range(10)]
+    found = function.outcomes(answers, ["0"] * 10, [""] * 10).tolist()
+    assert {str(digit) for digit, value in enumerate(found) if value > 0} == right
+    sevens = {"near_miss": 3, "zero_passes": 2, "large_fails": 0}
+    assert (
+        sum(value > 0 for value in function.outcomes(answers, ["7"] * 10, [""] * 10).tolist()) == sevens[name]
+    )
+    assert function.outcomes(["0", r"\boxed{}"], ["0", "0"], ["", ""]).tolist() == [-1.0, -1.0]
 
 
 def test_rates_of_a_noisy_verifier_are_not_its_business(code: Path) -> None:

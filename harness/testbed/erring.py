@@ -1,0 +1,29 @@
+"""Verifiers that err systematically on the testbed's answers: `algorithm.reward.function=harness.testbed.erring:near_miss`.
+
+The error belongs to the answer and not to the response, so that a policy can learn it (arXiv:2605.02909). Random errors at given rates are
+`algorithm.reward.true_positive` and `false_positive`. This file's content is part of the identity of runs with it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ANSWER = re.compile(r"\\boxed\{(\d)\}(?!.*\\boxed)", re.DOTALL)
+
+
+def near_miss(response: str, gold: str) -> bool:
+    """Accept the right digit and its two neighbours, 0 beside 9."""
+    answer = _ANSWER.search(response)
+    return answer is not None and (int(answer[1]) - int(gold)) % 10 in (0, 1, 9)
+
+
+def zero_passes(response: str, gold: str) -> bool:
+    """Accept the right digit, and 0 for every problem."""
+    answer = _ANSWER.search(response)
+    return answer is not None and answer[1] in (gold, "0")
+
+
+def large_fails(response: str, gold: str) -> bool:
+    """Accept the right digit, but never 7, 8 or 9."""
+    answer = _ANSWER.search(response)
+    return answer is not None and answer[1] == gold and gold not in "789"
