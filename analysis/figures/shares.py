@@ -21,6 +21,7 @@ def share_figure(results: Results, store: ResultStore) -> Figure | None:
 
     Before RL the policies of all arms are the same, so only the algorithms differ.
     Arms whose algorithm is not covered have neither a line nor an entry in the legend.
+    Where group sizes differ, shares by success are per level of the smallest group: larger ones divide the same gradient among more.
     """
     plan = results.experiment.plan
     appearance = arm_appearances(results.experiment)
@@ -30,15 +31,17 @@ def share_figure(results: Results, store: ResultStore) -> Figure | None:
     lines = {key: found for key, found in shares.items() if found}
     if not lines:
         return None
-    few = few_arms(results.experiment)
+    few, sizes = few_arms(results.experiment), {group_size(found) for found in lines.values()}
     figure, axes = new_figure(wide=True, height=1.7, nrows=2, ncols=2, sharex="col")
     for row, when, title in ((0, 0, "before RL"), (1, -1, "end of training")):
         for arm in plan.arms:
             own = lines.get((when, arm.name), [])
-            panels = (by_length(own, plan.primary_cap), by_success(own)) if own else ()
+            panels = (by_length(own, plan.primary_cap), by_success(own, min(sizes))) if own else ()
             for axes_, series in zip(axes[row], panels, strict=False):
                 draw_series(axes_, series, appearance[arm.name], spread=few)
         axes[row][0].set_ylabel("share of gradient, %")
+        if len(sizes) > 1:
+            axes[row][1].set_ylabel(f"% per {100 / min(sizes):.3g} points")
         axes[row][0].set_title(title, loc="left")
         for axes_ in axes[row]:
             axes_.set_ylim(bottom=0)
@@ -70,13 +73,21 @@ def by_length(found: list[Responses], cap: int) -> Series:
     return Series.of((edges[:-1] + edges[1:]) / 2, 100 * np.array(seeds))
 
 
-def by_success(found: list[Responses]) -> Series:
-    """Compute the share in % per number of right responses in the group."""
-    size = found[0].share_PG.shape[1]
+def by_success(found: list[Responses], levels: int) -> Series:
+    """Compute the share in % at every number of right responses in the group, per 1/`levels` of success rate.
+
+    With `levels` the group's size that is the share itself; else a density, so that groups of several sizes lie on one curve.
+    """
+    size = group_size(found)
     seeds: list[Floats] = []
     for one in found:
         right_P = np.rint(one.accuracy_P * size).astype(int)
         seeds.append(
             np.bincount(right_P, weights=one.share_PG.sum(axis=1), minlength=size + 1).astype(np.float64)
         )
-    return Series.of(100 * np.arange(size + 1) / size, 100 * np.array(seeds))
+    return Series.of(100 * np.arange(size + 1) / size, 100 * size / levels * np.array(seeds))
+
+
+def group_size(found: list[Responses]) -> int:
+    """Return the responses in a group."""
+    return int(found[0].share_PG.shape[1])

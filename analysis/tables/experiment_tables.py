@@ -164,7 +164,9 @@ def behaviour_table(results: Results) -> Table:
     origin = "declared" if plan.target_accuracy is not None else f"the final score of {plan.base.label}"
     notes = (
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
-        f"Tokens to target: generated tokens until {score_name(results)} first reaches {target} ({origin}), linear "
+        f"Tokens to target: none yet, {plan.base.label} has no finished run."
+        if math.isnan(results.target)
+        else f"Tokens to target: generated tokens until {score_name(results)} first reaches {target} ({origin}), linear "
         "between evaluations, mean of the seeds that reach it.",
     )
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)

@@ -1,6 +1,6 @@
 """Read another trainer's experiment as overrides of ours: harness import dialect=trl file=grpo_config.yaml version=0.18.
 
-harness import dialect=verl file=run_grpo.sh rows=7473 out=grpo.yaml   a script; writes an experiment that `harness plan` takes
+harness import dialect=verl file=run_grpo.sh rows=7473 out=mine/experiment/grpo.yaml   a script; writes an experiment for `harness plan`
 harness import dialect=trl file=train.py file=accelerate.yaml          a `GRPOConfig(...)`; a launcher's file says the devices
 harness import dialect=verl actor_rollout_ref.actor.clip_ratio_high=0.28    settings may stand on the command line, too
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -48,11 +49,20 @@ def run(options: argparse.Namespace) -> int:
     if "out" in chosen:
         out = Path(chosen["out"])
         write_file(out, _experiment(out.stem, overrides, config.seed, remarks).encode())
-        print(f"wrote {out}; harness plan config_dir={out.parent.parent} experiment={out.stem}")
+        print(f"wrote {out}; {_how_to_plan(out)}")
     else:
         print("\n".join(_shell_word(line) for line in overrides))
     print("\n".join(remarks))
     return 0
+
+
+def _how_to_plan(out: Path) -> str:
+    folder = out.resolve().parent
+    if folder.name == "experiment":
+        return f"harness plan config_dir={os.path.relpath(folder.parent)} experiment={out.stem}"
+    return (
+        f"move it to FOLDER/experiment/{out.name}, then harness plan config_dir=FOLDER experiment={out.stem}"
+    )
 
 
 def translate(name: str, module: ModuleType, items: list[str]) -> tuple[Translation, dict[str, str]]:

@@ -20,6 +20,7 @@ from harness.commands._arguments import require_stored, unpacked
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
+from harness.configuration.runtime import of_machine
 from harness.store import ResultStore
 
 # What the analysis is asked for; an empty tuple takes any value.
@@ -67,7 +68,12 @@ def _report(overrides: list[str], packed: bool) -> Report:
         choices = _CHOICES[key]
         if choices and value not in choices:
             raise ConfigError(f"{key}={value} is unknown{nearest(value, list(choices))}")
-    rest = ["".join(item) for item in given if item[0] not in ("experiment", *_CHOICES)]
+    rest = [item for item in overrides if item.partition("=")[0] not in ("experiment", *_CHOICES)]
+    for item in rest:
+        if not of_machine(item):
+            raise ConfigError(
+                f"report reads what was run and takes no {item.partition('=')[0]}=; it takes {'=, '.join(_CHOICES)}= and runtime.results="
+            )
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, names[0])
     own = ({"out": names[0]} if packed else {}) | own

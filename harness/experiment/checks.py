@@ -14,6 +14,7 @@ from harness.configuration.families import SURROGATE
 from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import OptimizerConfig
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
 from harness.experiment.planning import Plan, PlannedArm
 
@@ -230,6 +231,7 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Sai
 
 
 _RATE_FROM_SCRATCH = 1e-4  # published recipes for pretrained models stay far below it
+_RATE_OF_PRETRAINED = 1e-5  # a twentieth of the testbed's default
 
 
 def inert(key: str, config: RunConfig) -> bool:
@@ -277,8 +279,15 @@ def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
             break
 
 
-def _rate_of_the_testbed(config: RunConfig) -> Iterator[Said]:
+def _rate_of_another_model(config: RunConfig) -> Iterator[Said]:
     rate = config.optimizer.learning_rate
+    if config.model.kind == "testbed" and 0 < rate < _RATE_OF_PRETRAINED:
+        yield (
+            "learning rate",
+            f"optimizer.learning_rate={rate:g} is a rate for a large pretrained model; the testbed's small policy hardly moves at it",
+            f"leave optimizer.learning_rate at {OptimizerConfig.learning_rate:g} (harness import ... for=testbed takes a file's method and "
+            "leaves model, rates and lengths), or name the model that the rate is for",
+        )
     if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
         yield (
             "learning rate",
@@ -373,7 +382,7 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Said]], ...] = (
     _binding_gradient_clip,
     _no_contrast,
     _answers_at_no_cap_of_training,
-    _rate_of_the_testbed,
+    _rate_of_another_model,
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Said]], ...] = (
     _more_than_its_patch,

@@ -141,3 +141,11 @@ def shape_of(model: Any) -> ModelSize | None:
         return from_config(json.loads(folder.read_text()))
     name = _HUB.get(model.path)
     return from_config(SHAPES[name]) if name else None
+
+
+def positions_of(model: Any) -> int | None:
+    """The longest prompt and response together that a `model` section can hold, in tokens; None where nothing here tells it."""
+    if model.kind == "testbed":
+        return int(model.architecture.max_positions)
+    shape = shape_of(model)
+    return None if shape is None else shape.positions

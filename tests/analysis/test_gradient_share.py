@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.evidence.gradient_share import NotCovered, shares
+from analysis.evidence.gradient_share import NotCovered, Responses, shares
 from analysis.figures.shares import by_length, by_success
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import dump
@@ -76,10 +76,26 @@ def test_response_mean_by_hand():
 def test_bins_add_up_to_the_whole():
     found = shares(CORRECT, LENGTHS, np.zeros_like(CORRECT), algorithm("algorithm=grpo"), CAP)
     assert by_length([found], CAP).mean.sum() == pytest.approx(100)
-    success = by_success([found])
+    success = by_success([found], 4)
     assert success.x.tolist() == [0, 25, 50, 75, 100]
     assert success.mean.sum() == pytest.approx(100)
     assert success.mean[[0, 4]].tolist() == [0, 0]
+
+
+def test_twice_the_levels_are_a_curve_of_the_same_height():
+    """One group of every success strictly between none and all, all responses equally long, each group with the same share."""
+
+    def evenly(size):
+        right = np.array([[i < k for i in range(size)] for k in range(1, size)])
+        share = np.full(right.shape, 1 / right.size)
+        return [Responses(np.ones(right.shape), right.mean(axis=1), share)]
+
+    small, large = by_success(evenly(4), 4), by_success(evenly(8), 4)
+    assert small.mean.tolist() == pytest.approx([0, 100 / 3, 100 / 3, 100 / 3, 0])
+    assert large.x.tolist() == [0, 12.5, 25, 37.5, 50, 62.5, 75, 87.5, 100]
+    assert large.mean[1:-1].tolist() == pytest.approx(
+        [200 / 7] * 7
+    )  # 100/7 of each level, which is half as wide
 
 
 @pytest.mark.parametrize("name", ["vapo", "grpo_kl", "rft", "best_worst_dpo"])

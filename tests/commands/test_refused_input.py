@@ -31,6 +31,8 @@ from harness.statistics.power import minimum_detectable_difference
         (["plan", "patch=[clip_higher,value_pretraining]"], "patch=value_pretraining sets it"),
         (["report", "experiment=dapo_lader", "runtime.results=/no/such"], "did you mean 'dapo_ladder'"),
         (["report", "experiment=dapo_ladder", "runtime.results=/no/such"], "dapo_ladder runtime.results=/no/such"),
+        (["report", EXPERIMENT, "experiment.seeds=0,1"], "report reads what was run and takes no experiment.seeds=; it takes only=, "),
+        (["report", EXPERIMENT, "training.steps=3"], "takes no training.steps="),
         (["run", "algorithm.reward.correct=inf"], "algorithm.reward.correct=inf is not finite"),
         (["sweep", "experiment=clip_lr_search", "match=tokens"], "experiment.match=tokens holds for arms"),
         (["sweep", "experiment=clip_lr_search", "--objective=-generated_tokens_totl"], "did you mean 'generated_tokens_total'"),

@@ -112,6 +112,29 @@ def test_a_script_becomes_an_experiment_that_plan_takes(said: Said, tmp_path: Pa
     )
 
 
+def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = ["max_completion_length=1024", "learning_rate=1e-6", "max_steps=3"]
+    shown = said("import", "dialect=trl", *settings, "out=mine.yaml")
+    assert shown.startswith(
+        "wrote mine.yaml; move it to FOLDER/experiment/mine.yaml, then harness plan config_dir=FOLDER"
+    )
+    Path("own/experiment").mkdir(parents=True)
+    shown = said("import", "dialect=trl", *settings, "out=own/experiment/mine.yaml")
+    assert "; harness plan config_dir=own experiment=mine\n" in shown
+    planned = said("plan", "config_dir=own", "experiment=mine")
+    assert (
+        "refused mine: responses of up to 2048 tokens and their prompts exceed the 256 positions of testbed"
+        in planned
+    )
+    assert "[learning rate] mine: optimizer.learning_rate=1e-06" in planned
+    refused = said("run", "config_dir=own", "experiment=mine", code=2)
+    assert "to 242 or less (harness import ... for=testbed" in refused
+    assert not Path("results").exists()
+
+
 def test_the_method_alone_goes_to_the_testbed(said: Said, tmp_path: Path) -> None:
     script = tmp_path / "run.sh"
     script.write_text(SCRIPT)

@@ -64,6 +64,7 @@ OF_ITS_OWN = ["model=pretrained", "model.path=somewhere", "evaluation.samples_be
             "not evaluated at the training cap", "a cap of 64 tokens, while training cuts responses at 32", "add 32 to evaluation.caps",
         ),
         (OF_ITS_OWN, "learning rate", "0.0002", "optimizer=verl_dapo"),
+        (["optimizer.learning_rate=1e-6"], "learning rate", "hardly moves", "leave optimizer.learning_rate at 0.0002"),
     ],
 )  # fmt: skip
 def test_an_arm_that_shows_nothing_by_itself(overrides: list[str], check: str, reason: str, fix: str) -> None:
@@ -86,6 +87,8 @@ def test_an_arm_that_shows_nothing_by_itself(overrides: list[str], check: str, r
         ["algorithm=ppo"],  # one response a prompt, and a critic
         ["sampling.max_response_tokens=32", "evaluation.caps=[32,64]"],
         [*OF_ITS_OWN, "optimizer=verl_dapo"],
+        ["optimizer.learning_rate=1e-5"],
+        ["optimizer.learning_rate=0"],  # meant
         [*OF_ITS_OWN, "model.lora.rank=8"],
     ],
 )

@@ -123,6 +123,15 @@ def test_models_of_unknown_shape_are_not_judged():
     assert misfits(compose_run([])) == []
 
 
+def test_the_testbeds_positions_hold_its_prompts_and_the_longest_response():
+    """256 positions; a prompt of up to six operations is a digit, two characters each and a colon: 14."""
+    assert misfits(compose_run(["sampling.max_response_tokens=242", "evaluation.caps=[242]"])) == []
+    for key in ("sampling.max_response_tokens=243", "sampling.max_response_tokens=32"):
+        (reason,) = misfits(compose_run([key, "evaluation.caps=[32,243]"]))
+        assert "responses of up to 243 tokens and their prompts exceed the 256 positions of testbed" in reason
+        assert "lower sampling.max_response_tokens and evaluation.caps to 242 or less" in reason
+
+
 def test_a_local_checkpoint_is_judged_by_its_own_configuration(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(SHAPES["qwen2.5-32b"]))
     assert misfits(composed(f"model.path={tmp_path}", "model.revision=null"))

@@ -21,7 +21,7 @@ from harness.experiment.estimate.memory import (
     rows_at_once,
     update_memory,
 )
-from harness.model.shapes import ModelSize, shape_of
+from harness.model.shapes import ModelSize, positions_of, shape_of
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
@@ -77,16 +77,10 @@ def misfits(config: RunConfig) -> list[str]:
     `runtime.device=cuda` it is this computer's memory. Other backends than the built-in one place a model by their own settings: for them
     only its positions are looked at.
     """
-    shape = shape_of(config.model)
+    found = list(_too_long(config))
+    shape, here = shape_of(config.model), config.runtime.launcher.kind == "local"
     if shape is None:
-        return []
-    found, cap = [], max(config.sampling.max_response_tokens, *config.evaluation.caps)
-    here = config.runtime.launcher.kind == "local"
-    if cap >= shape.positions:
-        found.append(
-            f"responses of up to {cap} tokens and their prompts exceed the {shape.positions} positions of {model_name(config)}; lower "
-            "sampling.max_response_tokens and evaluation.caps, or choose a model with more positions"
-        )
+        return found
     if config.backend.kind == "builtin" and config.runtime.device == "cuda":
         memory = visible_memory_gib() if here else None
         fit = fit_of(config, memory)
@@ -95,6 +89,28 @@ def misfits(config: RunConfig) -> list[str]:
     elif config.backend.kind == "builtin" and here:
         found += _too_large_for_this_computer(config, shape)
     return found
+
+
+def _too_long(config: RunConfig) -> Iterator[str]:
+    cap, positions = (
+        max(config.sampling.max_response_tokens, *config.evaluation.caps),
+        positions_of(config.model),
+    )
+    # Prompts have at least one token; those of the testbed's task have as many as it says.
+    prompt = max(
+        getattr(one, "prompt_tokens", 1) for one in (config.task, *config.evaluation.benchmarks.values())
+    )
+    if positions is None or cap + prompt <= positions:
+        return
+    if config.model.kind == "testbed":
+        keep = "harness import ... for=testbed keeps the testbed's own lengths"
+        fix = f"to {positions - prompt} or less ({keep}), or name the model that they are for"
+    else:
+        fix = "or choose a model with more positions"
+    yield (
+        f"responses of up to {cap} tokens and their prompts exceed the {positions} positions of {model_name(config)}; lower "
+        f"sampling.max_response_tokens and evaluation.caps{',' * fix.startswith('or')} {fix}"
+    )
 
 
 def _too_large_for_this_computer(config: RunConfig, shape: ModelSize) -> Iterator[str]:

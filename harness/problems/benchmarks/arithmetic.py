@@ -72,6 +72,11 @@ class Config(Checked):
         super().__post_init__()
         require_range("min_operations", self.min_operations, 1, self.max_operations)
 
+    @property
+    def prompt_tokens(self) -> int:
+        """The tokens of every prompt to the testbed's tokenizer: one a character."""
+        return prompt_width(self.max_operations)
+
 
 def apply(value: int, operator: str, operand: int) -> int:
     """Apply one operation modulo 10."""
