@@ -83,6 +83,8 @@ def all_judged(
     for first, (name, one) in seconds.items():
         if first not in firsts:
             lines.append(f"{name}: there is no first look at {first} to hold it against")
+        elif not one.starts:
+            lines.append(f"{name}: no seed of both arms has finished yet; the same command goes on")
         elif (both := shared(firsts[first].starts, one.starts)) or not firsts[first].starts:
             why = f"they share {both}" if both else "nothing tells which base policies the first one used"
             lines.append(f"{name}: no second look, {why}")

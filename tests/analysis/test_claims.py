@@ -200,13 +200,13 @@ def test_an_open_claim_says_how_many_seeds_it_would_take(tmp_path, expects, low,
     assert dataclasses.replace(found, finding=HOLDS).seeds_to_decide == 0
 
 
-def looked_at_again(root, *, accuracy=0.7, seeds=(3, 4, 5), start=3, protocol="p", kept=None):
+def looked_at_again(root, *, accuracy=0.7, seeds=(3, 4, 5), start=3, protocol="p", kept=None, missing=()):
     """`claimed`, and a second look at it on other seeds, that starts from the base policies from `start` on."""
     store = claimed(root)
     own = {"protocol": "p", "starts": {str(seed): f"set/{seed}" for seed in (0, 1, 2)}}
     store.write_plan("claim_trick", {**store.plan("claim_trick"), **own})
     rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", accuracy, 1.0)]
-    build_store(root, rungs=rungs, name="claim_trick_second", seeds=seeds, **SHORT)
+    build_store(root, rungs=rungs, name="claim_trick_second", seeds=seeds, missing=missing, **SHORT)
     declared = {
         "claim": CLAIM,
         "margin": 3.0,
@@ -251,6 +251,15 @@ def test_another_word_is_no_replication(tmp_path, accuracy, verdict):
     assert one.verdict.startswith(verdict)
     assert one.p_value == 1.0 or accuracy > 0.3
     assert "open (p " in claims_table([one]).rows[0]["corrected"]
+
+
+def test_a_second_look_that_has_just_begun_says_so(tmp_path):
+    """Stopped before any seed has both arms; the first look keeps its page."""
+    looked_at_again(tmp_path, missing={(1, seed): "running" for seed in (3, 4, 5)})
+    (one,), (line,) = all_judged(tmp_path)
+    assert (one.second, one.verdict) == (None, "holds here")
+    assert line.startswith("claim_trick_second: no seed of both arms has finished yet")
+    assert "Second look" not in page(one)
 
 
 def test_a_second_look_that_shares_a_base_policy_is_refused(tmp_path):
