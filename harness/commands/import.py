@@ -78,18 +78,20 @@ def translate(name: str, module: ModuleType, items: list[str]) -> tuple[Translat
     chosen = {key: text for key, _, text in pairs if key in _OPTIONS}
     found, paths = _read(name, pairs, chosen)
     _require_known(name, found.values, module)
+    told = {key for key, _, _ in pairs}  # the command line tells what a file leaves open
+    found.lost = [line for line in found.lost if line.partition("=")[0] not in told]
+    _require_told(name, found, module)
     pins = [pin for path in paths if (pin := handed.pinned(path, name))]
     numbers = {key: _count(key, chosen[key]) for key in ("devices", "rows") if key in chosen}
     beside = Beside(
         chosen.get("version"),
         pins[0] if pins else None,
+        next(filter(None, (handed.own_defaults(path, name, read_yaml) for path in paths)), {}),
         program=found.program,
         **{"devices": found.devices} | numbers,
     )
     translation = module.overrides(found.values, beside)
-    told = {key for key, _, _ in pairs}  # the command line tells what a file leaves open
-    lost = [line for line in found.lost if line.partition("=")[0] not in told]
-    translation.inexpressible = [*lost, *translation.inexpressible]
+    translation.inexpressible = [*found.lost, *translation.inexpressible]
     translation.notes = [*found.notes, *translation.notes]
     if "for" in chosen:
         require("for", chosen["for"], ("testbed",))
@@ -127,14 +129,28 @@ def _require_known(name: str, values: dict[str, Any], module: ModuleType) -> Non
     known = len(_known(name, values, module))
     sections: dict[str, dict[str, Any]] = defaultdict(dict)
     for key, value in values.items():
-        section, _, rest = key.partition(".")
-        sections[section][rest] = value
-    for section, inside in sections.items():
-        if len(_known(name, inside, module)) > known:
-            raise ConfigError(f"most settings of {name} stand under {section}: give section={section}")
+        for dot in re.finditer(r"\.", key):
+            sections[key[: dot.start()]][key[dot.end() :]] = value
+    counted = {section: len(_known(name, inside, module)) for section, inside in sections.items()}
+    fullest = max(counted, key=lambda section: counted[section], default="")
+    if counted.get(fullest, 0) > known:
+        raise ConfigError(f"most settings of {name} stand under {fullest}: give section={fullest}")
     if not known:
         shown = f": its keys are {', '.join(list(values)[:5])}" if values else ""
         raise ConfigError(f"nothing of {name} was read{shown}")
+
+
+def _require_told(name: str, found: handed.Handed, module: ModuleType) -> None:
+    """Refuse a file most of whose settings only running it would tell; `**more` may hold any of them."""
+    lines = {line.partition("=")[0]: None for line in found.lost}
+    untold = [
+        *_known(name, lines, module),
+        *(line.partition(":")[0] for line in found.lost if line.startswith("**")),
+    ]
+    if len(untold) > len(_known(name, found.values, module)) or any(key.startswith("**") for key in untold):
+        raise ConfigError(
+            f"only running the file tells {', '.join(untold)}: give the settings as KEY=VALUE, or as a file of their own"
+        )
 
 
 def _count(key: str, text: str) -> int:

@@ -111,8 +111,9 @@ def _elsewhere(address: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise StoreError(f"there is no folder and no pack {address}") from error
-    except (ImportError, ValueError, OSError) as error:
+        bucket = ", or no such bucket" if "://" in address else ""
+        raise StoreError(f"there is no folder and no pack {address}{bucket}") from error
+    except Exception as error:  # a storage's package raises its own: no address, no credentials
         raise StoreError(f"{address} cannot be reached: {error}") from error
 
 

@@ -33,27 +33,32 @@ TRAINING_ARGUMENTS = {
 IN_CODE: dict[str, dict[str, dict[str, Any]]] = {
     "trl": {  # trl/trainer/grpo_trainer.py of the release
         "0.14": {
-            **TRAINING_ARGUMENTS, "batch_counts": "prompts", "loss_type": "grpo", "epsilon": 0.2, "epsilon_high": None, "delta": None,
+            **TRAINING_ARGUMENTS, "batch_counts": "prompts", "groups_in": "update", "loss_type": "grpo", "epsilon": 0.2,
+            "epsilon_high": None, "delta": None,
             "num_iterations": 1, "scale_rewards": True, "mask_truncated_completions": False, "importance_sampling_level": "token",
             "top_p": 1.0, "top_k": 50, "entropy_coef": 0.0, "top_entropy_quantile": 1.0, "off_policy_mask_threshold": None,
             "use_bias_correction_kl": False, "vllm_importance_sampling_correction": False,
             "multi_objective_aggregation": "sum_then_normalize", "window_mean": True, "scored_at_temperature": False,
             "use_rslora": False, "use_dora": False, "lora_task_type": "CAUSAL_LM", "lora_modules_to_save": None,  # its scripts'
         },
-        "0.15": {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "batch_counts": "responses"},
+        "0.15": {
+            "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "batch_counts": "responses", "groups_in": "micro-batch",
+        },
         "0.16": {"loss_type": "bnpo", "scored_at_temperature": True},
+        "0.17": {"groups_in": "update"},
         "0.22": {"window_mean": False},  # `num_items_in_batch` counts the whole generation batch
         "0.23": {"vllm_importance_sampling_mode": "token_truncate"},
         "1.10": {"window_mean": True},
     },
     "verl": {  # verl/workers/actor/dp_actor.py, verl/workers/fsdp_workers.py, verl/trainer/ppo/core_algos.py of the release
-        "0.3": {
+        "0.2": {
             "actor_rollout_ref.actor.optim.weight_decay": 0.01, "actor_rollout_ref.actor.optim.betas": [0.9, 0.999],
             "actor_rollout_ref.actor.clip_ratio_c": 1e9, "actor_rollout_ref.actor.loss_agg_mode": "token-mean",
             "actor_rollout_ref.actor.policy_loss.loss_mode": "vanilla", "algorithm.norm_adv_by_std_in_grpo": True,
             "algorithm.use_kl_in_reward": True, "algorithm.rollout_correction.bypass_mode": False,
-            "clips_at": "actor_rollout_ref.actor.grad_clip", "token_mean_over": "micro-batch",
+            "clips_at": "actor_rollout_ref.actor.grad_clip", "token_mean_over": "micro-batch", "ppo_epochs_read": False,
         },
+        "0.3": {"ppo_epochs_read": True},
         "0.8": {"clips_at": "actor_rollout_ref.actor.optim.clip_grad", "token_mean_over": "update"},
     },
     "open_instruct": {  # open_instruct/grpo_fast.py, grpo_utils.py and model_utils.py of the release
@@ -92,8 +97,8 @@ IN_CODE: dict[str, dict[str, dict[str, Any]]] = {
 SET_OVER = {"open_instruct": {"0.3": {"warmup_ratio": 0.0, "max_grad_norm": 1.0}}}
 TAGS: dict[str, dict[str, str]] = {  # release → commit
     "verl": {
-        "0.3": "v0.3.0.post1", "0.4": "v0.4.1", "0.5": "v0.5.0", "0.6": "v0.6.1", "0.7": "v0.7.1", "0.8": "v0.8.0", "0.9": "v0.9.0",
-        "0.10": "HEAD",
+        "0.2": "v0.2.0.post2", "0.3": "v0.3.0.post1", "0.4": "v0.4.1", "0.5": "v0.5.0", "0.6": "v0.6.1", "0.7": "v0.7.1", "0.8": "v0.8.0",
+        "0.9": "v0.9.0", "0.10": "HEAD",
     },
     "open_instruct": {"0.1": "v0.1.0", "0.2": "v0.2.0", "0.3": "v0.3.0", "0.4": "HEAD"},
     "skyrl": {

@@ -223,6 +223,15 @@ def test_a_pack_travels_by_object_storage(store, other, said):
     assert "nosuch" in said("merge", "nosuch://bucket/pack.tar.xz", f"runtime.results={store.root}", code=1)
 
 
+def test_storage_out_of_reach_is_said(store, said, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("no credentials")  # as botocore's errors, which are no OSError
+
+    monkeypatch.setattr("fsspec.open", refuse)
+    message = said("merge", "s3://bucket/pack.tar.xz", f"runtime.results={store.root}", code=1)
+    assert "s3://bucket/pack.tar.xz cannot be reached: no credentials" in message
+
+
 def test_a_root_is_not_merged_into_itself(store):
     grid(store, "[0]")
     with pytest.raises(StoreError, match="results root itself"), opened(str(store.root)) as root:

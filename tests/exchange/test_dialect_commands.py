@@ -168,11 +168,25 @@ def test_a_value_stands_on_one_line_and_a_shell_reads_it(said: Said, tmp_path: P
     assert compose_run(words.split("\0")[:-1]).task.system == prompt
 
 
+def test_a_file_that_only_running_tells_is_an_error(said: Said, tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text("args = GRPOConfig(beta=cli.beta, epsilon=cli.epsilon, num_generations=8)\n")
+    assert "only running the file tells beta, epsilon: give" in said(
+        "import", "dialect=trl", f"file={file}", code=2
+    )
+    assert (
+        "algorithm.kl.coefficient=0.1"
+        in said("import", "dialect=trl", f"file={file}", "beta=0.1").splitlines()
+    )
+    file.write_text("args = GRPOConfig(beta=0.1, num_generations=8, **more)\n")
+    assert "only running the file tells **more: give" in said("import", "dialect=trl", f"file={file}", code=2)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (
-            "grpo: {beta: 0.1, epsilon: 0.2}\nlearning_rate: 1",
+            "lora: {lora_r: 2, use_peft: 1}\ngrpo: {beta: 0.1, epsilon: 0.2, top_p: 1}\nlearning_rate: 1",
             "most settings of trl stand under grpo: give section=grpo",
         ),
         ("alpha: 1\ngamma: 2", "nothing of trl was read: its keys are alpha, gamma"),
@@ -185,7 +199,6 @@ def test_a_file_of_which_nothing_is_read_is_an_error(
     file.write_text(text)
     assert message in said("import", "dialect=trl", f"file={file}", code=2)
     if "section" in message:
-        assert (
-            "algorithm.kl.coefficient=0.1"
-            in said("import", "dialect=trl", f"file={file}", "section=grpo").splitlines()
-        )
+        lines = said("import", "dialect=trl", f"file={file}", "section=grpo").splitlines()
+        assert "algorithm.kl.coefficient=0.1" in lines
+        assert "#   lora, learning_rate: stand outside section=grpo and are not read" in lines

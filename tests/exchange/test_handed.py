@@ -93,6 +93,16 @@ def test_launchers_say_devices_and_configurations_are_read_beside(tmp_path: Path
         ("nested.yaml", "a: {b: 1, c: [2, 3]}", {"a.b": 1, "a.c": [2, 3]}, None),
         ("accelerate.yaml", "{distributed_type: FSDP, machine_rank: 0, num_processes: 4}", {}, 4),
         ("ds.json", DEEPSPEED, {}, 8),
+        ("tabs.json", '{\n\t"a": {"b": 1e-6}\n}', {"a.b": 1e-6}, None),
+        ("config.yaml", "_wandb: {value: {cli_version: 0.19}}\nwandb_version: 1\nbeta: {desc: null, value: 0.1}", {"beta": 0.1}, None),
+        ("slurm.sh", "srun -N 2 bash -c \"while true; do sleep 1; break; done; python train.py --a 1 --b 2\"", {"a": 1, "b": 2}, None),
+        ("own.sh", "\"$(which_python)\" -m verl.trainer.main_ppo data.a=1 data.b=2 max_turns=3", {"data.a": 1, "data.b": 2, "max_turns": 3},
+         None),
+        (
+            "if.sh", "if x | grep 'H 100'; then y=1; fi\npython a.py --files \"$(ls | sed \"s/a/b/\" \\\n  | paste -)\" --y $y",
+            {"files": None, "y": 1}, None,
+        ),
+        ("torchrun.sh", "torchrun --nproc_per_node=2 --node_rank 0 --master_addr h --master_port=1 a.py --x 1 --y 2", {"x": 1, "y": 2}, 2),
         (
             "train.py",
             "N = 4\nargs = GRPOConfig(beta=0.1, num_generations=2 * N, max_steps=cli.steps, epsilon_high=None)\n"
@@ -117,6 +127,7 @@ def test_files_say_settings_and_devices(
     [
         ("two.sh", "python a.py --beta 1\npython a.py --beta 2", "runs 2 commands with settings; choose with command=N"),
         ("none.sh", "ls -l\n", "runs no command with settings"),
+        ("says.sh", "echo MODEL_PATH is not set\nexit 1", "stops with 'MODEL_PATH is not set'; give what it wants as NAME=VALUE"),
         ("wants.sh", "set -u\nM=${MODEL:?must be set}\npython a.py --beta 1", "give what it wants as NAME=VALUE"),
         ("lost.sh", "trl grpo --config gone.yaml --beta 0.1", "takes its settings from gone.yaml, which is not here"),
         ("ds.json", DEEPSPEED.replace("64", "65"), "no multiple"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.commands._arguments import read_yaml
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
@@ -14,7 +15,7 @@ from harness.configuration.registry import member
 from harness.configuration.schema import dump
 from harness.exchange.dialects import Beside, Translation
 from harness.exchange.dialects._release import releases, settle
-from harness.exchange.handed import pinned
+from harness.exchange.handed import own_defaults, pinned
 
 ACTOR, OPTIM = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
 CORRECTION = "algorithm.rollout_correction"
@@ -69,6 +70,32 @@ def test_a_release_is_given_pinned_or_guessed(
     assert said in values.found
 
 
+def test_a_forks_configuration_has_the_defaults() -> None:
+    keys = {
+        key: value
+        for key, value in releases("verl")["0.4"].keys.items()
+        if not key.startswith("algorithm.pf_ppo")
+    }
+    own = keys | {"actor_rollout_ref.rollout.top_p": 0.95, "actor_rollout_ref.actor.use_think": False}
+    values = settle("verl", {}, pinned="0.2", own=own)
+    assert values.release.name == "0.4"
+    assert values.get("actor_rollout_ref.rollout.top_p") == 0.95
+    assert values.strange == ["actor_rollout_ref.actor.use_think"]
+    assert (
+        "the checkout is a fork"
+        in translated("verl", {"algorithm.adv_estimator": "grpo"}, own=own).inexpressible[-1]
+    )
+
+
+def test_a_checkouts_own_configuration_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "verl" / "trainer" / "config"
+    folder.mkdir(parents=True)
+    (folder / "ppo_trainer.yaml").write_text("a: {b: 1, c: '${a.b}'}")
+    script = tmp_path / "examples" / "run.sh"
+    assert own_defaults(script, "verl", read_yaml) == {"a.b": 1}
+    assert own_defaults(script, "trl", read_yaml) == {}
+
+
 def test_unknown_releases_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"version=0.9: the releases of trl known here are 0.14 to 1.16"):
         settle("trl", {}, "0.9")
@@ -120,7 +147,7 @@ def ours(dialect: str, values: dict[str, Any], version: str, **beside: Any) -> d
         ),
         # 0.14 counts prompts on a device, later releases responses
         (BATCH, "0.14", {"algorithm.prompts_per_step": 8}),
-        (BATCH, "0.15", {"algorithm.prompts_per_step": 1}),
+        (BATCH, "0.17", {"algorithm.prompts_per_step": 1}),
         # 8192 responses of which 4 x 16 on each of 16 devices make an update: 8 updates of 64 prompts
         (
             {"generation_batch_size": 8192, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 16, "num_generations": 16,
@@ -184,6 +211,14 @@ BYPASS = {f"{CORRECTION}.bypass_mode": True, f"{CORRECTION}.loss_type": "reinfor
         ),
         ({"algorithm.adv_estimator": "grpo_vectorized"}, "0.9", {"algorithm.advantage.baseline": "group_mean"}),
         ({f"{ACTOR}.clip_ratio": 0.3}, "0.3", {"algorithm.surrogate.clip_low": 0.3, "algorithm.surrogate.clip_high": 0.3}),
+        (
+            {f"{ACTOR}.clip_ratio": 0.3, f"{ACTOR}.clip_ratio_low": -1, f"{ACTOR}.clip_ratio_high": 0.5}, "0.4",
+            {"algorithm.surrogate.clip_low": 0.3, "algorithm.surrogate.clip_high": 0.5},
+        ),
+        (
+            {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 256, f"{ACTOR}.ppo_epochs": 2}, "0.2",
+            {"algorithm.prompts_per_step": 8, "algorithm.updates_per_step": 1, "algorithm.epochs_per_step": 1},
+        ),
         ({f"{ACTOR}.clip_ratio": 0.3}, "0.4", {"algorithm.surrogate.clip_low": 0.2, "algorithm.surrogate.clip_high": 0.2}),
         # without a clip the weight to the sampler is cut and stopped
         (
@@ -227,6 +262,8 @@ def test_devices_multiply_the_batch_and_what_does_not_divide_is_refused() -> Non
         ConfigError, match=r"64 responses a generation in groups of num_generations=14.*give devices=N"
     ):
         translated("trl", values, version="0.18")
+    with pytest.raises(ConfigError, match="4 responses a generation in groups of num_generations=8"):
+        translated("trl", STEPS | BATCH, version="0.16")  # to 0.16 a group stands in one micro-batch
 
 
 def test_what_is_assumed_and_what_depends_on_the_release_is_said() -> None:

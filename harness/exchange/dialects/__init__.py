@@ -37,6 +37,7 @@ class Beside:
     Attributes:
         version: the trainer's release, None: guessed.
         pinned: the release that a file beside the settings names.
+        own: the trainer's configuration in the checkout that the settings stand in: a fork's defaults.
         devices: processes that train, None: not known.
         rows: problems of the data set, None: not known.
         program: the module or file that a script runs, None: not known.
@@ -44,6 +45,7 @@ class Beside:
 
     version: str | None = None
     pinned: str | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
     devices: int | None = None
     rows: int | None = None
     program: str | None = None
@@ -89,6 +91,12 @@ class Translation:
         unread, self.infrastructure = values.unread(dialect)
         for key, value in unread.items():
             self.cannot(key, value, "not read")
+        if values.strange:
+            more = ", ..." if len(values.strange) > 4 else ""
+            named = ", ".join(values.strange[:4]) + more
+            self.inexpressible.append(
+                f"the checkout is a fork with settings of its own ({named}): what its code changes is not known here"
+            )
         self.release, self.assumed = values.found, values.assumed
         for key, said in varying(values, dialect).items():
             self.notes.append(f"{key} depends on the release: {said}")

@@ -183,7 +183,7 @@ def _evaluation(source: str, cap: Any, out: Translation) -> None:
 def verl(given: Values, out: Translation) -> None:
     """Set what verl's keys say beside the objective."""
     files = given.get("data.train_files")
-    files = files if isinstance(files, list) else [files]
+    files = (files or ["none"]) if isinstance(files, list) else [files]
     dapo = any("dapo" in str(file).lower() for file in files)
     manager = str(given.get("reward_model.reward_manager", given.get("reward.reward_manager.name", "naive")))
     _verl_rewards(given, dapo, manager, out)
@@ -208,6 +208,8 @@ def verl(given: Values, out: Translation) -> None:
         return
     if engine != "vllm":
         out.notes.append(f"actor_rollout_ref.rollout.name={engine}: engine=vllm samples here")
+    if files == ["none"]:
+        out.cannot("data.train_files", "[]", "names no problems; give task.path=FILE")
     if len(files) > 1:
         out.cannot("data.train_files", f"{len(files)} files", "task.path takes one; join them")
     if longest:

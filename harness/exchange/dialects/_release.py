@@ -78,6 +78,7 @@ class Values:
         span: names of all releases that the settings fit.
         asked: keys that were asked for.
         nulls: a given null is a value; else it stands for the default.
+        strange: settings of a fork that no release has.
     """
 
     given: Mapping[str, Any]
@@ -86,6 +87,7 @@ class Values:
     span: list[str]
     asked: set[str] = field(default_factory=set)
     nulls: bool = False
+    strange: list[str] = field(default_factory=list)
 
     def __contains__(self, key: str) -> bool:
         """Say if a key is given and says something; it counts as asked for then."""
@@ -156,8 +158,9 @@ class Values:
 
 
 def settle(
-    dialect: str, given: Mapping[str, Any], version: str | None = None, pinned: str | None = None
-) -> Values:
+    dialect: str, given: Mapping[str, Any], version: str | None = None, pinned: str | None = None,
+    own: Mapping[str, Any] | None = None,
+) -> Values:  # fmt: skip
     """Return the settings over the defaults of the release that they were written for.
 
     Args:
@@ -165,6 +168,7 @@ def settle(
         given: the settings.
         version: the release, `0.18` or `0.18.2`; None: the newest that has all of the given keys.
         pinned: the release that a file beside the settings names.
+        own: a fork's configuration: its values are the defaults, and its keys tell the release (a fork's version file seldom does).
 
     Raises:
         ConfigError: there is no such release in the table.
@@ -173,6 +177,8 @@ def settle(
     if version is not None:
         name = _named(dialect, version)
         return Values(given, table[name], f"{dialect} {name}, as given", [name])
+    if own:
+        return _forked(dialect, given, own)
     if pinned is not None:
         name = _named(dialect, pinned)
         return Values(given, table[name], f"{dialect} {name}, pinned beside the file", [name])
@@ -187,6 +193,27 @@ def settle(
         shown = ", ".join(telling[:_TELLING])
         found = f"{dialect} {name}, guessed: releases {span[0]} to {name} have {shown}; give version= if it was another"
     return Values(given, table[name], found, span)
+
+
+def _forked(dialect: str, given: Mapping[str, Any], own: Mapping[str, Any]) -> Values:
+    """Return the settings over a fork's own defaults, with the code of the release whose keys are nearest to its."""
+    table = releases(dialect)
+    every = {key for release in table.values() for key in release.keys}
+    same = {
+        name: sum((key in own) == (key in release.keys) for key in every) for name, release in table.items()
+    }
+    name = max(reversed(table), key=same.__getitem__)
+    sections = {key.partition(".")[0] for key in every}
+    strange = [
+        key
+        for key in own
+        if key not in every and key.partition(".")[0] in sections and not infrastructure(dialect, key)
+    ]
+    found = (
+        f"{dialect} {name} by the keys of the configuration in its checkout, whose values are the defaults"
+    )
+    release = Release(name, {**table[name].keys, **own}, table[name].code)
+    return Values(given, release, found, [name], strange=strange)
 
 
 def _named(dialect: str, version: str) -> str:

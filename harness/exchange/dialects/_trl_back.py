@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,12 @@ def overrides(values: Mapping[str, Any], beside: Beside | None = None) -> Transl
     _schedule(given, beside, out)
     masked = given.number("mask_truncated_completions", False)
     out.settings["algorithm.overlong.policy"] = "mask" if masked else "score"
+    if beside.program and not re.search(r"(^|/)grpo\w*\.py$", beside.program):
+        out.cannot(
+            "program",
+            beside.program,
+            "no script of TRL's: what it sets over TRL's defaults is not known here",
+        )
     experiment.trl(given, out)
     out.close(given, tables.ME)
     return out
@@ -71,9 +78,15 @@ def _batches(given: Values, beside: Beside, out: Translation) -> None:
     said = f"per_device_train_batch_size={per_device} x gradient_accumulation_steps={accumulated} on {devices_said}"
     if generation < update and update % generation == 0:
         generation = update  # several generations make one update
-    if generation % group or generation % update or (generation // group) % (generation // update):
+    at_once = per_device * (devices or 1) if given.release.code["groups_in"] == "micro-batch" else generation
+    if (
+        at_once % group
+        or generation % group
+        or generation % update
+        or (generation // group) % (generation // update)
+    ):
         raise ConfigError(
-            f"{generation} responses a generation in groups of num_generations={group}, {update} an update ({said}): these are no whole "
+            f"{at_once} responses a generation in groups of num_generations={group}, {update} an update ({said}): these are no whole "
             "groups in every update; give devices=N as it was, or mend the numbers"
         )
     out.settings["algorithm.prompts_per_step"] = generation // group
@@ -215,9 +228,7 @@ def _correction(given: Values, out: Translation) -> None:
         cap = given.number(_CAPS[1])
     if mode is not None:
         require("vllm_importance_sampling_mode", mode, tuple(tables.CORRECTIONS.values()))
-    on = given.number("vllm_importance_sampling_correction") and (
-        "use_vllm" not in given or given.number("use_vllm")
-    )
+    on = given.number("vllm_importance_sampling_correction") and given.number("use_vllm", False)
     if not on:
         out.settings["algorithm.engine_correction.kind"] = "none"
         return

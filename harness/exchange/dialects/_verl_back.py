@@ -42,7 +42,7 @@ def overrides(values: Mapping[str, Any], beside: Beside | None = None) -> Transl
         ConfigError: a value that verl would not take either, or numbers that do not divide.
     """
     beside = beside or Beside()
-    given = settle(ME, values, beside.version, beside.pinned)
+    given = settle(ME, values, beside.version, beside.pinned, beside.own)
     out = Translation({"algorithm": "grpo"})
     out.read(given, tables.SAME)
     parts = (
@@ -77,9 +77,30 @@ def _program(program: str | None, out: Translation) -> None:
 
 def _batches(given: Values, out: Translation) -> None:
     out.settings["sampling.top_k"] = max(0, given.number(f"{ROLLOUT}.top_k", 0))
-    updates("data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size")[1](given, Beside(), out)
+    if given.get("data.train_batch_size") == 0:
+        raise ConfigError(
+            "data.train_batch_size=0 is that of verl's fully asynchronous trainer; give the prompts of a step"
+        )
+    _updates(given, out)
+    if not given.release.code["ppo_epochs_read"] and out.settings["algorithm.epochs_per_step"] > 1:
+        out.settings["algorithm.epochs_per_step"] = 1
+        out.notes.append(f"{ACTOR}.ppo_epochs is read by nothing in verl {given.release.name}")
     if given.number(f"{ROLLOUT}.multi_turn.enable", False):
         out.cannot(f"{ROLLOUT}.multi_turn.enable", True, "responses here have one turn")
+
+
+def _updates(given: Values, out: Translation) -> None:
+    keys = ("data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size")
+    batch, mini = (given.count(key) for key in keys)
+    if mini <= batch or given.release.code["ppo_epochs_read"]:
+        updates(*keys)[1](given, Beside(), out)
+        return
+    out.settings["algorithm.updates_per_step"] = 1  # since 0.3 it is an error
+    out.cannot(
+        keys[1],
+        mini,
+        f"more than {keys[0]}={batch}: one update, whose gradient is {batch}/{mini} as large there before it is clipped",
+    )
 
 
 def _optimizer(given: Values, out: Translation) -> None:
@@ -100,6 +121,8 @@ def _optimizer(given: Values, out: Translation) -> None:
 
 def _length(given: Values, beside: Beside, out: Translation) -> None:
     """Training steps, and the warm-up: none, 0 or less means the share of the training steps."""
+    if given.number("trainer.val_only", False):
+        out.cannot("trainer.val_only", True, "nothing is trained there")
     given_steps = int(given.number("trainer.total_training_steps") or 0)
     total = length(
         given, beside, out, given_steps, "trainer.total_epochs", given.count("data.train_batch_size")
@@ -235,8 +258,11 @@ def _surrogate(given: Values, out: Translation) -> None:
     names = their_keys(ME, SURROGATE, kind, f"{ACTOR}.")
     low, high = f"{ACTOR}.clip_ratio_low", f"{ACTOR}.clip_ratio_high"
     bounds = {key: given.number(key) for key in (low, high)}
-    if None in bounds.values():  # 0.3 has the one number
-        bounds = dict.fromkeys(bounds, given.number(f"{ACTOR}.clip_ratio"))
+    if (
+        None in bounds.values() or -1 in bounds.values()
+    ):  # to 0.3 there is the one number; -1 stands for it in a fork
+        whole = given.number(f"{ACTOR}.clip_ratio")
+        bounds = {key: whole if bound in (None, -1) else bound for key, bound in bounds.items()}
     elif f"{ACTOR}.clip_ratio" in given and not (low in given and high in given):
         out.notes.append(
             f"{ACTOR}.clip_ratio has no effect in verl {given.release.name}: clip_ratio_low and clip_ratio_high stand"

@@ -21,7 +21,7 @@ from harness.configuration.flat import flatten
 Yaml = Callable[[str, str], Any]
 _PINNED = r"\b{name}(?:\[[\w,\s-]*\])?\s*(?:==|@v|~=)\s*v?(\d+\.\d+)"
 _PIN_FILES = ("setup.py", "pyproject.toml", "requirements.txt", "requirements-dev.txt", "environment.yml")
-_RUNS = re.compile(r"(^|[\s/])(python[\d.]*|uv|accelerate|torchrun|deepspeed|trl|ray)\s")
+_RUNS = re.compile(r"(^|[\s/])(python[\d.]*|uv|accelerate|torchrun|deepspeed|trl|ray)\s|(^|\s)-m\s")
 _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=", re.DOTALL)
 
 
@@ -88,10 +88,17 @@ def read(
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path} is no TOML: {error}") from error
     if path.suffix in (".yaml", ".yml", ".json"):
-        return _above(_mapping(load(text, str(path)), path, load, section), path, load, section)
+        return _above(_mapping(_content(text, path, load), path, load, section), path, load, section)
     from harness.exchange.handed.shell import commands_of
 
     return _command(_chosen(commands_of(text, path, variables or {}), path, command), path, load)
+
+
+def _content(text: str, path: Path, load: Yaml) -> Any:
+    try:
+        return json.loads(text)  # tabs are no YAML
+    except json.JSONDecodeError:
+        return load(text, str(path))
 
 
 def text_byte(error: UnicodeDecodeError) -> int:
@@ -100,10 +107,17 @@ def text_byte(error: UnicodeDecodeError) -> int:
 
 
 def _mapping(content: Any, path: Path, load: Yaml, section: str | None) -> Handed:
+    if isinstance(content, dict) and "_wandb" in content:  # as wandb keeps a run's settings
+        content = {
+            key: row["value"] for key, row in content.items() if key != "_wandb" and isinstance(row, dict)
+        }
+    beside: list[str] = []
     for part in (section or "").split("."):
         if part and not (isinstance(content, dict) and part in content):
             raise ConfigError(f"{path} has no section {section!r}")
+        beside += [key for key in content if key != part] if part else []
         content = content[part] if part else content
+    lost = [f"{', '.join(beside)}: stand outside section={section} and are not read"] if beside else []
     if isinstance(content, list) and all(
         isinstance(item, str) and ("=" in item or item.startswith("~")) for item in content
     ):
@@ -114,7 +128,7 @@ def _mapping(content: Any, path: Path, load: Yaml, section: str | None) -> Hande
         return Handed(devices=content.get("num_processes"))
     if "train_micro_batch_size_per_gpu" in content or "zero_optimization" in content:
         return _deepspeed(content, path)
-    return Handed(flatten(content))
+    return Handed(flatten(content), lost=lost)
 
 
 def _above(found: Handed, path: Path, load: Yaml, section: str | None) -> Handed:
@@ -229,11 +243,6 @@ def _command(words: Sequence[str], path: Path, load: Yaml) -> Handed:
     """Read the words of one training command; behind a launcher's bare `--` stands the command that it runs."""
     all_flags = _flags(words, load)
     words = words[max((place for place, word in enumerate(words) if word == "--"), default=-1) + 1 :]
-    hydra = [
-        word
-        for word in words
-        if _ASSIGNMENT.match(word) and "." in word.partition("=")[0] and not word.startswith("-")
-    ]
     flags = _flags(words, load)
     devices = all_flags.get("num_processes") or all_flags.get("num_gpus")
     if all_flags.get("nproc_per_node"):
@@ -242,6 +251,10 @@ def _command(words: Sequence[str], path: Path, load: Yaml) -> Handed:
     program = next(
         (word for word in [*modules[-1:], *words] if word in modules or word.endswith(".py")), None
     )
+    after = words[words.index(program) + 1 :] if program else words  # a variable may stand before the program
+    hydra = [word for word in after if _ASSIGNMENT.match(word) and not word.startswith("-")]
+    if not any("." in word.partition("=")[0] for word in hydra):
+        hydra = []
     out = Handed(devices=devices if isinstance(devices, int) else None, program=program)
     if hydra:
         name = flags.get("config-name")
@@ -252,18 +265,10 @@ def _command(words: Sequence[str], path: Path, load: Yaml) -> Handed:
     for key in ("config_file", "config", "deepspeed"):
         if isinstance(flags.get(key), str):
             out.add(_beside(flags.pop(key), path, load, required=key == "config"))
-    launch = {
-        "num_processes",
-        "num_gpus",
-        "nproc_per_node",
-        "nnodes",
-        "num_machines",
-        "machine_rank",
-        "main_process_port",
-    }
-    out.values |= {
-        key: value for key, value in flags.items() if key not in launch and not key.startswith("main_process")
-    }
+    launch = re.compile(
+        r"num_(processes|gpus|machines)|nproc_per_node|nnodes|(machine|node)_rank|(master|main_process|rdzv)_.*"
+    )
+    out.values |= {key: value for key, value in flags.items() if not launch.fullmatch(key)}
     return out
 
 
@@ -322,6 +327,20 @@ def _value(text: str, load: Yaml) -> Any:
         return json.loads(text) if text.startswith(("[", "{")) else load(text, text)
     except (ValueError, ConfigError):
         return text
+
+
+def own_defaults(path: Path, name: str, load: Yaml) -> dict[str, Any]:
+    """Return what the trainer's own configuration says in the checkout that a file stands in; values that refer to others are left out."""
+    for folder in path.resolve().parents:
+        for inside in (name, f"{name}/{name}"):
+            for file in ("_generated_ppo_trainer.yaml", "ppo_trainer.yaml"):
+                found = folder / inside / "trainer" / "config" / file
+                content = load(found.read_text(encoding="utf-8"), str(found)) if found.is_file() else {}
+                if content and "defaults" not in content:
+                    return {key: value for key, value in flatten(content).items() if "${" not in str(value)}
+        if (folder / ".git").exists():
+            break
+    return {}
 
 
 def pinned(path: Path, name: str) -> str | None:

@@ -42,6 +42,8 @@ def settings_of(text: str, path: Path, command: int | None = None) -> tuple[dict
     found, unknown = _keywords(configs[(command or 1) - 1], constants)
     lost = [
         f"{key}={value}: only running {path.name} tells the value; give {key}=VALUE"
+        if key != "**"
+        else f"**{value}: only running {path.name} tells what it holds; give its settings"
         for key, value in unknown.items()
     ]
     found |= _around(calls, constants, made)

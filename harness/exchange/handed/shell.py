@@ -6,6 +6,7 @@ are not found, files cannot be written. What would have been run is told by `com
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -26,7 +27,8 @@ ulimit -t 10; set() { case "$1" in --) shift; builtin set -- "$@";; esac; }; sho
 enable -n kill history fc; readonly PATH=/nowhere; builtin set -r
 """
 _REDIRECTED = re.compile(r"\s(?:\d?>&\d|&?\d?>{1,2}\s*(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s;|&)]+))")
-_PIPED = re.compile(r"\|\s*(?:tee|ts|grep|sed)\b[^\n]*")
+_WORD = r"(?:\"(?:\\.|[^\"\\])*\"|'[^']*'|\$\([^)]*\)|\\.|[^\s;|&)\"'\\])+"
+_PIPED = re.compile(rf"\|&?\s*(?:tee|ts|grep|sed)\b(?:[ \t]+{_WORD})*")
 _PATH = re.compile(r"(?<!\w)PATH(?=\+?=)")  # its own search path would end the script: the mode refuses it
 _PROGRAM = re.compile(
     r"(?<![\w$=:/])[\w./~${}:-]*/((?:python|accelerate|torchrun|deepspeed|trl|uv|srun)[\d.]*)(?=\s)"
@@ -56,16 +58,32 @@ def commands_of(text: str, path: Path, variables: Mapping[str, str]) -> list[lis
             [bash, "--norc", "--noprofile", "-s", "--", *arguments], input=(_PREAMBLE + script).encode(), env=environment,
             cwd=path.resolve().parent, capture_output=True, timeout=_SECONDS, check=False,
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise ConfigError(
-            f"{path} goes on for more than {_SECONDS} s without its programs; give its settings alone"
-        ) from None
-    *records, rest = done.stderr.decode(errors="replace").split("\036")
+        said, printed, ended = done.stderr, done.stdout, True
+    except subprocess.TimeoutExpired as error:  # what it said until then may hold its training
+        said, printed, ended = error.stderr or b"", b"", False
+    *records, rest = said.decode(errors="replace").split("\036")
     commands = []
     for record in records:
         head, *words = record.split("\037")[:-1] or [""]
         commands.append([head.rpartition("\n")[2], *words])  # bash's own messages stand on lines before
-    stopped = re.findall(r"line \d+: (\w+: .*)", rest)
-    if stopped and not any(len(words) > _FEW for words in commands):
-        raise ConfigError(f"{path} stops with {stopped[-1]!r}; give what it wants as NAME=VALUE")
+    for inner in [text for words in commands if (text := _inner(words))]:
+        with contextlib.suppress(ConfigError):  # it may be another one that trains
+            commands += commands_of(inner, path, variables)
+    if any(len(words) > _FEW for words in commands):
+        return commands
+    if not ended:
+        raise ConfigError(
+            f"{path} goes on for more than {_SECONDS} s without its programs; give its settings alone"
+        )
+    stopped = (
+        re.findall(r"line \d+: (\w+: .*)", rest) or printed.decode(errors="replace").strip().splitlines()
+    )
+    if stopped:
+        raise ConfigError(f"{path} stops with {stopped[-1][:200]!r}; give what it wants as NAME=VALUE")
     return commands
+
+
+def _inner(words: list[str]) -> str:
+    """Return the script of `... bash -c SCRIPT`, which srun, containers and ray are given; else nothing."""
+    shells = [at for at, word in enumerate(words[:-2]) if word.rpartition("/")[2] in ("bash", "sh")]
+    return next((words[at + 2] for at in shells if re.fullmatch(r"-\w*c", words[at + 1])), "")
