@@ -128,6 +128,7 @@ def test_files_say_settings_and_devices(
         ("two.sh", "python a.py --beta 1\npython a.py --beta 2", "runs 2 commands with settings; choose with command=N"),
         ("none.sh", "ls -l\n", "runs no command with settings"),
         ("says.sh", "echo MODEL_PATH is not set\nexit 1", "stops with 'MODEL_PATH is not set'; give what it wants as NAME=VALUE"),
+        ("branch.sh", "srun --nodes=1 bash -c 'if [ $SLURM_PROCID = 1 ]; then python a.py --x 1 --y 2; fi'", "nothing trains as it stands"),
         ("wants.sh", "set -u\nM=${MODEL:?must be set}\npython a.py --beta 1", "give what it wants as NAME=VALUE"),
         ("lost.sh", "trl grpo --config gone.yaml --beta 0.1", "takes its settings from gone.yaml, which is not here"),
         ("ds.json", DEEPSPEED.replace("64", "65"), "no multiple"),

@@ -17,6 +17,7 @@ from typing import Any
 from harness.configuration.compose import parse_overrides
 from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
+from harness.exchange.handed.shell import commands_of, inner_script
 
 Yaml = Callable[[str, str], Any]
 _PINNED = r"\b{name}(?:\[[\w,\s-]*\])?\s*(?:==|@v|~=)\s*v?(\d+\.\d+)"
@@ -89,8 +90,6 @@ def read(
             raise ConfigError(f"{path} is no TOML: {error}") from error
     if path.suffix in (".yaml", ".yml", ".json"):
         return _above(_mapping(_content(text, path, load), path, load, section), path, load, section)
-    from harness.exchange.handed.shell import commands_of
-
     return _command(_chosen(commands_of(text, path, variables or {}), path, command), path, load)
 
 
@@ -224,7 +223,13 @@ def _chosen(commands: list[list[str]], path: Path, number: int | None) -> list[s
         )
     if number is not None and not 1 <= number <= len(likely):
         raise ConfigError(f"command={number}: {path} has {len(likely)}")
-    return likely[(number or 1) - 1]
+    words = likely[(number or 1) - 1]
+    if inner_script(words):
+        raise ConfigError(
+            f"{path} hands {words[0]} a script in which nothing trains as it stands; give what its conditions ask for as NAME=VALUE, "
+            "such as SLURM_PROCID=1"
+        )
+    return words
 
 
 def _title(words: Sequence[str]) -> str:

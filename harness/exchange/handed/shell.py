@@ -52,6 +52,9 @@ def commands_of(text: str, path: Path, variables: Mapping[str, str]) -> list[lis
         "HOME": os.environ.get("HOME", "~"),
         "USER": os.environ.get("USER", "user"),
         "PATH": "/nowhere",
+        **dict.fromkeys(
+            ("SLURM_PROCID", "SLURM_NODEID", "NODE_RANK", "RANK"), "0"
+        ),  # the first process is the one that trains
     } | dict(variables)
     try:
         done = subprocess.run(
@@ -66,7 +69,7 @@ def commands_of(text: str, path: Path, variables: Mapping[str, str]) -> list[lis
     for record in records:
         head, *words = record.split("\037")[:-1] or [""]
         commands.append([head.rpartition("\n")[2], *words])  # bash's own messages stand on lines before
-    for inner in [text for words in commands if (text := _inner(words))]:
+    for inner in [text for words in commands if (text := inner_script(words))]:
         with contextlib.suppress(ConfigError):  # it may be another one that trains
             commands += commands_of(inner, path, variables)
     if any(len(words) > _FEW for words in commands):
@@ -83,7 +86,7 @@ def commands_of(text: str, path: Path, variables: Mapping[str, str]) -> list[lis
     return commands
 
 
-def _inner(words: list[str]) -> str:
+def inner_script(words: list[str]) -> str:
     """Return the script of `... bash -c SCRIPT`, which srun, containers and ray are given; else nothing."""
     shells = [at for at, word in enumerate(words[:-2]) if word.rpartition("/")[2] in ("bash", "sh")]
     return next((words[at + 2] for at in shells if re.fullmatch(r"-\w*c", words[at + 1])), "")
