@@ -206,6 +206,9 @@ def _bare(value: Any) -> Any:
 
 def _chosen(commands: list[list[str]], path: Path, number: int | None) -> list[str]:
     found = [words for words in commands if _RUNS.search(" ".join(words)) and _settings_in(words)]
+    found = [
+        words for words in found if not inner_script(words)
+    ] or found  # what a wrapper runs stands beside it
     distinct = [words for index, words in enumerate(found) if words not in found[:index]]
     onward = [words[1] for words in commands if words[0] == "bash" and len(words) > 1]
     if not distinct and onward:
