@@ -19,6 +19,7 @@ from analysis.tables.collapse import collapse_warnings
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.experiment_tables import main_table, summary_table
 from analysis.tables.graders import grader_warnings
+from analysis.tables.of_designs import fraction_notes
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import bounds_text, number_text, to_terminal
 from harness.evaluation.metrics.learnable import nothing_to_learn
@@ -131,7 +132,7 @@ def _effects(results: Results) -> list[str]:
             pairs = zip(effects.found.names, effects.found.effects, strict=True)
             said += [f"- {name[0]} {what}: {describe(one, results.metric)}." for what, one in pairs]
             said += [f"- No {name[1]}s: {effects.missing}."] * bool(effects.missing)
-    return said
+    return said + [f"- {note}" for note in fraction_notes(results.experiment.plan) if said]
 
 
 def describe(delta: Estimate, metric: Metric) -> str:

@@ -83,14 +83,19 @@ def _factor_notes(plan: StoredPlan) -> list[str]:
         notes.append(
             "Linear trend: what the least-squares line over evenly spaced levels rises from the first to the last."
         )
-    if crossing.fraction > 1:
-        mixed = {
-            3: "; each is mixed with an interaction of two others",
-            4: "; interactions of two are mixed with each other",
-        }
-        end = mixed.get(len(crossing.factors), "")
-        notes.append(f"A fraction of one in {crossing.fraction} cells{end}.")
-    return notes
+    return notes + fraction_notes(plan)
+
+
+def fraction_notes(plan: StoredPlan) -> list[str]:
+    """Say what effects cannot be told apart where only a fraction of the cells was run; nothing where all were."""
+    crossing = plan.crossing
+    if crossing.fraction == 1:
+        return []
+    mixed = {
+        3: "; each main effect is mixed with an interaction of two others",
+        4: "; interactions of two are mixed with each other",
+    }
+    return [f"A fraction of one in {crossing.fraction} cells{mixed.get(len(crossing.factors), '')}."]
 
 
 def grid_table(results: Results, metric: str) -> Table | None:

@@ -24,10 +24,11 @@ from harness.commands._counter import Counter as Progress
 from harness.commands._planned import ArmPlanned, Expected, Totals, past_cost, planned_arm, totals_of
 from harness.configuration.schema import yaml_text
 from harness.execution.answer import answered_runs, edited, left_out
+from harness.execution.launch._supervise import worker_count
 from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import format_seconds
-from harness.experiment.estimate.cpu import cpu_estimate
+from harness.experiment.estimate.cpu import cpu_estimate, memory_lines
 from harness.experiment.estimate.work import RunEstimate, estimate_lines, estimate_of
 from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
@@ -101,6 +102,9 @@ def answer(options: argparse.Namespace) -> Answer:
         *metric_lines(plan),
         *look_lines(plan),
         *estimate_lines(estimates),
+        *memory_lines(
+            [planned.config for planned in plan.arms], min(worker_count(runtime, 0), totals.to_run)
+        ),
         *power_lines(plan, store),
         *power_of_metrics(plan, lambda: _spreads(plan, store) if "finished" in statuses.values() else {}),
         *filter(None, [found_elsewhere(store, statuses, runtime)]),

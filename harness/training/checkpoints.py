@@ -1,7 +1,8 @@
 """Resumable checkpoints of a run: one file for a native policy, sharded ones written in the background for a sharded policy.
 
 A sharded checkpoint is staged by `torch.distributed.checkpoint` beside the published ones while training goes on, and published when all
-ranks have written. It holds whole tensors in pieces, so it resumes on another number of ranks.
+ranks have written. It holds whole tensors in pieces, so it resumes on another number of ranks. The last step's holds the policy as an
+ordinary checkpoint and the loop's counts: weights and optimiser that nobody trains on would be three times its size.
 """
 
 from __future__ import annotations
@@ -30,23 +31,19 @@ class Checkpoints:
         self._pending: tuple[int, Path, Any] | None = None
 
     def save(self, step: int, state: dict[str, Any], final: bool) -> None:
-        """Publish (at once, or in the background until `finish`) everything a resume needs; the final one holds the policy, too.
+        """Publish (at once, or in the background until `finish`) everything a resume needs; after the last step the policy.
 
         Args:
             step: the rollout step.
             state: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank.
-            final: also write the policy as an ordinary checkpoint.
+            final: write the policy as an ordinary checkpoint instead of weights and optimiser.
         """
         self.finish()
         if not self.policy.sharded:
 
             def write(folder: Path) -> None:
-                whole = {
-                    "policy": self.policy.state(),
-                    "optimizer": self.optimizer.state_dict(),
-                    **state,
-                }
-                save_state(whole, folder / STATE)
+                trained = {"policy": self.policy.state(), "optimizer": self.optimizer.state_dict()}
+                save_state(state if final else trained | state, folder / STATE)
                 if final:
                     self.policy.save(folder / POLICY)
 
@@ -60,11 +57,11 @@ class Checkpoints:
         self.ranks.from_first(None)  # nobody writes before the folder is there
         if final:
             self.policy.save(staging / POLICY)
+            self._publish(step, staging)
+            return
         from harness.training.shards import start_writing
 
         self._pending = (step, staging, start_writing(self.policy, self.optimizer, staging / SHARDS))
-        if final:
-            self.finish()
 
     def poll(self) -> None:
         """Publish a background checkpoint that all ranks have written; never waits."""
@@ -78,6 +75,9 @@ class Checkpoints:
         step, staging, future = self._pending
         self._pending = None
         future.result()
+        self._publish(step, staging)
+
+    def _publish(self, step: int, staging: Path) -> None:
         self.ranks.gather(None)  # every rank has written
         if self.ranks.first:
 
@@ -92,6 +92,8 @@ class Checkpoints:
     def newest(self) -> dict[str, Any] | None:
         """Load weights and optimiser from the newest checkpoint; the loop's state, None where there is no checkpoint.
 
+        Of a run that is trained to its end the state alone: there is nothing to go on with.
+
         Raises:
             UnreadableCheckpoint: it holds something else than tensors and plain values.
         """
@@ -99,6 +101,8 @@ class Checkpoints:
         if not found:
             return None
         folder = found[-1][1]
+        if (folder / POLICY).is_dir():
+            return load_state(folder / STATE)
         if (folder / SHARDS).exists() != self.policy.sharded:
             raise ConfigError(
                 f"{folder} was written by {'several ranks' if not self.policy.sharded else 'one rank'}, which keep the weights in another "

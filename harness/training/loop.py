@@ -28,7 +28,7 @@ def train(trainer: Trainer, stop: Callable[[], bool], attempt: int) -> bool:
         take_step(trainer, attempt)
         last, stopping = trainer.budget_spent(), trainer.ranks.any(stop())
         if last or stopping or trainer.step % every == 0:
-            checkpoints.save(trainer.step, trainer.state(), final=last)
+            checkpoints.save(trainer.step, trainer.counts() if last else trainer.state(), final=last)
         else:
             checkpoints.poll()
         if stopping and not last:

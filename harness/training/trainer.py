@@ -113,6 +113,16 @@ class Trainer:
             or (training.seconds is not None and self.seconds >= training.seconds)
         )
 
+    def counts(self) -> dict[str, Any]:
+        """Return how far the run is: what a resume needs after its last step."""
+        return {
+            "recorded": self.ranks.gather(getattr(self.engine, "recorded_bytes", None)),
+            "step": self.step,
+            "updates": self.updates,
+            "generated_tokens": self.generated_tokens,
+            "seconds": self.seconds,
+        }
+
     def state(self) -> dict[str, Any]:
         """Return what a resume needs besides weights and optimiser: tensors and plain values.
 
@@ -126,11 +136,7 @@ class Trainer:
             "curriculum": self.curriculum.state(),
             "carried": as_data(self.carried),
             "waiting": as_data(self.waiting),
-            "recorded": self.ranks.gather(getattr(self.engine, "recorded_bytes", None)),
-            "step": self.step,
-            "updates": self.updates,
-            "generated_tokens": self.generated_tokens,
-            "seconds": self.seconds,
+            **self.counts(),
         }
 
     def resume(self) -> None:
@@ -148,6 +154,10 @@ class Trainer:
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return
+        self.step, self.updates = state["step"], state["updates"]
+        self.generated_tokens, self.seconds = state["generated_tokens"], state["seconds"]
+        if self.budget_spent():  # trained to its end, and stopped before that was recorded
+            return
         if self.updater.critic:
             self.updater.critic.restore(state["critic"])
         if state["reference"] is not None and self.updater.reference is not None:
@@ -157,8 +167,6 @@ class Trainer:
         self.curriculum.restore(state["curriculum"])
         self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
         self.waiting = [Collected.of_state(item) for item in state["waiting"]]
-        self.step, self.updates = state["step"], state["updates"]
-        self.generated_tokens, self.seconds = state["generated_tokens"], state["seconds"]
 
     # ---- wiring ---------------------------------------------------------------------------------------------------------
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
+from scipy import stats
+
+from harness.store import ResultStore
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "own_members.md").read_text()
@@ -84,6 +89,92 @@ def test_an_edited_estimator_is_compared_in_other_runs(page: tuple[Path, list[st
     assert before["mean"] == after["mean"]
     assert not before["median"] & after["median"]
     assert "median against mean" in reported
+
+
+CENTRED = "defaults:\n  - grpo\n  - override advantage: median\n  - _self_\n"
+# Verb to what it is given beside `config_dir=tricks`, and a word of its answer. RUN: a run of the member.
+VERBS = {
+    "explain": (["rewards=[1,0,0,1]", "lengths=[4,8,12,16]", "systems=[grpo,centred]"], r"centred \D+50\.0 %"),
+    "evaluate": (["model=RUN"], r"│ 32 +│ \d+\.\d+ \["),
+    "status": (["experiment=median_again"], r"\b4 finished"),
+    "doctor": ([], r"ok +store"),
+    "sweep": (
+        ["algorithm=centred", "algorithm.advantage.scale=choice(0.5)", "--trials", "1", "--seeds", "0", *SMALL[1:]],
+        r"trial 0: avg 0\.\d+: algorithm\.advantage\.scale=0\.5",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_beside_plan_and_run_take_the_folder(verb: str, page: tuple[Path, list[str]]) -> None:
+    where, _ = page
+    (where / "tricks/algorithm/centred.yaml").write_text(CENTRED)
+    given, says = VERBS[verb]
+    member = sorted(arm_runs(where, "median_again")["median"])[0]
+    told = run(
+        where, "-m", "harness", verb, "config_dir=tricks", *(item.replace("RUN", member) for item in given)
+    )
+    assert re.search(says, told), told
+
+
+def test_the_page_in_a_browser_takes_the_folder(page: tuple[Path, list[str]]) -> None:
+    where, _ = page
+    command = [sys.executable, "-m", "harness", "view", "config_dir=tricks", "experiment=median", "port=0"]
+    with subprocess.Popen(
+        command, cwd=where, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            (url,) = re.findall(r"http://127\.0\.0\.1:\d+/median", process.stdout.readline())
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                assert "Centred by the median" in answer.read().decode()
+        finally:
+            process.kill()
+
+
+HALF = """name: half
+seeds: [0, 1]
+base: [algorithm=grpo]
+factors: {filter: [none, overlong_filtering], sum: [none, constant_sum], scale: [none, batch_std]}
+fraction: 2
+"""
+# The cells that it runs, by their levels of the three factors.
+CELLS = {
+    "base": (0, 0, 0), "overlong_filtering+constant_sum": (1, 1, 0), "overlong_filtering+batch_std": (1, 0, 1), "constant_sum+batch_std": (0, 1, 1),
+}  # fmt: skip
+
+
+def test_a_fraction_runs_to_its_effects(tmp_path: Path) -> None:
+    """Three factors in four of eight cells; effects and intervals by hand from the samples of the runs."""
+    (tmp_path / "own/experiment").mkdir(parents=True)
+    (tmp_path / "own/experiment/half.yaml").write_text(HALF)
+    told = run(
+        tmp_path, "-m", "harness", "run", "config_dir=own", "experiment=half", *SMALL, "training.steps=2"
+    )
+    assert "8 runs: 8 finished" in told
+    assert (
+        "- A fraction of one in 2 cells; each main effect is mixed with an interaction of two others." in told
+    )
+    store = ResultStore(tmp_path / "results")
+    plan = store.plan("half")
+    scores = {
+        arm["name"]: [store.run(arm["runs"][seed]).accuracies("arithmetic_heldout", 2)[32] for seed in "01"]
+        for arm in plan["arms"]
+    }
+    assert scores.keys() == CELLS.keys()
+    with (tmp_path / "results/experiments/half/tables/half-main-effects.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["patch"] for row in rows] == ["overlong_filtering", "constant_sum", "batch_std"]
+    level = 0.95 ** (1 / 3)
+    for factor, row in enumerate(rows):
+        zero, one = (
+            sum((0.5 if levels[factor] else -0.5) * scores[cell][seed] for cell, levels in CELLS.items())
+            for seed in (0, 1)
+        )
+        half = abs(zero - one) / 2 * stats.t.ppf((1 + level) / 2, 1)
+        assert float(row["effect"]) == pytest.approx((zero + one) / 2, abs=1e-12)
+        if zero != one:  # else there is no spread to make an interval of
+            assert float(row["effect_high"]) == pytest.approx((zero + one) / 2 + half)
 
 
 def test_a_member_that_raises_ends_its_own_runs_and_is_named(page: tuple[Path, list[str]]) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.compose import compose_run
-from harness.experiment.estimate.cpu import SMOLLM2, TESTBED, CpuEstimate, Rates, cpu_estimate
+from harness.experiment.estimate import cpu
+from harness.experiment.estimate.cpu import SMOLLM2, TESTBED, CpuEstimate, Rates, cpu_estimate, memory_lines
+from harness.experiment.estimate.memory import computer_memory
 from harness.experiment.planning import plan_experiment
+from harness.model.shapes import shape_of
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
 
@@ -76,3 +79,28 @@ def test_what_a_run_takes_follows_its_sizes() -> None:
 )
 def test_nothing_is_said_of_what_is_not_known(overrides: list[str]) -> None:
     assert cpu_estimate(compose_run(overrides)) is None
+
+
+def test_memory_of_a_language_models_run_is_near_what_one_held() -> None:
+    """3.9 GB (two steps of `preset=language`, naive GRPO, at the worker's peak)."""
+    config = compose_run(["preset=language"])
+    parts = computer_memory(config, shape_of(config.model))
+    assert parts["weights"] == parts["moments"] / 2 == 4 * 134_515_008
+    assert (
+        parts["keys and values"] == 128 * (256 + 24) * 30 * 2 * 192 * 4
+    )  # rows, tokens, layers, keys and values, width, float32
+    assert sum(parts.values()) == pytest.approx(3.9e9, rel=0.12)
+    few = compose_run(["preset=language", "runtime.rollout_rows=8"])
+    assert "activations" in computer_memory(few, shape_of(few.model))
+
+
+def test_runs_that_together_take_more_than_this_computer_has_are_told_how_many_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cpu, "host_memory_gib", lambda: 10.0)
+    configs = [compose_run(overrides) for overrides in ([], ["preset=language"])]
+    (two,), (three,) = (list(memory_lines(configs, count)) for count in (2, 3))
+    assert two.startswith("memory: a run takes about 4.0 GiB at its peak (keys and values 1.5, ")
+    assert two.endswith("this computer has 10.0")
+    assert three.endswith("this computer has 10.0; 3 at once take more than there is: set runtime.workers=2")
+    assert list(memory_lines(configs[:1], 3)) == []  # the testbed

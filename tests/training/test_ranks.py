@@ -109,6 +109,8 @@ def on_one_and_two(config: RunConfig, folder: Path) -> tuple[RunDir, RunDir]:
     for config.runtime.ranks, run in ((1, alone), (2, together)):
         assert train(config, run)
     assert apart(alone, together) < 1e-5
+    for run in (alone, together):
+        assert sorted(item.name for item in run.checkpoints()[-1][1].iterdir()) == ["policy", "state.pt"]
     return alone, together
 
 
@@ -136,7 +138,10 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     clip_cov = member("harness.objective.surrogate", "clip_cov").Config
     config.algorithm.surrogate = clip_cov(fraction=0.1, low=0.01, high=50.0)
     config.training.steps = config.training.evaluate_every = 2
-    first, second = (run.steps() for run in on_one_and_two(config, tmp_path))
+    alone, together = on_one_and_two(config, tmp_path)
+    config.runtime.ranks = 2
+    assert train(config, together)  # as after a kill that came when all was trained
+    first, second = alone.steps(), together.steps()
     assert first["selected_fraction"].min() > 0
     assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
 

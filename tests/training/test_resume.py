@@ -11,6 +11,7 @@ from small_runs import Bench, small_config
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.registry import kinds, member
 from harness.training.loop import train
+from harness.training.stored_state import load_state
 from harness.training.trainer import Trainer
 
 CURRICULUM = "harness.sampling.curriculum"
@@ -128,6 +129,19 @@ def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(bench: Bench) -
     assert run.steps()["step"].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert run.steps()["attempt"].tolist() == [0] * 6 + [1]
     assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 7]
+
+
+def test_the_last_checkpoint_keeps_no_optimizer_and_ends_a_run_that_was_killed_after_it(bench: Bench) -> None:
+    config = small_config(training__steps=2, training__evaluate_every=2)
+    trained = bench.trained(config)
+    (step, folder), steps = trained.run.checkpoints()[-1], trained.run.steps()
+    counts = load_state(folder / "state.pt")
+    assert (step, counts.keys()) == (2, {"recorded", "step", "updates", "generated_tokens", "seconds"})
+    before = (folder / "policy" / "model.safetensors").read_bytes()
+    again = bench.trained(config)
+    assert again.counts() == counts
+    assert again.run.steps().equals(steps)
+    assert (folder / "policy" / "model.safetensors").read_bytes() == before
 
 
 def test_the_final_checkpoint_is_an_ordinary_transformers_model(bench: Bench) -> None:

@@ -1,11 +1,15 @@
-"""Seconds and tokens of a run on CPU cores, from what the published runs took there; used where no run in the store tells."""
+"""Seconds, tokens and memory of a run on CPU cores; times from what the published runs took there, used where no run in the store tells."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from harness.configuration.gpus import GIB, host_memory_gib
+from harness.experiment.estimate.fit import listed
+from harness.experiment.estimate.memory import computer_memory
 from harness.experiment.estimate.work import problems_evaluated, update_passes
 from harness.model.shapes import shape_of
 
@@ -74,6 +78,27 @@ def cpu_estimate(config: RunConfig) -> CpuEstimate | None:
     samples = problems_evaluated(config)[0] * (2 * protocol.samples_per_problem + between * few)
     evaluation = samples * min(rates.response, max(protocol.caps)) / rates.evaluated
     return CpuEstimate(rates.start + steps * step_seconds + evaluation, steps * generated, rates.source)
+
+
+def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
+    """Tell what a run without GPU takes of this computer's memory, by the arm that takes most, and the fix where `at_once` do not fit."""
+    found = [
+        computer_memory(config, shape)
+        for config in configs
+        if config.runtime.device != "cuda"
+        and config.backend.kind == "builtin"
+        and config.runtime.launcher.kind == "local"
+        if (shape := shape_of(config.model))
+    ]
+    if not found:
+        return
+    parts = max(found, key=lambda one: sum(one.values()))
+    needed, here = sum(parts.values()) / GIB, host_memory_gib()
+    fewer = f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(here / needed))}"
+    yield (
+        f"memory: a run takes about {needed:.1f} GiB at its peak ({listed(parts)}), this computer has {here:.1f}"
+        f"{fewer * (here < at_once * needed and at_once > 1)}"
+    )
 
 
 def rates_of(config: RunConfig) -> Rates | None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Logits that `harness.model.token_scores` computes at once (the same numbers there, where torch is).
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
+_KEPT = ("weights", "gradients", "moments", "reference")  # between updates
+_LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
 _NO_WEIGHTS = ("openai", "replay")  # engines that hold none on the trainer's GPUs
 
 
@@ -112,6 +114,28 @@ def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, 
     return parts
 
 
+def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
+    """Bytes of a run of the built-in trainer without GPU at its peak, by what they hold: an update's, or a rollout's beside training's.
+
+    The native engine samples from the weights that are trained, and makes room for all of its rows at full length.
+    """
+    ranks = config.runtime.ranks or 1
+    update = {
+        name: ranks * size
+        for name, size in update_memory(config, shape, ranks * config.runtime.nodes).items()
+    }
+    cache = (
+        shape.cache_bytes(config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens)
+        * element_bytes(config)
+        / 2
+    )
+    rollout = {name: update[name] for name in _KEPT if name in update} | {
+        "keys and values": rows_at_once(config) * cache
+    }
+    largest = max(update, rollout, key=lambda parts: sum(parts.values()))
+    return largest | {"libraries": ranks * _LIBRARIES}
+
+
 def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
     """Bytes that an engine beside the built-in trainer keeps during updates.
 
@@ -169,7 +193,7 @@ def resident(config: RunConfig, parts: Mapping[str, float]) -> float:
     """Bytes that training keeps on a GPU between updates: none where verl moves them to the host."""
     if config.backend.kind == "verl" and config.runtime.verl.offload:
         return 0.0
-    return sum(parts.get(name, 0.0) for name in ("weights", "gradients", "moments", "reference"))
+    return sum(parts.get(name, 0.0) for name in _KEPT)
 
 
 @dataclass(frozen=True)
