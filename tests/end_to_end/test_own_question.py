@@ -140,8 +140,11 @@ fraction: 2
 """
 # The cells that it runs, by their levels of the three factors.
 CELLS = {
-    "base": (0, 0, 0), "overlong_filtering+constant_sum": (1, 1, 0), "overlong_filtering+batch_std": (1, 0, 1), "constant_sum+batch_std": (0, 1, 1),
-}  # fmt: skip
+    "base": (0, 0, 0),
+    "overlong_filtering+constant_sum": (1, 1, 0),
+    "overlong_filtering+batch_std": (1, 0, 1),
+    "constant_sum+batch_std": (0, 1, 1),
+}
 
 
 def test_a_fraction_runs_to_its_effects(tmp_path: Path) -> None:
