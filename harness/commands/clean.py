@@ -53,12 +53,19 @@ def run(options: argparse.Namespace) -> int:
     for item in chosen:
         others = shared.get(item.run_id or "", [])
         print(f"  {item.path}" + f" (of {', '.join(others)}, too)" * bool(others))
-    if not options.yes and input(f"Remove {_amount(chosen)}? [y/N] ").strip().lower() not in ("y", "yes"):
+    if not options.yes and not _agreed(f"Remove {_amount(chosen)}? [y/N] "):
         print("nothing removed")
         return 0
     removed = [item for item in chosen if _remove(selection, item)]
     print(f"removed {_amount(removed)}")
     return 0
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return input(question).strip().lower() in ("y", "yes")
+    except EOFError:  # nobody is there to answer
+        return False
 
 
 def _shared(selection: Selection, chosen: Set[str]) -> dict[str, list[str]]:

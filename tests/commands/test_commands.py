@@ -212,8 +212,9 @@ def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkey
     root = f"runtime.results={store.root}"
     kept = [store.run(done.run_id).path / name for name in ("metrics.jsonl", "manifest.json", "samples")]
     assert "could remove 1 directory" in said("clean", root)
-    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    assert "nothing removed" in said("clean", "--checkpoints", "--unfinished", root)
+    for typed in ("n\n", ""):  # and where nobody can answer
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        assert "nothing removed" in said("clean", "--checkpoints", "--unfinished", root)
     assert store.run(failed.run_id).exists()
     with store.run(failed.run_id).lock():  # someone took it up meanwhile
         said("clean", "--unfinished", "--yes", root)

@@ -94,7 +94,7 @@ def test_an_edited_estimator_is_compared_in_other_runs(page: tuple[Path, list[st
 CENTRED = "defaults:\n  - grpo\n  - override advantage: median\n  - _self_\n"
 # Verb to what it is given beside `config_dir=tricks`, and a word of its answer. RUN: a run of the member.
 VERBS = {
-    "explain": (["rewards=[1,0,0,1]", "lengths=[4,8,12,16]", "systems=[grpo,centred]"], r"centred \D+50\.0 %"),
+    "explain": (["rewards=[1,0,0,0]", "lengths=[4,8,12,16]", "systems=[grpo,centred]"], r"centred \D+100\.0 %"),
     "evaluate": (["model=RUN"], r"│ 32 +│ \d+\.\d+ \["),
     "status": (["experiment=median_again"], r"\b4 finished"),
     "doctor": ([], r"ok +store"),

@@ -100,7 +100,7 @@ def test_runs_that_together_take_more_than_this_computer_has_are_told_how_many_f
     monkeypatch.setattr(cpu, "host_memory_gib", lambda: 10.0)
     configs = [compose_run(overrides) for overrides in ([], ["preset=language"])]
     (two,), (three,) = (list(memory_lines(configs, count)) for count in (2, 3))
-    assert two.startswith("memory: a run takes about 4.0 GiB at its peak (keys and values 1.5, ")
+    assert two.startswith("memory: a run takes up to about 4.0 GiB (keys and values 1.5, ")
     assert two.endswith("this computer has 10.0")
     assert three.endswith("this computer has 10.0; 3 at once take more than there is: set runtime.workers=2")
     assert list(memory_lines(configs[:1], 3)) == []  # the testbed

@@ -96,7 +96,7 @@ def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
     needed, here = sum(parts.values()) / GIB, host_memory_gib()
     fewer = f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(here / needed))}"
     yield (
-        f"memory: a run takes about {needed:.1f} GiB at its peak ({listed(parts)}), this computer has {here:.1f}"
+        f"memory: a run takes up to about {needed:.1f} GiB ({listed(parts)}), this computer has {here:.1f}"
         f"{fewer * (here < at_once * needed and at_once > 1)}"
     )
 

@@ -117,22 +117,16 @@ def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, 
 def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
     """Bytes of a run of the built-in trainer without GPU at its peak, by what they hold: an update's, or a rollout's beside training's.
 
-    The native engine samples from the weights that are trained, and makes room for all of its rows at full length.
+    An upper bound: rollouts are counted as the native engine makes room for them, all of its rows at full length. It samples from the
+    weights that are trained. One rank gathers nothing.
     """
     ranks = config.runtime.ranks or 1
-    update = {
-        name: ranks * size
-        for name, size in update_memory(config, shape, ranks * config.runtime.nodes).items()
-    }
-    cache = (
-        shape.cache_bytes(config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens)
-        * element_bytes(config)
-        / 2
-    )
-    rollout = {name: update[name] for name in _KEPT if name in update} | {
-        "keys and values": rows_at_once(config) * cache
-    }
-    largest = max(update, rollout, key=lambda parts: sum(parts.values()))
+    parts = update_memory(config, shape, ranks * config.runtime.nodes)
+    update = {name: ranks * size for name, size in parts.items() if ranks > 1 or name != "gathered"}
+    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
+    cache = rows_at_once(config) * shape.cache_bytes(longest) * element_bytes(config) / 2
+    rollout = {name: update[name] for name in _KEPT if name in update} | {"keys and values": cache}
+    largest = max(update, rollout, key=lambda held: sum(held.values()))
     return largest | {"libraries": ranks * _LIBRARIES}
 
 
