@@ -36,7 +36,7 @@ language: install
 
 # The tests start hundreds of processes: compiled modules are kept even where PYTHONDONTWRITEBYTECODE is set (empty: not set).
 test: dev
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not gpu"
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not vllm"
 
 # What `make test` leaves out for want of a system package or of an environment that excludes ours: set up, then run. A skip for one of these
 # reasons is a failure there. Environments (about 9 GB) stay in ~/.cache/rlvr-harness, and MODEL and
@@ -59,7 +59,7 @@ environments: dev
 
 test-all: debian environments
 	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym $(MAKE) test
-	vllm=$$(PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh) && HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $$vllm -m pytest -q -m optional $(VLLM_TESTS)
+	vllm=$$(PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh) && HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $$vllm -m pytest -q -m vllm $(VLLM_TESTS)
 
 check: dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

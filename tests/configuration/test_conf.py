@@ -11,6 +11,7 @@ from harness.configuration.compose import compose_run, compose_values, config_di
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import difference, run_id
 from harness.configuration.schema import RunConfig, dump, load
+from harness.experiment.checks import check_plan
 from harness.experiment.designs import lower_rungs, patch_changes
 from harness.experiment.planning import declared_experiment, plan_experiment
 
@@ -46,8 +47,22 @@ def test_every_patch_composes_on_a_base(patch: str) -> None:
     assert difference(compose_run(base), compose_run([*base, f"patch=[{patch}]"]))
 
 
+EXPECTED = {
+    "unequal cost",
+    "gradient clipping always binds",
+    "unequal policy updates",
+    "inert engine correction",
+}  # said in the experiments' notes or shown as an axis
+# Published so: Olmo 3's RL-Zero clips at 0.272 with one update a step (arXiv:2512.13961, Table 49). The KL grid has placements to compare.
+# It evaluates at 32768 tokens and trains at 16384.
+AS_PUBLISHED = {
+    "olmo3_rl_zero_math_7b": {"inert clip", "not evaluated at the training cap"},
+    "kl_grid": {"KL alone in dead groups"},
+}
+
+
 @pytest.mark.parametrize("experiment", options("experiment"))
-def test_every_experiment_plans(experiment: str) -> None:
+def test_every_experiment_plans_and_is_neither_vacuous_nor_confounded(experiment: str) -> None:
     if declared_experiment([f"experiment={experiment}"]).search is not None:
         with pytest.raises(ConfigError, match="harness sweep"):
             plan_experiment([f"experiment={experiment}"])
@@ -56,6 +71,7 @@ def test_every_experiment_plans(experiment: str) -> None:
     assert len({arm.arm.name for arm in plan.arms}) == len(plan.arms)
     assert plan.specs
     assert all(arm["runs"] for arm in plan.record()["arms"])
+    assert {finding.check for finding in check_plan(plan)} <= EXPECTED | AS_PUBLISHED.get(experiment, set())
 
 
 @pytest.mark.parametrize("rung", options("rung"))

@@ -1,4 +1,4 @@
-"""`harness evaluate model=` with samples from elsewhere: a server, a record of rollouts; vLLM in its optional group."""
+"""`harness evaluate model=` with samples from elsewhere: a server, a record of rollouts; vLLM where it is."""
 
 from __future__ import annotations
 

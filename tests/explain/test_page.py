@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.explain.page import PRESETS, html
 from harness.explain.shares import as_json, explain, make_group, systems
 
-ALGORITHMS = systems(2000)
 NOT_DRAWN = {"best_worst_dpo", "offline_dpo", "vespo"}  # pairs, and a weight of whole responses
-DRAWN = {name: algorithm for name, algorithm in ALGORITHMS.items() if name not in NOT_DRAWN}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PROBE = """<script>
 const cases = %s;
@@ -35,6 +34,16 @@ answer.textContent = JSON.stringify({
 });
 document.body.append(answer);
 </script></body>"""
+
+
+@functools.cache
+def algorithms() -> dict[str, AlgorithmConfig]:
+    return systems(2000)
+
+
+@functools.cache
+def drawn() -> dict[str, AlgorithmConfig]:
+    return {name: algorithm for name, algorithm in algorithms().items() if name not in NOT_DRAWN}
 
 
 def cases() -> list[dict[str, list[float]]]:
@@ -59,7 +68,7 @@ def cases() -> list[dict[str, list[float]]]:
 
 
 def page(groups: list[dict[str, list[float]]]) -> str:
-    text = html(make_group([1.1, 0.1, 0.0, 1.1], [220, 950, 1100, 180], cap=2000), ALGORITHMS)
+    text = html(make_group([1.1, 0.1, 0.0, 1.1], [220, 950, 1100, 180], cap=2000), algorithms())
     return text.replace("</body>", PROBE % json.dumps(groups))
 
 
@@ -72,7 +81,7 @@ def python_answers() -> list[dict[str, list[dict[str, float]]]]:
 def python_answer(group: dict[str, list[float]]) -> dict[str, list[dict[str, float]]]:
     lengths = [int(n) for n in group["lengths"]]
     new = [math.log(ratio) - 1.0 for ratio in group["ratios"]]
-    return as_json(explain(make_group(group["rewards"], lengths, [-1.0] * len(new), new, cap=2000), DRAWN))
+    return as_json(explain(make_group(group["rewards"], lengths, [-1.0] * len(new), new, cap=2000), drawn()))
 
 
 def compare(answer: list[dict[str, list[dict[str, float]]]]) -> None:
@@ -84,7 +93,7 @@ def compare(answer: list[dict[str, list[dict[str, float]]]]) -> None:
 
 
 def test_the_page_needs_nothing_from_outside() -> None:
-    text = html(make_group([1, 0], [10, 20]), ALGORITHMS)
+    text = html(make_group([1, 0], [10, 20]), algorithms())
     assert not re.search(r"(src|href)\s*=|@import|url\(|fetch\(|https?://", text)
     assert set(PRESETS) == {"length bias", "all correct", "uniform length", "tight cluster"}
 
@@ -107,7 +116,7 @@ def test_the_page_agrees_with_the_objective_in_a_browser(tmp_path: Path) -> None
     assert found, result.stdout[-2000:] + result.stderr[-2000:]
     answer = json.loads(html_module.unescape(found[1]))
     compare(answer["cases"])
-    assert answer["rows"] == len(DRAWN)
+    assert answer["rows"] == len(drawn())
     assert all(name in answer["absent"] for name in NOT_DRAWN)
     assert answer["sliders"] == 12
     assert answer["presets"] == [[name, len(preset["rewards"])] for name, preset in PRESETS.items()]

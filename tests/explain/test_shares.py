@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -10,12 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.compose import options
 from harness.configuration.error import ConfigError
 from harness.explain.shares import ExplainedRollout, explain, explain_one, make_group, systems
 
 REWARDS, LENGTHS = [1.1, 0.1, 0.0, 1.1], [220, 950, 1100, 180]
-ALGORITHMS = systems(1100)
+
+
+@functools.cache
+def algorithms() -> dict[str, AlgorithmConfig]:
+    return systems(1100)
 
 
 def percent(rollouts: list[ExplainedRollout]) -> list[float]:
@@ -24,7 +30,7 @@ def percent(rollouts: list[ExplainedRollout]) -> list[float]:
 
 def test_response_mean_shares_follow_the_advantages_alone() -> None:
     # |A| = 0.525, 0.475, 0.575, 0.525 (any sigma cancels), sum 2.1: 25.0, 22.6, 27.4, 25.0 %
-    rollouts = explain_one(make_group(REWARDS, LENGTHS), ALGORITHMS["grpo"])
+    rollouts = explain_one(make_group(REWARDS, LENGTHS), algorithms()["grpo"])
     assert percent(rollouts) == [25.0, 22.6, 27.4, 25.0]
     assert [r.advantage for r in rollouts] == pytest.approx([0.864, -0.782, -0.946, 0.864], abs=1e-3)
 
@@ -34,39 +40,41 @@ def test_response_mean_shares_follow_the_advantages_alone() -> None:
 )
 def test_token_level_shares_follow_advantage_times_length(name: str) -> None:
     # |A| l = 115.5, 451.25, 632.5, 94.5, sum 1293.75: 8.9, 34.9, 48.9, 7.3 %
-    assert percent(explain_one(make_group(REWARDS, LENGTHS), ALGORITHMS[name])) == [8.9, 34.9, 48.9, 7.3]
+    assert percent(explain_one(make_group(REWARDS, LENGTHS), algorithms()[name])) == [8.9, 34.9, 48.9, 7.3]
 
 
 def test_coefficients_by_hand() -> None:
     # Token mean over 2450 tokens: centred advantage 0.525 / 2450 a token (Olmo 3: no sigma)
-    rollouts = explain_one(make_group(REWARDS, LENGTHS), ALGORITHMS["olmo3"])
+    rollouts = explain_one(make_group(REWARDS, LENGTHS), algorithms()["olmo3"])
     assert rollouts[0].coefficient == pytest.approx(0.525 / 2450)
     # Response mean: A / (length * 4), with the z-score's sigma 0.60759
-    rollouts = explain_one(make_group(REWARDS, LENGTHS), ALGORITHMS["grpo"])
+    rollouts = explain_one(make_group(REWARDS, LENGTHS), algorithms()["grpo"])
     assert rollouts[1].coefficient == pytest.approx(-0.475 / 0.60759 / (950 * 4), rel=1e-4)
 
 
 def test_uniform_length_makes_all_aggregations_agree() -> None:
     group = make_group(REWARDS, [400] * 4)
-    assert percent(explain_one(group, ALGORITHMS["grpo"])) == percent(explain_one(group, ALGORITHMS["dapo"]))
+    assert percent(explain_one(group, algorithms()["grpo"])) == percent(
+        explain_one(group, algorithms()["dapo"])
+    )
 
 
 def test_all_correct_collapses_every_group_baseline() -> None:
     for name in ("grpo", "dapo", "dr_grpo", "olmo3", "rloo", "gspo", "best_worst_dpo"):
-        assert [r.share for r in explain_one(make_group([1.1] * 4, LENGTHS), ALGORITHMS[name])] == [0.0] * 4
+        assert [r.share for r in explain_one(make_group([1.1] * 4, LENGTHS), algorithms()[name])] == [0.0] * 4
 
 
 def test_a_clipped_rollout_loses_its_share() -> None:
     # Ratio 1.5 on a positive advantage is above 1.28: no gradient; the same on a negative one stays.
     group = make_group([1, 0], [10, 10], [-2.0, -2.0], [-2.0 + 0.405465, -2.0])
-    assert percent(explain_one(group, ALGORITHMS["dapo"])) == [0.0, 100.0]
-    assert percent(explain_one(group, ALGORITHMS["dapo_noclip"])) == [60.0, 40.0]
+    assert percent(explain_one(group, algorithms()["dapo"])) == [0.0, 100.0]
+    assert percent(explain_one(group, algorithms()["dapo_noclip"])) == [60.0, 40.0]
 
 
 def test_log_probabilities_token_by_token() -> None:
     # One of two tokens clipped: half of the rollout's gradient is left.
     group = make_group([1, 0], [2, 2], [[-1, -1], [-1, -1]], [[-1, 0], [-1, -1]])
-    first, second = explain_one(group, ALGORITHMS["dr_grpo"])
+    first, second = explain_one(group, algorithms()["dr_grpo"])
     assert first.share == pytest.approx(1 / 3)
     assert second.share == pytest.approx(2 / 3)
 
@@ -74,11 +82,11 @@ def test_log_probabilities_token_by_token() -> None:
 @settings(max_examples=25, deadline=None)
 @given(
     group=st.lists(st.tuples(st.floats(-2, 2, width=16), st.integers(1, 60)), min_size=2, max_size=6),
-    name=st.sampled_from(sorted(ALGORITHMS)),
+    name=st.sampled_from(options("algorithm")),
 )
 def test_shares_sum_to_one_or_are_all_zero(group: list[tuple[float, int]], name: str) -> None:
     rewards, lengths = [r for r, _ in group], [n for _, n in group]
-    shares = [r.share for r in explain_one(make_group(rewards, lengths), ALGORITHMS[name])]
+    shares = [r.share for r in explain_one(make_group(rewards, lengths), algorithms()[name])]
     assert sum(shares) == pytest.approx(1.0) or shares == [0.0] * len(group)
 
 

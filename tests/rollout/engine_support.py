@@ -39,9 +39,9 @@ Opener = Callable[[str, Path, NativePolicy], RolloutEngine]  # engine's name, ch
 
 
 def cases(*names: str) -> list[Any]:
-    """Parameters for these engines; vLLM's belongs to the optional group."""
+    """Parameters for these engines; vLLM's are marked `vllm`."""
     marks = [
-        pytest.mark.optional,
+        pytest.mark.vllm,
         pytest.mark.skipif(
             not HAS_VLLM,
             reason="vLLM is not installed here; tests/vllm_cpu/setup.sh makes an environment that has it",

@@ -38,7 +38,7 @@ from harness.rollout.types import RolloutEngine, SamplingParams
 from harness.testbed.warm_up import prepare_testbed
 
 pytestmark = [
-    pytest.mark.optional,
+    pytest.mark.vllm,
     pytest.mark.skipif(
         not HAS_VLLM,
         reason="vLLM is not installed here; tests/vllm_cpu/setup.sh makes an environment that has it",
