@@ -77,10 +77,10 @@ def translate(name: str, module: ModuleType, items: list[str]) -> tuple[Translat
             raise ConfigError(f"{item!r} is no key=value")
     chosen = {key: text for key, _, text in pairs if key in _OPTIONS}
     found, paths = _read(name, pairs, chosen)
-    _require_known(name, found.values, module)
     told = {key for key, _, _ in pairs}  # the command line tells what a file leaves open
     found.lost = [line for line in found.lost if line.partition("=")[0] not in told]
     _require_told(name, found, module)
+    _require_known(name, found.values, module)
     pins = [pin for path in paths if (pin := handed.pinned(path, name))]
     numbers = {key: _count(key, chosen[key]) for key in ("devices", "rows") if key in chosen}
     beside = Beside(
