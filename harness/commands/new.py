@@ -71,11 +71,10 @@ overrides:
   - verifier=any
   - sampling=cap_1024
   - sampling.max_response_tokens={cap} # {cut}
-  - evaluation=gsm8k
-  - evaluation.benchmarks={{}}
+  - evaluation=language # samples at temperature 1
+  - ~evaluation.benchmarks.plain_words_heldout
   - '+evaluation.benchmarks.heldout={{kind: dataset, name: heldout, path: "{heldout}", template: "{template}"}}'
   - evaluation.samples_per_problem=8
-  - evaluation.caps=[{cap}]
   - training=language # steps, and when to evaluate
   - optimizer.learning_rate={rate} # {why_rate}
   - algorithm.responses_per_prompt=8

@@ -1,4 +1,4 @@
-"""An experiment of one's own from a model and a file of problems: what is written plans as it is, and keeps problems apart."""
+"""An experiment of one's own from a model and a file of problems: what is written plans and runs as it is, and keeps problems apart."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     assert sorted(train + heldout) == sorted(read(problems))
     planned = said("plan", f"config_dir={mine}", "experiment=sums", results)
     assert "8 runs, 0 finished, 8 to run" in planned
+    small = [
+        "experiment.seeds=[0]", "training.steps=1", "sampling.max_response_tokens=8", "algorithm.prompts_per_step=2", "runtime.workers=1"
+    ]  # fmt: skip
+    ran = said("run", f"config_dir={mine}", "experiment=sums", results, *small)
+    assert "2 runs: 2 finished" in ran
     assert "exists already" in said(*asked, code=2)
 
 

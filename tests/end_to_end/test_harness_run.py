@@ -145,14 +145,15 @@ def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: 
 
 
 def test_a_failing_run_leaves_the_others_alone(ladder: Path, tmp_path: Path) -> None:
-    """One arm asks for more positions than the model has; the others finish, and the reason is printed."""
+    """One arm's reward function ends with an error when its file is run; the others finish, and the reason is printed."""
     with_base_policy(tmp_path, ladder)
-    small = [item for item in SMALL if not item.startswith("sampling.max_response_tokens")]
-    positions = ["training.steps=1", "sampling.max_response_tokens=300,12"]
-    done = harness(tmp_path, "run", "-m", "--no-answer", *positions, *small, code=1)
+    broken = tmp_path / "broken.py"
+    broken.write_text("def score(response):\n    return True\n\n\nthreshold = 1 / 0\n")
+    arms = ["training.steps=1", f"algorithm.reward.function='','{broken}:score'"]
+    done = harness(tmp_path, "run", "-m", "--no-answer", *arms, *SMALL, code=1)
     assert "1 finished" in done.stdout
     assert "1 failed" in done.stdout
-    assert "max_response_tokens" in done.stdout
+    assert "ZeroDivisionError" in done.stdout
 
 
 @pytest.mark.parametrize(
