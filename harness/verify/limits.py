@@ -11,8 +11,8 @@ MAX_DIGITS_RUN = 400
 _CODE = re.compile(
     r"__\w+__|(?<!\\)\blambda\b[^:\n]{0,60}:|\bimport\s+[a-z_.]+\s*(?:;|$|as\b|\n)|\bopen\s*\(\s*f?['\"]"
     r"|\b(?:exec|eval|getattr|setattr|globals|locals|compile|subprocess|sympify|os\.system|print|return)\s*\("
-    r"|\.\s*(?:__|mro\b|subs\b|doit\b|system\b|popen\b|read\b|write\b)"
 )
+_MEMBER = re.compile(r"\.\s*(?:__|mro\b|subs\b|doit\b|system\b|popen\b|read\b|write\b)")
 _DIGITS = re.compile(rf"\d{{{MAX_DIGITS_RUN + 1},}}")
 _TOWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\]+\s*\}?\s*\^")
 _NESTED_FACTORIAL = re.compile(r"(?:!\s*\)?\s*){3}")
@@ -42,7 +42,8 @@ def over_limit(text: str, max_chars: int) -> bool:
 
 def looks_like_code(text: str) -> bool:
     """Return whether a text is program code, of which no part may be taken for an answer."""
-    return _CODE.search(text) is not None
+    may_be = "(" in text or "__" in text or "import" in text or "lambda" in text
+    return (may_be and _CODE.search(text) is not None) or _MEMBER.search(text) is not None
 
 
 def _too_large(text: str) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from harness.verify.extract import sentences
-from harness.verify.extract.claims import claimed, is_operation, is_retracted, overruled
+from harness.verify.extract.claims import claimed, is_operation, is_retracted, mentions, overruled
 from harness.verify.limits import looks_like_code
 
 _BOX = re.compile(r"(?:\\(?:(?:begin)?b)?oxed|\\fbox|\x08oxed)\s*\{")
@@ -40,6 +40,9 @@ _MARKER = re.compile(
     r"|^[*#_ \t]*final answer\b[*_: \t]*$|<(?:final_)?answer>)[*_]{0,2}:?[*_]{0,2}",
     re.IGNORECASE | re.MULTILINE,
 )
+_MARKING = (
+    ":", "####", "answer", "solution", "correct", "reponse", "respuesta", "resposta", "risposta", "antwort",
+)  # fmt: skip
 _FINAL = re.compile(r"final answer is", re.IGNORECASE)
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</(?:final_)?answer>|<end_of_turn>")
 _AFTER_ANSWER = re.compile(
@@ -186,7 +189,7 @@ def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
 def _answer_line(body: str) -> Extracted | None:
     """Return what follows the last answer marker; when that only judges a solution, what follows the last `final answer`."""
     low = max(0, len(body) - _LINE_CHARS)
-    last = _last(_MARKER.finditer(body, low))
+    last = _last(_MARKER.finditer(body, low)) if mentions(body, _MARKING) else None
     if last is None:
         return None
     found = _on_the_line(body, last.end())
@@ -276,14 +279,14 @@ def _last_expression(body: str) -> Extracted | None:
     if line != whole and _HOLDS_VALUE.search(line) and sentences.is_bare(line):
         return Extracted(line, len(body.rstrip()), "bare", said=line)
     delimited = sentences.formulas(tail)
-    number = _last(sentences.NUMBER.finditer(tail))
+    number = _last(sentences.NUMBER.finditer(tail)) if delimited else sentences.NUMBER.search(tail)
     if delimited and (number is None or delimited[-1].end >= number.end()):
         value = sentences.value_of(sentences.joined_formulas(tail, delimited))
         said = next(filter(None, reversed(sentences.statements(line[-_SAID_CHARS:]))), line)
         return Extracted(value, tail_start + delimited[-1].end, "formula", said=said)
     if number is not None or "\\" in line:
         line = sentences.said_once(sentences.last_statement(line[-_TAIL_CHARS:]))
-        value = _in_statement(line) or (number[0] if number else line)
+        value = _in_statement(line) or (sentences.NUMBER.findall(tail)[-1] if number else line)
         end = _end_of(value, tail, tail_start, len(tail.rstrip()))
         return Extracted(value, end, "number", said=line[-_SAID_CHARS:])
     return Extracted(whole[-200:], len(body), "bare", said=line[-_SAID_CHARS:])

@@ -18,7 +18,7 @@ from harness.verify.read.numbers import parse_exact
 from harness.verify.read.units import is_unit, unit_scale
 
 NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.,/\\^])[-−+]?(?:[$€£¥₹]\s?)?(?:\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.,]\d+)?|\.\d+)"
+    r"(?=[-−+$€£¥₹.\d])(?<![A-Za-z0-9_.,/\\^])[-−+]?(?:[$€£¥₹]\s?)?(?:\d{1,3}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|\d+(?:[.,]\d+)?|\.\d+)"
     r"(?:\s*/\s*\d+|\s*(?:\\?%|percent\b|pct\b)|\s?(?:\^\\circ|°))?"
 )
 _LETTERS = "A-Za-zÀ-ɏ"
@@ -55,7 +55,9 @@ _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(
     r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?\d)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
 )
-_STATEMENT_END = re.compile(r"(?<!\.)(?<!\b[A-Z])[.!?]+(?=\s+[A-Z*_$(\d−-]|\s*$)|[。！？]")
+_STATEMENT_END = re.compile(  # begins with the characters themselves, for which a search is fast
+    r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$(\d−-]|\s*$))"
+)
 _LEADING_CHOICE = re.compile(
     r"(?:for sure |probably |[Oo]ption |[Cc]hoice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as|is)\b)"
 )
@@ -83,6 +85,8 @@ class Formula(NamedTuple):
 
 def formulas(text: str) -> list[Formula]:
     """The delimited formulas of a text, in one pass; inline ones do not span lines."""
+    if "$" not in text and "\\" not in text:
+        return []
     found: list[Formula] = []
     opened: re.Match[str] | None = None
     for token in _DELIMITER.finditer(text):
@@ -143,10 +147,10 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
         sentence: the sentence.
         after_marker: whether it follows `Answer:` or the like, so that of several numbers the only sum of money is meant.
     """
-    sentence = _BOLD.sub(" ", sentence).strip()
+    sentence = (_BOLD.sub(" ", sentence) if "**" in sentence or "__" in sentence else sentence).strip()
     if (said := leading_choice(sentence) or corrected(sentence)) is not None:
         return said
-    if worked_out := _WORKED_OUT.fullmatch(sentence):
+    if sentence.endswith((")", ").")) and (worked_out := _WORKED_OUT.fullmatch(sentence)):
         return worked_out[1]
     if is_bare(sentence):
         return sentence
@@ -189,6 +193,8 @@ def statements(text: str) -> list[str]:
 
 def last_line(text: str) -> str:
     """Return the last line of a text that says a number or a formula outside of questions; the last line where there is none."""
+    if "\n" not in text:
+        return text.lstrip("#").strip()
     lines = [line.lstrip("#").strip() for line in text.split("\n")]
     return next((line for line in reversed(lines) if any(map(_states, statements(line)))), lines[-1])
 
