@@ -1,0 +1,58 @@
+"""Samples before RL against one after it: what a budget pays, the break-even and the differences, worked by hand; and the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from budget import Side, Sides, budget_table, main
+from synthetic_store import RUNGS, build_store
+
+
+def sides() -> Sides:
+    """Two seeds. Before: best of 1, 2, 3 is 30, 60, 90; after RL one sample is 80. 10 and 8 tokens a response, 2,400 of training."""
+    before = Side(
+        np.array([[30.0, 35.0, 40.0]] * 2), np.array([[29.0, 58.0, 88.0], [31.0, 62.0, 92.0]]), 10.0
+    )
+    after = Side(np.array([[79.0, 81.0, 83.0]] * 2), np.array([[78.0, 85.0, 90.0], [82.0, 89.0, 94.0]]), 8.0)
+    return Sides(before, after, 2400.0)
+
+
+def test_a_budget_pays_whole_samples_one_at_least_and_those_that_there_are_at_most() -> None:
+    before = sides().before
+    assert [before.samples(budget) for budget in (8.0, 10.0, 19.9, 20.0, 1e6)] == [1, 1, 1, 2, 3]
+
+
+def test_break_even_by_hand() -> None:
+    """Three samples are enough, 30 tokens: 22 more than a response after RL, so training's 2,400 tokens last for 109.1 questions."""
+    both = sides()
+    assert both.enough == 3
+    assert both.break_even == pytest.approx(2400 / 22)
+    assert both.budgets()["training over 500 questions"] == pytest.approx(8 + 4.8)
+    swapped = Sides(
+        both.after, both.before, 2400.0
+    )  # one sample of 8 tokens is enough, and cheaper than one of 10
+    assert (swapped.enough, swapped.break_even) == (1, np.inf)
+    assert Sides(both.before, Side(both.after.majority_SK, both.after.best_SK + 20, 8.0), 1.0).enough == 0
+
+
+def test_differences_are_to_one_sample_after_rl() -> None:
+    row = budget_table(sides()).rows[1]  # 16 tokens: one sample before RL, two after
+    assert (row["k"], row["j"]) == (1, 2)
+    assert [row[key].value for key in ("majority", "best", "own_majority", "own_best")] == [
+        -50.0,
+        -50.0,
+        1.0,
+        7.0,
+    ]
+    assert row["best"].family == 11
+
+
+def test_the_command_reads_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_store(tmp_path, rungs=RUNGS[:2], seeds=(0, 1), caps=(32,), name="two")
+    assert main([str(tmp_path), "two", "--out", str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "budget.md").read_text() == capsys.readouterr().out
+    build_store(tmp_path, rungs=RUNGS[:3], seeds=(0, 1), caps=(32,), name="three")
+    assert main([str(tmp_path), "three"]) == 2
+    assert "three has 3 arms" in capsys.readouterr().err
