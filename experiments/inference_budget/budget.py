@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from analysis import evaluation_frame, load, seed_frame
+from analysis.evidence.results import Results
 from analysis.tables.files import write_table
 from analysis.tables.table import Cell, Column, Table, to_markdown
 from harness.statistics.families import Paired, judge
@@ -25,7 +27,7 @@ from harness.store import StoreError
 RESPONSES = (1, 2, 4, 8, 16, 32)  # budgets at inference, in responses after RL
 QUESTIONS = (500, 1_000, 2_000, 10_000, 100_000)  # that share the tokens of training
 MARGIN = 3.0
-_TRAINING = "generated_tokens"
+_TRAINING = "train_generated_tokens_total"
 
 
 @dataclass(frozen=True)
@@ -85,29 +87,35 @@ def read_sides(root: Path, experiment: str) -> Sides:
         ValueError: not two arms, or fewer than two seeds in common.
     """
     first = load(root, experiment)
-    samples = int(evaluation_frame(first)["samples"].min())
+    samples = int(_last(first)["samples"].min())
     names = [f"{kind}@{k}" for kind in ("maj", "pass") for k in range(1, samples + 1)]
     results = load(root, experiment, names)
     arms = [arm.name for arm in results.experiment.plan.arms]
     if len(arms) != 2:
         raise ValueError(f"{experiment} has {len(arms)} arms; before and after RL are two")
-    frame = seed_frame(results, [*names, _TRAINING])
+    frame = seed_frame(results, names)
     by_arm = {arm: frame[frame["arm"] == arm].set_index("seed") for arm in arms}
     seeds = sorted(set.intersection(*(set(own.index) for own in by_arm.values())))
     if len(seeds) < 2:
         raise ValueError(
             f"{experiment}: its arms have {len(seeds)} finished seeds in common; an interval takes two"
         )
-    cells = evaluation_frame(results)
-    cells = cells[cells["cap"] == results.experiment.plan.primary_cap].sort_values("step")
-    length = cells.groupby(["arm", "seed"])["tokens_all_mean"].last()
+    length = _last(results)["tokens_all_mean"]
+    training = results.scores(results.experiment.plan.arms[1], _TRAINING)
 
     def side(arm: str) -> Side:
         own = by_arm[arm].loc[seeds]
         majority, best = (own[[name for name in names if name.startswith(kind)]] for kind in ("maj", "pass"))
         return Side(majority.to_numpy(float), best.to_numpy(float), float(length[arm].loc[seeds].mean()))
 
-    return Sides(side(arms[0]), side(arms[1]), float(by_arm[arms[1]].loc[seeds, _TRAINING].mean()))
+    return Sides(side(arms[0]), side(arms[1]), float(np.mean([training[seed] for seed in seeds])))
+
+
+def _last(results: Results) -> pd.DataFrame:
+    """The evaluation of every arm and seed after its last step, at the experiment's cap."""
+    cells = evaluation_frame(results)
+    cells = cells[cells["cap"] == results.experiment.plan.primary_cap]
+    return cells.sort_values("step").groupby(["arm", "seed"]).last()
 
 
 def budget_table(sides: Sides) -> Table:
