@@ -120,9 +120,10 @@ def _second_look(one: Judged) -> list[str]:
         chance = f" If the first effect is true, it had {100 * second.chance:.0f} % to say the same word."
     both = f"Both looks: {both_text(one)}." if one.both else f"No common interval: {one.not_pooled}."
     seeds = [*second.starts]
+    still = f" {_undecided(second)}" if second.finding is Finding.OPEN else ""
     return [
         f"**Second look.** {second.sentence}: {second.word}, on seeds {seeds[0]} to {seeds[-1]} and base policies that the first look "
-        f"did not use.{chance} {both}",
+        f"did not use.{chance} {both}{still}",
         "",
         f"**Command.** `harness audit claim={one.name} replicate=true`",
         "",

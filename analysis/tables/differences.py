@@ -16,6 +16,7 @@ from harness.statistics.estimate import Estimate
 from harness.statistics.power import minimum_detectable_difference, seeds_needed
 from harness.statistics.spread import replicate_count
 
+ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
 REFERENCE = {
     "cumulative": "rung below",
     "leave_one_out": "full recipe",
@@ -73,8 +74,9 @@ def word_notes(results: Results, columns: Iterable[Iterable[Estimate]], test: st
     ``test`` names the interval of one comparison: ``paired t``.
     """
     plan, metrics = results.experiment.plan, results.columns
-    bases = base_notes(plan)
-    sizes = sorted({size for size in map(family_size, columns) if size > 1})
+    estimates = [[*column] for column in columns]
+    bases = [*base_notes(plan), *survey_notes(plan, estimates)]
+    sizes = sorted({size for size in map(family_size, estimates) if size > 1})
     if plan.looks:
         return [*look_notes(plan), *bases, *word_meanings(results)]
     levels = level_text(sizes)
@@ -112,6 +114,16 @@ def base_notes(plan: StoredPlan) -> list[str]:
         f"Seeds share {plan.base_policies} base policies: intervals are over the means of the seeds of each, since two runs from one base "
         "policy tell no more of others than one."
     ] * plan.shares_bases
+
+
+def survey_notes(plan: StoredPlan, columns: Iterable[Iterable[Estimate]]) -> list[str]:
+    """Say that differences over fewer than eight replicates survey and decide nothing where seeds collapse."""
+    units = [_units(one, plan) for column in columns for one in column if one.seeds > 1]
+    few, what = min(units, default=ENOUGH), "base policies" if plan.shares_bases else "seeds"
+    return [
+        f"{few} {what}: a survey. Where single seeds collapse, intervals of fewer than {ENOUGH} are no evidence (docs/statistics.md). The "
+        "same command with more seeds keeps the runs that are there."
+    ] * (few < ENOUGH)
 
 
 def look_notes(plan: StoredPlan) -> list[str]:

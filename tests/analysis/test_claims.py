@@ -253,6 +253,19 @@ def test_another_word_is_no_replication(tmp_path, accuracy, verdict):
     assert "open (p " in claims_table([one]).rows[0]["corrected"]
 
 
+def test_a_second_look_that_stays_open_says_what_a_decision_takes(tmp_path):
+    looked_at_again(tmp_path)
+    (one,), _ = all_judged(tmp_path)
+    effect = Estimate(
+        -0.6, -3.3, 2.1, seeds=16
+    )  # a half of 2.7, 2.4 from the margin of 3: 16 x (2.7 / 2.4)^2 = 20.25
+    stays = replace(one.second, finding=Finding.OPEN, effect=effect, looks=(8, 12, 16))
+    assert "Nothing is decided. If the effect is what was found, about 21 seeds" in page(
+        replace(one, second=stays)
+    )
+    assert "would decide it" not in page(one)
+
+
 def test_a_second_look_that_has_just_begun_says_so(tmp_path):
     """Stopped before any seed has both arms; the first look keeps its page."""
     looked_at_again(tmp_path, missing={(1, seed): "running" for seed in (3, 4, 5)})

@@ -108,6 +108,7 @@ def test_power_and_robust_readings_count_base_policies(tmp_path):
     (note,) = [note for note in main_table(results).notes if "80 % power" in note]
     assert f"With 4 base policies a difference of {100 * smallest:.1f} points is found" in note
     assert note.endswith(" base policies.")
+    assert any(note.startswith("4 base policies: a survey.") for note in main_table(results).notes)
     table = second_reading_table(results)
     means = np.array(list(scores[0].values())).reshape(-1, BASES).mean(axis=0)
     assert table.rows[1]["iqm"].low == pytest.approx(seed_bootstrap(means, interquartile_mean).low)

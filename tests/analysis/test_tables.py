@@ -71,6 +71,7 @@ def test_missing_runs_are_counted_and_named(results):
     notes = " ".join(table.notes)
     assert "ladder_3_dynamic_sampling, seed 2: failed" in notes
     assert "ladder_2_clip_higher, seed 1: not started" in notes
+    assert "2 seeds: a survey." in notes
     assert table.rows[0]["arm"] == "before RL"
 
 

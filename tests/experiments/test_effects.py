@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import math
+import re
 from pathlib import Path
 from runpy import run_path
 
@@ -32,3 +34,16 @@ def test_the_ladder_s_steps_stand_beside_the_paper_s() -> None:
     ]
     assert [row.effect for row in kept] == [row.effect for row in rows]
     assert all(math.isfinite(row.margin) for row in kept)
+
+
+def test_every_published_comparison_of_fewer_than_eight_seeds_says_why() -> None:
+    text = (ROOT / "results" / "README.md").read_text()
+    section = text.partition("## Fewer than eight seeds")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    told = set(re.findall(r"`(\w+)`", "".join(rows)))
+    few = {"all_systems_rates"}  # a choice, published without tables
+    for costs in (ROOT / "results" / "published").glob("*/tables/cost.csv"):
+        with costs.open(newline="", encoding="utf-8") as file:
+            if min(int(row["seeds"].split("/")[0]) for row in csv.DictReader(file)) < 8:
+                few.add(costs.parents[1].name)
+    assert told == few
