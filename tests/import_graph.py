@@ -7,6 +7,7 @@ Families are reached by name (`harness.configuration.registry`) and leave no arr
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
     }
 
 
+@functools.cache
 def imports(root: Path = ROOT) -> dict[str, set[str]]:
     """Module → the project's modules that it imports."""
     known = modules(root)

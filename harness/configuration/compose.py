@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from harness.configuration.error import ConfigError, UnknownKeyError
 from harness.configuration.flat import flatten
 from harness.configuration.folder import config_directory, no_option, options, searched
+from harness.configuration.kept import kept
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, load
 
@@ -68,7 +69,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _composed(overrides: Sequence[str]) -> DictConfig:
-    """Return what `hydra.compose` returns; chosen files are merged once a process (200 ms), values are set on a copy (10 ms).
+    """Return what `hydra.compose` returns; chosen files are merged once (120 ms) and kept, values are set on a copy (10 ms).
 
     Hydra, too, sets values last, so a grid of thousands of them reads and merges the files once.
     """
@@ -95,8 +96,11 @@ def sets_a_value(item: Override) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _merged(directory: str, overrides: tuple[str, ...]) -> DictConfig:
-    with initialize_config_dir(directory, version_base="1.3", job_name="harness"):
-        return hydra_compose("config", list(overrides))
+    def merge() -> DictConfig:
+        with initialize_config_dir(directory, version_base="1.3", job_name="harness"):
+            return hydra_compose("config", list(overrides))
+
+    return kept(directory, overrides, merge)
 
 
 def parse_overrides(overrides: Sequence[str]) -> list[Override]:
