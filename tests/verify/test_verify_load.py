@@ -58,7 +58,7 @@ def _busy_core(processes: int) -> Iterator[None]:
 
 
 def test_a_machine_many_times_slower_gives_the_same_verdicts() -> None:
-    with _busy_core(12), MathVerifier(VerifierConfig(workers=2)) as verifier:
+    with _busy_core(5), MathVerifier(VerifierConfig(workers=2)) as verifier:
         verdicts = verifier.verify_many(PAIRS)
     assert [verdict.verdict for verdict in verdicts] == VERDICTS
 
