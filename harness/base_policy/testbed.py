@@ -37,4 +37,6 @@ def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: st
         return base_set(bases.set).checkpoint(bases.index(seed), cache)
     from harness.testbed.warm_up import prepare_testbed
 
+    if config.warmup.seed is None:
+        config = dataclasses.replace(config, warmup=dataclasses.replace(config.warmup, seed=seed))
     return prepare_testbed(config, task, cache, linear_kernel)

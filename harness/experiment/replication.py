@@ -25,7 +25,9 @@ def base_policy(config: RunConfig, seed: int) -> str:
     bases = getattr(config.model, "bases", None)
     if bases is not None and bases.set is not None:
         return f"{bases.set}/{bases.index(seed)}"
-    return content_hash(identity(config)["model"])
+    warmup = getattr(config.model, "warmup", None)
+    own = [seed] if warmup is not None and warmup.seed is None else []
+    return content_hash(identity(config)["model"], *own)
 
 
 def starts(configs: Sequence[RunConfig], seeds: Sequence[int]) -> dict[int, str]:
@@ -97,7 +99,8 @@ def overrides(name: str, config: RunConfig, used: Mapping[int, str], given: Sequ
             f"needs {START}"
         )
     looks = f"{{first: {first}, start: {START}, step: {STEP}, most: {min(MOST, left)}}}"
-    own = [] if bases.set is not None else [f"model.warmup.seed={model.warmup.seed + 1}"]
+    apart = bases.set is not None or model.warmup.seed is None  # another seed is another base policy
+    own = [] if apart else [f"model.warmup.seed={model.warmup.seed + 1}"]
     return [*made, f"experiment.seeds={looks}", *own]
 
 

@@ -61,13 +61,13 @@ class Warmup(Checked, key="model.warmup"):
     """Supervised warm-up: a fixed number of steps, not seconds. The bits it ends with are this machine's all the same (rounding).
 
     Attributes:
-        seed: initialisation and data of the warm-up, apart from the run's seed.
+        seed: initialisation and data of the warm-up; null: the run's seed, so that every seed has a policy of its own.
         steps: optimiser steps.
         batch: demonstrations a step.
         learning_rate: peak; linear decay to a tenth over the last half.
     """
 
-    seed: int = 0
+    seed: int | None = 0
     steps: int = ranged(3200, low=0)
     batch: int = ranged(16, low=1)
     learning_rate: float = 3e-3

@@ -88,6 +88,7 @@ def initialise(config: Config, folder: Path, linear_kernel: str) -> Decoder:
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     ).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    assert config.warmup.seed is not None, "the run's seed is put in before (harness.base_policy.testbed)"
     generator = torch.Generator().manual_seed(config.warmup.seed)
     decoder = Decoder(Shape.of(architecture), Linear(linear_kernel))
     for name, slot in decoder.named().items():

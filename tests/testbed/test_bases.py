@@ -13,14 +13,17 @@ from safetensors.torch import load_file
 from small_runs import claimed
 
 from harness.base_policy import testbed
+from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import resolve
+from harness.experiment.replication import starts
 from harness.model.checkpoint import load_decoder, load_tokenizer
+from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.store import ResultStore
 from harness.testbed import shipped
 from harness.testbed import tokenizer as tokenizers
-from harness.testbed.recipe import Config
+from harness.testbed.recipe import Bases, Config
 
 SET = shipped.base_set("arithmetic-1")
 
@@ -140,3 +143,15 @@ def _seed_is(folder: Path, made: shipped.BaseSet) -> bool:
     """Whether this warm-up is the one behind the set's second policy."""
     ours, theirs = load_file(folder / "model.safetensors"), load_file(made.weights_file(1))
     return all(torch.equal(ours[name].to(torch.bfloat16), theirs[name]) for name in ours)
+
+
+def test_without_a_seed_of_the_warm_up_every_training_seed_has_its_own_policy(
+    tmp_path: Path, tiny_model: Config
+) -> None:
+    warmup = dataclasses.replace(tiny_model.warmup, steps=1, seed=None)
+    own = dataclasses.replace(tiny_model, bases=Bases(set=None), warmup=warmup)
+    fixed = dataclasses.replace(own, warmup=dataclasses.replace(warmup, seed=4))
+    folders = [testbed.prepare(own, ArithmeticConfig(), seed, tmp_path, "torch") for seed in (4, 5)]
+    assert folders[0] == testbed.prepare(fixed, ArithmeticConfig(), 9, tmp_path, "torch") != folders[1]
+    config = compose_run(["model.bases.set=null", "model.warmup.seed=null"])
+    assert len({*starts([config], [4, 5]).values()}) == 2

@@ -1,0 +1,169 @@
+"""Whether systems stand in one order at two sizes of the policy: rank correlation, what noise leaves of it, and pairs that turn round.
+
+``python experiments/two_sizes/ranks.py ROOT [EXPERIMENT] [--out FOLDER]``. Arms are named SIZE_SYSTEM, two sizes, one of the systems
+is grpo. The statistics are declared in README.md here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+from analysis import load, seed_frame
+from analysis.tables.files import write_table
+from analysis.tables.table import Column, Table, to_markdown
+from harness.statistics.estimate import Estimate
+from harness.statistics.families import Paired, judge
+from harness.store import StoreError
+
+REFERENCE = "grpo"
+RESAMPLES = 10_000
+SAME, INVERTED, ONE, NEITHER = "same order at both", "inverted", "told apart at one size only", "at neither"
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Differences to the reference in points, by system and seed, at two sizes; systems and seeds in one order."""
+
+    sizes: tuple[str, str]
+    systems: tuple[str, ...]
+    effects_ZAS: NDArray[np.float64]
+
+    def tau(self, first: NDArray[np.intp] | None = None, second: NDArray[np.intp] | None = None) -> float:
+        """Kendall's tau-b of the mean effects at both sizes, over all seeds or these ones of each."""
+        places = (slice(None) if seeds is None else seeds for seeds in (first, second))
+        one, other = (self.effects_ZAS[z][:, own].mean(axis=1) for z, own in enumerate(places))
+        return float(kendalltau(one, other).statistic)
+
+    def interval(self, resamples: int = RESAMPLES) -> tuple[float, float]:
+        """The 95 % percentile interval of `tau` over seeds, drawn with replacement, the same ones for both sizes."""
+        rng, seeds = np.random.default_rng(0), self.effects_ZAS.shape[2]
+        drawn = [self.tau(own, own) for own in rng.integers(0, seeds, (resamples, seeds))]
+        low, high = np.nanpercentile(drawn, [2.5, 97.5])
+        return float(low), float(high)
+
+    def halves(self, first: int, second: int) -> float:
+        """The mean of tau over all splits of the seeds: half of them at one size (by its place) against the others at a size."""
+        seeds = range(self.effects_ZAS.shape[2])
+        pair = Orders(self.sizes, self.systems, self.effects_ZAS[[first, second]])
+        splits = combinations(seeds, len(seeds) // 2)
+        return float(np.mean([pair.tau(np.array(own), np.setdiff1d(seeds, own)) for own in splits]))
+
+    def pairs(self) -> dict[tuple[str, str], tuple[Estimate, Estimate]]:
+        """Both sizes' differences between every two systems; the intervals of all of them, at both sizes, hold together at 95 %."""
+        both = [*combinations(range(len(self.systems)), 2)]
+        columns = [
+            judge({f"{i} {j}": Paired([*(effects_AS[i] - effects_AS[j])]) for i, j in both}, columns=2)
+            for effects_AS in self.effects_ZAS
+        ]
+        return {
+            (self.systems[i], self.systems[j]): (columns[0][f"{i} {j}"], columns[1][f"{i} {j}"])
+            for i, j in both
+        }
+
+
+def order_of(pair: tuple[Estimate, Estimate]) -> str:
+    """One of `SAME`, `INVERTED`, `ONE` and `NEITHER`."""
+    signs = [0 if one.low <= 0 <= one.high else 1 if one.low > 0 else -1 for one in pair]
+    if 0 in signs:
+        return ONE if any(signs) else NEITHER
+    return SAME if signs[0] == signs[1] else INVERTED
+
+
+def read_orders(root: Path, experiment: str) -> Orders:
+    """The effects of an experiment over the seeds that all arms have finished.
+
+    Raises:
+        StoreError: no such experiment.
+        ValueError: arms that are not systems at two sizes, or fewer than four common seeds.
+    """
+    results = load(root, experiment)
+    names = [arm.name.partition("_")[::2] for arm in results.experiment.plan.arms]
+    sizes = [*dict.fromkeys(size for size, _ in names)]
+    systems = [*dict.fromkeys(system for _, system in names if system != REFERENCE)]
+    if len(sizes) != 2 or {*names} != {(size, system) for size in sizes for system in (REFERENCE, *systems)}:
+        raise ValueError(f"{experiment}: arms are SIZE_SYSTEM, every system and {REFERENCE} at two sizes")
+    metric = results.experiment.plan.metrics[0].name
+    scores = seed_frame(results).pivot(index="seed", columns="arm", values=metric)
+    scores = scores.reindex(columns=[f"{size}_{system}" for size, system in names]).dropna()
+    if len(scores) < 4:
+        raise ValueError(
+            f"{experiment}: {len(scores)} seeds are finished in all arms, halves of seeds take four"
+        )
+    effects = [
+        [scores[f"{size}_{system}"] - scores[f"{size}_{REFERENCE}"] for system in systems] for size in sizes
+    ]
+    return Orders((sizes[0], sizes[1]), tuple(systems), np.array(effects, dtype=float))
+
+
+def rank_table(orders: Orders) -> Table:
+    """One row a system, the first size's order; the statistics are its notes."""
+    columns = [
+        judge(
+            {system: Paired([*row]) for system, row in zip(orders.systems, effects_AS, strict=True)},
+            columns=2,
+        )
+        for effects_AS in orders.effects_ZAS
+    ]
+    rows = [
+        {"system": system, "first": columns[0][system], "second": columns[1][system]}
+        for system in sorted(orders.systems, key=lambda system: -columns[0][system].value)
+    ]
+    shown = (
+        Column("system", f"system against {REFERENCE}"),
+        Column("first", f"{orders.sizes[0]}, points", 1, signed=True),
+        Column("second", f"{orders.sizes[1]}, points", 1, signed=True),
+    )
+    return Table("ranks", "Systems at two sizes of the policy", shown, rows, tuple(_notes(orders)))
+
+
+def _notes(orders: Orders) -> list[str]:
+    low, high = orders.interval()
+    found = orders.pairs()
+    counts = Counter(map(order_of, found.values()))
+    turned = [" and ".join(pair) for pair, both in found.items() if order_of(both) == INVERTED]
+    count, seeds = orders.effects_ZAS.shape[1:]
+    between = (orders.halves(0, 1) + orders.halves(1, 0)) / 2
+    return [
+        f"Kendall's tau-b of the {count} effects: {orders.tau():.2f}, 95 % [{low:.2f}, {high:.2f}] (bootstrap over {seeds} seeds, the same "
+        "at both sizes).",
+        f"Half of the seeds against the other half, mean over all splits: {orders.sizes[0]} {orders.halves(0, 0):.2f}, {orders.sizes[1]} "
+        f"{orders.halves(1, 1):.2f}, between the sizes {between:.2f}. An order that travels as well as it "
+        "repeats has as much between them as within.",
+        f"Of {len(found)} pairs: {', '.join(f'{counts[word]} {word}' for word in (SAME, INVERTED, ONE, NEITHER))}; the intervals of all "
+        f"{2 * len(found)} differences hold together at 95 %. "
+        + (f"Inverted: {', '.join(turned)}." if turned else ""),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table as Markdown, and write it where `--out` says; 2 with one line where it cannot be made."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("root", type=Path, help="results root")
+    parser.add_argument("experiment", nargs="?", default="two_sizes")
+    parser.add_argument("--out", type=Path, help="folder for ranks.md, ranks.csv and ranks.tex")
+    options = parser.parse_args(arguments)
+    try:
+        table = rank_table(read_orders(options.root, options.experiment))
+    except (StoreError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    sys.stdout.write(to_markdown(table))
+    if options.out is not None:
+        write_table(table, options.out, "ranks")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
