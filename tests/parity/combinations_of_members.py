@@ -100,6 +100,8 @@ def _one_of(*values: Any) -> Draw:
     return lambda rng: values[rng.integers(len(values))]
 
 
+# Corrections that both exporters take: all but geometric_mask.
+TAKEN = {"none", "token", "token_mask", "sequence", "sequence_mask"}
 PARTS: Mapping[str, Draw] = {
     "advantage": _member(ADVANTAGE),
     "surrogate": _member(SURROGATE),

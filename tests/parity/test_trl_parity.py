@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from batches import ONE_BATCH, SEEDS, gaps, ours, tensors
 from build_peer import ready
-from combinations_of_members import accepted
+from combinations_of_members import TAKEN, accepted
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
@@ -70,6 +70,7 @@ def test_every_expressible_system_agrees_with_trl(record_property: Any) -> None:
 
 def test_members_put_together_at_random_agree_with_trl_where_the_export_takes_them() -> None:
     drawn = accepted(trl)
+    assert {config.algorithm.engine_correction.kind for config, _ in drawn.values()} == TAKEN
     cases = {name: [case(config, batch)] for name, (config, batch) in drawn.items()}
     worst = gaps("trl", cases, {name: [ours(*one)] for name, one in drawn.items()})
     assert {name: gap for name, gap in worst.items() if gap > 1e-5} == {}

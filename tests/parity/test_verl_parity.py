@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from batches import ONE_BATCH, SEEDS, gaps, ours, tensors
 from build_peer import ready
-from combinations_of_members import accepted
+from combinations_of_members import TAKEN, accepted
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
@@ -84,6 +84,7 @@ def documented(config: RunConfig, batch: dict[str, Any]) -> bool:
 def test_members_put_together_at_random_agree_with_verl_where_the_export_takes_them() -> None:
     drawn = {name: one for name, one in accepted(verl).items() if not documented(*one)}
     assert len(drawn) > 50
+    assert {config.algorithm.engine_correction.kind for config, _ in drawn.values()} == TAKEN
     cases = {name: [case(config, batch)] for name, (config, batch) in drawn.items()}
     worst = gaps("verl", cases, {name: [ours(*one)] for name, one in drawn.items()})
     assert {name: gap for name, gap in worst.items() if gap > 1e-5} == {}
