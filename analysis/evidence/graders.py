@@ -29,6 +29,8 @@ class GraderGap:
         rise: growth of the verifier's share from before RL to the checkpoint.
         unconfirmed: the part of it that the second grader does not confirm: the rise less the growth of what both hold right, which is
             the growth of ``only_first``; with its interval over seeds.
+        refused_before, refused: share of what the verifier holds right that the second grader refuses, before RL and at the checkpoint. A
+            second grader that is as strict as before refuses the same share of more right answers.
         noise: standard error of the growth by sampling alone, of one seed (seeds share their problems, so it is not divided by them).
     """
 
@@ -37,6 +39,8 @@ class GraderGap:
     only_second: float
     rise: float
     unconfirmed: Estimate
+    refused_before: float
+    refused: float
     noise: float
 
     @property
@@ -76,8 +80,15 @@ def _gap(results: Results, arm: StoredArm) -> GraderGap | None:
         **{part: float(after[column].mean()) for part, column in COLUMNS.items()},
         rise=mean_interval(replicates(rise)).value,
         unconfirmed=mean_interval(replicates(unconfirmed)),
+        refused_before=_refused(shares_before(results)),
+        refused=_refused({part: float(after[column].mean()) for part, column in COLUMNS.items()}),
         noise=sum(noise) / len(noise) if noise else math.nan,
     )
+
+
+def _refused(shares: dict[str, float]) -> float:
+    right = shares["both"] + shares["only_first"] if shares else 0.0
+    return shares["only_first"] / right if right else math.nan
 
 
 def _judged(results: Results, frame: pd.DataFrame) -> pd.DataFrame:

@@ -68,6 +68,11 @@ def grader_warnings(results: Results) -> list[str]:
         said.append(
             f"- Warning, {arm.label.removeprefix('+ ')}: of {number_text(100 * gap.rise, 1, signed=True)} points by the verifier since "
             f"before RL, {number_text(100 * found.value, 1)}{over} are not confirmed by the second grader; what both hold right changed "
-            f"by {number_text(100 * (gap.rise - found.value), 1, signed=True)}."
+            f"by {number_text(100 * (gap.rise - found.value), 1, signed=True)}. It refuses {_percent(gap.refused)} of what the "
+            f"verifier holds right, {_percent(gap.refused_before)} before RL."
         )
     return said
+
+
+def _percent(share: float) -> str:
+    return "an unknown share" if math.isnan(share) else f"{100 * share:.0f} %"

@@ -3,8 +3,8 @@
     python experiments/grader_hunt/divergences.py results field_graders      # the table; divergences.csv has every unconfirmed answer
 
 Reads the rollouts that `runtime.record_rollouts=true` wrote. An answer is confirmed where this harness's verifier takes it (`any`, form
-`evaluated`) or the second grader does (the last numeral, strictly). A grader is broken at the first step from which on, over three steps
-together, a tenth of what it rewarded is confirmed by neither.
+`evaluated`) or the second grader does (the last numeral, strictly); in a run against the verifier itself the second grader alone
+confirms. A grader is broken at the first step from which on, over three steps together, a tenth of what it rewarded is not confirmed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BROKEN_SHARE, STEPS_TOGETHER = 0.1, 3
 
 @dataclass(frozen=True)
 class Answer:
-    """One response of training: whether its grader rewards it, this harness's verifier takes it, and the second grader does."""
+    """One response of training: whether its grader, the verifier and the second grader take it, and whether its grader is the verifier."""
 
     step: int
     problem: str
@@ -43,11 +43,12 @@ class Answer:
     rewarded: bool
     verifier: bool
     second: bool
+    own: bool
 
     @property
     def confirmed(self) -> bool:
-        """Say if either of the two graders that nothing was trained against takes the answer."""
-        return self.verifier or self.second
+        """Say if a grader that the policy was not trained against takes the answer."""
+        return self.second or (self.verifier and not self.own)
 
 
 def answers(run: RunDir, verifier: MathVerifier) -> list[Answer]:
@@ -69,7 +70,8 @@ def answers(run: RunDir, verifier: MathVerifier) -> list[Answer]:
     ours = [verdict.correct for verdict in verifier.verify_many(pairs, problems)]
     second = [bool(verdict) for verdict in verifier.second_many(pairs)]
     found = zip(rows, asked, rewarded, ours, second, strict=True)
-    return [Answer(row[0], p.id, row[2], p.gold, r, o, s) for row, p, r, o, s in found]
+    own = not config.algorithm.reward.function
+    return [Answer(row[0], p.id, row[2], p.gold, r, o, s, own) for row, p, r, o, s in found]
 
 
 def _training_lines(
@@ -172,7 +174,8 @@ def main() -> None:
                     f"{arm['label']:26} seed {seed}  " + "  ".join(f"{k} {v}" for k, v in row(found).items())
                 )
     with wanted.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["arm", *Answer.__dataclass_fields__])
+        columns = [name for name in Answer.__dataclass_fields__ if name != "own"]
+        writer = csv.DictWriter(file, ["arm", *columns], extrasaction="ignore")
         writer.writeheader()
         for name, some in examples.items():
             writer.writerows({"arm": name, **asdict(one)} for one in some)

@@ -9,6 +9,9 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -52,8 +55,18 @@ def verl_math_dapo(response: str, gold: str) -> bool:
 
 
 def open_instruct_gsm8k(response: str, gold: str) -> bool:
-    """open-instruct's `GSM8KVerifier`: the last number. (Its `MathVerifier` needs an ANTLR that Hydra's forbids.)"""
-    return _gsm8k_verifier()([], response, gold).score == 1.0
+    """open-instruct's `GSM8KVerifier`: the last number."""
+    return _open_instruct("GSM8KVerifier")([], response, gold).score == 1.0
+
+
+def open_instruct_math(response: str, gold: str) -> bool:
+    """open-instruct's `MathVerifier`: the box, else the last formula, else all of it; in a process of its own, with ANTLR 4.11."""
+    process = _math_process()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps([response, gold]) + "\n")
+    process.stdin.flush()
+    return {"True\n": True, "False\n": False}[process.stdout.readline()]
 
 
 def verifiers_boxed(response: str, gold: str) -> bool:
@@ -63,8 +76,31 @@ def verifiers_boxed(response: str, gold: str) -> bool:
 
 
 @functools.cache
-def _gsm8k_verifier() -> Any:
-    return _imported("open_instruct.ground_truth_utils").GSM8KVerifier()
+def _open_instruct(name: str) -> Any:
+    return getattr(_imported("open_instruct.ground_truth_utils"), name)()
+
+
+@functools.cache
+def _math_process() -> subprocess.Popen[str]:
+    """Start this file where `antlr4` is 4.11, which SymPy's reader of LaTeX needs; Hydra needs 4.9 here."""
+    folders = [Path(entry, "antlr_4_11") for entry in sys.path]
+    found = next((folder for folder in folders if folder.is_dir()), None)
+    if found is None:
+        raise ImportError("there is no folder antlr_4_11 on the path; README.md says how to get it")
+    path = os.pathsep.join([str(found), *filter(None, sys.path)])
+    return subprocess.Popen(
+        [sys.executable, __file__], env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def _answer_lines() -> None:
+    """Answer `[response, gold]` a line of the input with True or False, until it ends."""
+    answers, sys.stdout = sys.stdout, sys.stderr
+    verifier = _open_instruct("MathVerifier")
+    for line in sys.stdin:
+        answers.write(f"{verifier([], *json.loads(line)).score == 1.0}\n")
+        answers.flush()
 
 
 @functools.cache
@@ -97,3 +133,7 @@ def _imported(name: str) -> ModuleType:
                 del sys.modules[begun]
             sys.modules[missing] = MagicMock(name=missing)
     raise ImportError(f"{name} imports too much that is not installed")
+
+
+if __name__ == "__main__":
+    _answer_lines()

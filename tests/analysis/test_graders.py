@@ -56,6 +56,8 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(
     assert f"of +{100 * gap.rise:.1f} points" in warning
     assert f"{100 * gap.unconfirmed.value:.1f} (95 % interval" in warning
     assert "cheating" in warning
+    assert (gap.refused_before, round(gap.refused, 1)) == (0, 0.5)
+    assert f"It refuses {100 * gap.refused:.0f} % of what the verifier holds right, 0 % before RL." in warning
 
     frame = to_frame(tables_of(results)["ladder-graders"]).set_index("arm")
     assert frame.loc["before RL", "only_first"] == 0
@@ -88,6 +90,7 @@ def test_a_gap_that_was_there_before_is_no_warning(tmp_path: Path, monkeypatch: 
     gap = grader_gaps(load(tmp_path, "ladder"))["ladder_0_same"]
     assert gap.only_first > 0.01
     assert not gap.grown
+    assert gap.refused == pytest.approx(gap.refused_before, abs=0.03)
 
 
 def test_runs_without_second_verdicts_read_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
