@@ -24,7 +24,6 @@ from harness.testbed import recipe as testbed
 from harness.testbed.warm_up import cached_folder, prepare_testbed
 
 torch.set_num_threads(1)
-gc.disable()  # until all tests are collected
 # The same examples at every run; new ones with `--hypothesis-profile=search`.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None, max_examples=1000)
@@ -57,10 +56,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
-def pytest_collection_finish() -> None:
-    """What is loaded by now stays: no pass of the collector goes over it again."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is loaded by the end of it stays: no pass of the collector of garbage goes over it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 # `make test-all` names here what it has set up: a skip whose reason has one of these words is a failure.
