@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from harness.verify.read.formulas import formula_tree, rational_value
 from harness.verify.read.numbers import parse_exact
 
 _VALUE = r"[-−+]?(?:\\?[$€£¥₹]\s?)?(?:\d++(?:,\d{3})*+(?:\.\d+)?+|\.\d++)"
@@ -30,6 +31,14 @@ _OPERATION = re.compile(
     re.IGNORECASE,
 )
 _FRACTION = re.compile(r"[-−+]?\d+\s*/\s*\d+|\\[dt]?frac\s*\{?-?\d+\}?\s*\{?\d+\}?")
+_SIGN = re.compile(r"(?:[-−+*/×·÷x]|\b(?:plus|minus|times|over)\b)", re.IGNORECASE)
+_SIGNS_OF = (("plus", "+"), ("minus", "-"), ("times", "*"), ("over", "/"), ("boxed{", ""), ("%", "/100"))
+_AS_SIGNS = str.maketrans("x×·÷−", "***/-", ",$€£¥₹\\ \n\t")
+_WORKED = re.compile(
+    rf"(?:[\s*_~≈$]|about|roughly|approximately|exactly|just)*(?P<left>{_VALUE}%?(?P<operation>(?:\s*{_SIGN.pattern})+\s*(?:\\boxed\{{)?{_VALUE}%?)*)"
+    r"(?=(?P<claim>\s*(?:=|\b(?:is|are|equals?)\b))?)",
+    re.IGNORECASE,
+)
 _CLAUSE_END = re.compile(
     rf"{_CLAIM.pattern}|[;!?。]|,(?!\d)|\.(?!\d)"
     r"|\b(?:because|since|as|so|but|while|where|if|when|with|and|for|in|after|before|by|which)\b|$",
@@ -188,14 +197,57 @@ def is_retracted(text: str) -> bool:
     return mentions(text, _RETRACTING) and _RETRACTED.search(text) is not None
 
 
+def _worked_otherwise(said: str, value: str) -> bool:
+    """Return whether a value is said to be what comes to another one, or to nothing: `30 is 10 x 1`, `9 is 3 x + 3`, `9 is 99 is 99`."""
+    if _SIGN.search(said) is None and said.count(" is ") < 2:
+        return False
+    mark = next(
+        (mark for mark in _CLAIM.finditer(said) if mark[0] != ":"), None
+    )  # later ones explain what is claimed already
+    worked = _WORKED.match(said, mark.end()) if mark is not None else None
+    if mark is None or worked is None or not (worked["claim"] or worked["operation"]):
+        return False
+    before = said[: mark.start()]
+    numbers = _NUMBER.findall(before)
+    same = bool(numbers) and numbers[-1] == value and not is_operation(before)
+    return same and not _is_worth(value, worked["left"])
+
+
+def _is_worth(number: str, worked: str) -> bool:
+    """Return whether an expression of numbers has the value of a number, up to that number's decimals."""
+    worked = worked.lower()
+    for word, sign in _SIGNS_OF:
+        worked = worked.replace(word, sign)
+    tree, size = formula_tree(worked.translate(_AS_SIGNS)), parse_exact(number)
+    value = rational_value(tree) if tree is not None else None
+    if size is None or value is None:
+        return size is None
+    off = min(
+        abs(value - size.value), abs(value - size.value / 100) if size.percent else abs(value - size.value)
+    )
+    return off * 10**size.decimals < 1 if size.decimals > 0 else off == 0
+
+
+def last_place(value: str, text: str) -> int:
+    """Return where a value stands last in a text, not as digits of a longer number; -1 where it does not stand there."""
+    at = text.rfind(value) if value else -1
+    while at >= 0 and (
+        (value[0].isdecimal() and text[at - 1 : at].isdecimal())
+        or (value[-1].isdecimal() and text[at + len(value) : at + len(value) + 1].isdecimal())
+    ):
+        at = text.rfind(value, 0, at + len(value) - 1)
+    return at
+
+
 def is_offered(said: str, value: str) -> bool:
     """Return whether a sentence offers a value as the only one: not as one of several, and not as what the answer is not."""
     if said.isdecimal():
         return True
-    at = said.rfind(value) if value else -1
+    at = last_place(value, said)
     if (
         (at >= 0 and is_denied(said, at))
         or _named_otherwise(said[max(at, 0) + len(value) :], value)
+        or _worked_otherwise(said, value)
         or said.rstrip(" *_\"'$)").endswith("?")
     ):
         return False

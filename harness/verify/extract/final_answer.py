@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from harness.verify.extract import sentences
-from harness.verify.extract.claims import claimed, is_operation, is_retracted, mentions, overruled
+from harness.verify.extract.claims import claimed, is_operation, is_retracted, last_place, mentions, overruled
 from harness.verify.limits import looks_like_code
 
 _BOX = re.compile(r"(?:\\(?:(?:begin)?b)?oxed|\\fbox|\x08oxed)\s*\{")
@@ -251,7 +251,11 @@ def _from_sentence(line: str, start: int) -> Extracted | None:
     if sentences.leading_choice(sentence) is None:
         if delimited and copula < delimited[-1].start:
             sentence = sentences.joined_formulas(sentence, delimited)
-        elif copula >= 0 and claimed(sentence) is None:
+        elif (
+            copula >= 0
+            and claimed(sentence) is None
+            and not sentences.NUMBER.fullmatch(sentence[:copula].strip(" *"))
+        ):
             sentence = sentence[copula:].split(" ", 2)[-1]
     sentence = sentences.value_of(sentence.strip(" *_`\t"), after_marker=True)
     if not sentence:
@@ -303,5 +307,5 @@ def _in_statement(line: str) -> str:
 
 def _end_of(value: str, text: str, start: int, otherwise: int) -> int:
     """Return where a value ends in the response, when it stands word for word in a text that begins at `start`."""
-    at = text.rfind(value)
+    at = last_place(value, text)
     return start + (at + len(value) if at >= 0 else otherwise)
