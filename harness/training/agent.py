@@ -30,27 +30,29 @@ def main(folder: Path, options: Sequence[str]) -> int:
         # Slurm's warning of the time limit reaches every process of a step; the ranks are stopped by a file.
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_run, args=(folder,), daemon=True).start()
-    reason = ""
+    reason, killed = "its ranks ended without a result", False
     try:
         torchrun.main(list(options))
     except BaseException as error:
-        reason = _said(error)
+        reason, killed = _said(error)
     if (folder / RESULT).exists():
         return 0
-    if not (folder / ERROR).exists():
-        (folder / ERROR).write_text(f"{socket.gethostname()}: {reason or 'its ranks ended without a result'}")
+    # A rank that was killed has said nothing, while others may have written that they lost it: both are told.
+    if killed or not (folder / ERROR).exists():
+        with (folder / ERROR).open("a") as file:
+            file.write(f"{socket.gethostname()}: {reason}\n")
     return 1
 
 
-def _said(error: BaseException) -> str:
-    """One line; of several ranks that failed, the first."""
+def _said(error: BaseException) -> tuple[str, bool]:
+    """One line, of several ranks that failed about the first; and whether a signal killed that rank."""
     if not isinstance(error, ChildFailedError):
-        return f"{type(error).__name__}: {error}".strip()
+        return f"{type(error).__name__}: {error}".strip(), False
     rank, failure = error.get_first_failure()
     code = failure.exitcode
-    return f"rank {rank} " + (
-        f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    )
+    if code < 0:  # SIGTERM is how torchrun ends the others
+        return f"rank {rank} was killed by {signal.Signals(-code).name}", code != -signal.SIGTERM
+    return f"rank {rank} ended with exit code {code}", False
 
 
 def _end_with_the_run(folder: Path) -> None:

@@ -45,7 +45,7 @@ def main(run_path: Path, attempt: int) -> int:
         traceback.print_exc()
         if not (folder / ERROR).exists():
             (folder / ERROR).write_text(
-                f"rank {os.environ.get('RANK', '0')}: {type(error).__name__}: {error}"
+                f"rank {os.environ.get('RANK', '0')}: {type(error).__name__}: {error}\n"
             )
         return 1
     return 0

@@ -34,6 +34,7 @@ cat > /etc/slurm/slurm.conf <<CONF
 ClusterName=harness_test
 SlurmctldHost=$host
 AuthType=auth/munge
+AuthInfo=cred_expire=10
 CryptoType=crypto/munge
 SlurmUser=root
 SlurmdUser=root

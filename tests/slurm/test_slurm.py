@@ -26,7 +26,7 @@ from harness.execution.launch._supervise import RunBatch
 from harness.experiment.planning import RunSpec
 from harness.store import ResultStore
 
-REQUEUE_SECONDS = 240  # Slurm holds a requeued job back for two minutes
+REQUEUE_SECONDS = 240  # Slurm holds a requeued job back for two minutes, the one of setup.sh for ten seconds
 
 
 def test_options_are_what_slurm_is_asked_for():

@@ -7,6 +7,7 @@ A test of what ranks compute starts them so; that torchrun starts, stops and rep
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from multiprocessing.connection import Client, Listener
@@ -30,8 +31,9 @@ def serve() -> None:
 
 
 def forked(run: Path, attempt: int, ranks: int) -> int:
-    """The worst exit code of all ranks."""
+    """The worst exit code of all ranks; the error file names those that were killed."""
     from harness.training import rank
+    from harness.training.torchrun import ERROR
 
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -45,7 +47,13 @@ def forked(run: Path, attempt: int, ranks: int) -> int:
             os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(port))
             os._exit(rank.main(run, attempt))
         children.append(child)
-    return max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    if killed := [
+        f"rank {n} was killed by {signal.Signals(-code).name}\n" for n, code in enumerate(codes) if code < 0
+    ]:
+        with (run / "attempts" / f"{attempt:03d}" / ERROR).open("a") as file:
+            file.writelines(killed)
+    return max(map(abs, codes))
 
 
 def ask(port: int, run: Path, attempt: int, ranks: int) -> int:

@@ -56,6 +56,15 @@ def test_a_node_whose_ranks_wait_learns_that_another_died(tmp_path: Path) -> Non
     assert "was killed by SIGKILL" in (tmp_path / "attempts" / "001" / ERROR).read_text()
 
 
+def test_a_rank_that_was_killed_is_named_beside_the_one_that_lost_it(tmp_path: Path) -> None:
+    error = tmp_path / "attempts" / "001" / ERROR
+    first = f"pathlib.Path({str(error)!r}).write_text('rank 1: connection reset\\n'); time.sleep(3600)"
+    assert agents_of(tmp_path, first, "os.kill(os.getpid(), 11)", error) == [1, 1]
+    lost, killed = error.read_text().splitlines()
+    assert lost == "rank 1: connection reset"
+    assert killed.endswith("rank 1 was killed by SIGSEGV")
+
+
 def test_a_rank_that_dies_after_the_result_undoes_nothing(tmp_path: Path) -> None:
     result = tmp_path / "attempts" / "001" / RESULT
     first = f"pathlib.Path({str(result)!r}).write_text(json.dumps(dict(complete=True)))"

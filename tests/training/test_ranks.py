@@ -55,7 +55,13 @@ def start(config: RunConfig, root: Path, ranks: int) -> RunDir:
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool] = lambda: False) -> bool:
-    return builtin.train(config, run, stop, int(run.new_attempt().name))
+    """Train the run, going on once where gloo crashed: its worker thread in torch 2.13 does (once in several hundred runs on two cores)."""
+    try:
+        return builtin.train(config, run, stop, int(run.new_attempt().name))
+    except RankFailed as error:
+        if "SIGSEGV" not in str(error):
+            raise
+        return builtin.train(config, run, stop, int(run.new_attempt().name))
 
 
 @pytest.fixture
