@@ -1,14 +1,12 @@
 """One sample after RL against several before it, at equal generated tokens.
 
-``python experiments/inference_budget/budget.py ROOT [EXPERIMENT] [--out FOLDER]``. The experiment has two arms, before and after; what is
+``python experiments/inference_budget/budget.py ROOT EXPERIMENT [--out FOLDER]``. The experiment has two arms, before and after; what is
 compared was declared in README.md here.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +17,9 @@ from numpy.typing import NDArray
 
 from analysis import evaluation_frame, load, seed_frame
 from analysis.evidence.results import Results
-from analysis.tables.files import write_table
-from analysis.tables.table import Cell, Column, Table, to_markdown
+from analysis.tables import one_table
+from analysis.tables.table import Cell, Column, Table
 from harness.statistics.families import Paired, judge
-from harness.store import StoreError
 
 RESPONSES = (1, 2, 4, 8, 16, 32)  # budgets at inference, in responses after RL
 QUESTIONS = (500, 1_000, 2_000, 10_000, 100_000)  # that share the tokens of training
@@ -79,14 +76,13 @@ class Sides:
         return self.training / more if more > 0 else math.inf
 
 
-def read_sides(root: Path, experiment: str) -> Sides:
+def read_sides(root: Path, first: Results) -> Sides:
     """Both arms of an experiment at their last evaluation, over the seeds that both have finished.
 
     Raises:
-        StoreError: no such experiment.
         ValueError: not two arms, or fewer than two seeds in common.
     """
-    first = load(root, experiment)
+    experiment = first.experiment.plan.name
     samples = int(_last(first)["samples"].min())
     names = [f"{kind}@{k}" for kind in ("maj", "pass") for k in range(1, samples + 1)]
     results = load(root, experiment, names)
@@ -177,25 +173,9 @@ def _notes(sides: Sides) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table as Markdown, and write it where `--out` says; 2 with one line where it cannot be made."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument(
-        "experiment", nargs="?", default="claim_pass_k_second", help="two arms: before and after"
-    )
-    parser.add_argument("--out", type=Path, help="folder for budget.md, budget.csv and budget.tex")
-    options = parser.parse_args(arguments)
-    try:
-        table = budget_table(read_sides(options.root, options.experiment))
-    except (StoreError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_markdown(table))
-    if options.out is not None:
-        write_table(table, options.out, "budget")
-    return 0
+    """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
+    options = one_table.arguments("budget", __doc__).parse_args(arguments)
+    return one_table.print_table(options, lambda results: budget_table(read_sides(options.root, results)))
 
 
 if __name__ == "__main__":

@@ -1,29 +1,26 @@
-"""Whether systems stand in one order at two sizes of the policy: rank correlation, what noise leaves of it, and pairs that turn round.
+"""Compare the order of systems at two sizes of the policy: rank correlation, what noise leaves of it, and pairs that turn round.
 
-``python experiments/two_sizes/ranks.py ROOT [EXPERIMENT] [--out FOLDER]``. Arms are named SIZE_SYSTEM, two sizes, one of the systems
+``python experiments/two_sizes/ranks.py ROOT EXPERIMENT [--out FOLDER]``. Arms are named SIZE_SYSTEM, two sizes, one of the systems
 is grpo. The statistics are declared in README.md here.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from analysis import load, seed_frame
-from analysis.tables.files import write_table
-from analysis.tables.table import Column, Table, to_markdown
+from analysis import seed_frame
+from analysis.evidence.results import Results
+from analysis.tables import one_table
+from analysis.tables.table import Column, Table
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import Paired, judge
-from harness.store import StoreError
 
 REFERENCE = "grpo"
 RESAMPLES = 10_000
@@ -79,25 +76,24 @@ def order_of(pair: tuple[Estimate, Estimate]) -> str:
     return SAME if signs[0] == signs[1] else INVERTED
 
 
-def read_orders(root: Path, experiment: str) -> Orders:
+def read_orders(results: Results) -> Orders:
     """The effects of an experiment over the seeds that all arms have finished.
 
     Raises:
-        StoreError: no such experiment.
         ValueError: arms that are not systems at two sizes, or fewer than four common seeds.
     """
-    results = load(root, experiment)
-    names = [arm.name.partition("_")[::2] for arm in results.experiment.plan.arms]
+    plan = results.experiment.plan
+    names = [arm.name.partition("_")[::2] for arm in plan.arms]
     sizes = [*dict.fromkeys(size for size, _ in names)]
     systems = [*dict.fromkeys(system for _, system in names if system != REFERENCE)]
     if len(sizes) != 2 or {*names} != {(size, system) for size in sizes for system in (REFERENCE, *systems)}:
-        raise ValueError(f"{experiment}: arms are SIZE_SYSTEM, every system and {REFERENCE} at two sizes")
-    metric = results.experiment.plan.metrics[0].name
+        raise ValueError(f"{plan.name}: arms are SIZE_SYSTEM, every system and {REFERENCE} at two sizes")
+    metric = plan.metrics[0].name
     scores = seed_frame(results).pivot(index="seed", columns="arm", values=metric)
     scores = scores.reindex(columns=[f"{size}_{system}" for size, system in names]).dropna()
     if len(scores) < 4:
         raise ValueError(
-            f"{experiment}: {len(scores)} seeds are finished in all arms, halves of seeds take four"
+            f"{plan.name}: {len(scores)} seeds are finished in all arms, halves of seeds take four"
         )
     effects = [
         [scores[f"{size}_{system}"] - scores[f"{size}_{REFERENCE}"] for system in systems] for size in sizes
@@ -146,23 +142,9 @@ def _notes(orders: Orders) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table as Markdown, and write it where `--out` says; 2 with one line where it cannot be made."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("root", type=Path, help="results root")
-    parser.add_argument("experiment", nargs="?", default="two_sizes")
-    parser.add_argument("--out", type=Path, help="folder for ranks.md, ranks.csv and ranks.tex")
-    options = parser.parse_args(arguments)
-    try:
-        table = rank_table(read_orders(options.root, options.experiment))
-    except (StoreError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    sys.stdout.write(to_markdown(table))
-    if options.out is not None:
-        write_table(table, options.out, "ranks")
-    return 0
+    """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
+    options = one_table.arguments("ranks", __doc__).parse_args(arguments)
+    return one_table.print_table(options, lambda results: rank_table(read_orders(results)))
 
 
 if __name__ == "__main__":

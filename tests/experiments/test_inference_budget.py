@@ -9,6 +9,8 @@ import pytest
 from budget import Side, Sides, budget_table, main, read_sides
 from synthetic_store import RUNGS, build_store
 
+from analysis import load
+
 
 def sides() -> Sides:
     """Two seeds. Before: best of 1, 2, 3 is 30, 60, 90; after RL one sample is 80. 10 and 8 tokens a response, 2,400 of training."""
@@ -53,7 +55,7 @@ def test_the_command_reads_a_store(tmp_path: Path, capsys: pytest.CaptureFixture
     build_store(tmp_path, rungs=RUNGS[:2], seeds=(0, 1), caps=(32,), name="two")
     assert main([str(tmp_path), "two", "--out", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "budget.md").read_text() == capsys.readouterr().out
-    found = read_sides(tmp_path, "two")
+    found = read_sides(tmp_path, load(tmp_path, "two"))
     assert found.training == 20 * 3100
     assert found.before.best_SK.shape == (2, 8)  # two seeds, as many samples as the last evaluation has
     build_store(tmp_path, rungs=RUNGS[:3], seeds=(0, 1), caps=(32,), name="three")

@@ -49,7 +49,7 @@ def test_the_command_reads_a_store(tmp_path: Path, capsys: pytest.CaptureFixture
     patches = [[] for _ in rungs]
     more = {"design": "arms", "caps": (32,), "patches": patches}
     build_store(tmp_path, rungs=rungs, seeds=(0, 1, 2, 3), name="two_sizes", **more)
-    assert main([str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    assert main([str(tmp_path), "two_sizes", "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     assert (tmp_path / "out" / "ranks.md").read_text() == said
     assert "Of 1 pairs" in said
