@@ -290,7 +290,8 @@ def _last_expression(body: str) -> Extracted | None:
         return Extracted(value, tail_start + delimited[-1].end, "formula", said=said)
     if number is not None or "\\" in line:
         line = sentences.said_once(sentences.last_statement(line[-_TAIL_CHARS:]))
-        value = _in_statement(line) or (sentences.NUMBER.findall(tail)[-1] if number else line)
+        numbers = sentences.NUMBER.findall(line) or sentences.NUMBER.findall(tail) if number else [line]
+        value = _in_statement(line) or numbers[-1]
         end = _end_of(value, tail, tail_start, len(tail.rstrip()))
         return Extracted(value, end, "number", said=line[-_SAID_CHARS:])
     return Extracted(whole[-200:], len(body), "bare", said=line[-_SAID_CHARS:])
