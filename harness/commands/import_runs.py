@@ -10,7 +10,7 @@ Reads TRL's trainer_state.json and printed logs, verl's file logger and console,
 server) and TensorBoard; format= names one where the file does not tell, trainer= whose names wandb or TensorBoard hold.
 The first arm is what the others are compared with (else parent=). Scores are fractions of 1 unless unit=percent or unit=reward.
 A second log for an arm and a seed is refused unless replace=true.
-Then: harness report experiment=mine. Further keys: label, title, cap (tokens), responses_per_step, paired, results.
+Then: harness report experiment=mine. Further keys: label, title, cap (tokens), responses_per_step, paired, runtime.results.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.commands._arguments import key_values
+from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.loader import load_dataclass
 from harness.exchange.importers._folder import import_folder
@@ -37,7 +38,7 @@ _KEYS = tuple(item.name for item in dataclasses.fields(Import))
 _TEXTS = (
     *(item.name for item in dataclasses.fields(Import) if "str" in str(item.type)),
     "path",
-    "results",
+    "runtime.results",
     "folder",
     "by",
 )
@@ -54,8 +55,8 @@ ARGUMENTS = {
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb. 1 where runs of a folder are left out, 2 where all are."""
-    values = key_values(options.values, (*_KEYS, "results", "folder", "by"), "import_runs", texts=_TEXTS)
-    store = ResultStore(str(values.pop("results", "results")))
+    values = key_values(options.values, (*_KEYS, "runtime.results", "folder", "by"), "import_runs", texts=_TEXTS)
+    store = ResultStore(str(values.pop("runtime.results", None) or compose_run([]).runtime.results))
     if values.get("folder") is not None:
         return _folder(store, values)
     if values.pop("by", None) is not None:

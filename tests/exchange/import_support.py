@@ -71,6 +71,6 @@ def import_of(path, root, experiment, arm, *more):
         f"path={path}",
         f"experiment={experiment}",
         f"arm={arm}",
-        f"results={root}",
+        f"runtime.results={root}",
         *more,
     ]

@@ -57,7 +57,7 @@ def imported(tmp_path, capsys):
                 "import_runs",
                 f"folder={tmp_path / 'runs'}",
                 "experiment=mine",
-                f"results={tmp_path / 'res'}",
+                f"runtime.results={tmp_path / 'res'}",
                 *more,
             ]
         )
@@ -304,7 +304,7 @@ def test_another_log_of_a_run_is_no_replicate(runs, tmp_path, said):
     (tmp_path / "export.json").write_text(
         json.dumps([{"_step": line["step"], "_runtime": 1, **line["data"]} for line in lines])
     )
-    given = ["import_runs", "experiment=e", "arm=a", f"results={tmp_path / 'res'}"]
+    given = ["import_runs", "experiment=e", "arm=a", f"runtime.results={tmp_path / 'res'}"]
     said(*given, f"path={runs / 'grpo-3' / 'metrics.jsonl'}", "seed=3")
     text = said(*given, f"path={tmp_path / 'export.json'}", "seed=4", code=2)
     assert "has the numbers of arm a, seed 3: it is another log of that run" in text

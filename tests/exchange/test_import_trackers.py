@@ -105,7 +105,7 @@ def server(monkeypatch):
 
 
 def test_a_project_on_wandbs_server_is_one_experiment(server, tmp_path, said):
-    root = f"results={tmp_path / 'res'}"
+    root = f"runtime.results={tmp_path / 'res'}"
     text = said("import_runs", "folder=wandb:me/mine", "experiment=mine", root)
     assert "arm loss_fn=dapo: seeds 1 (r0 (id0), 2 steps), 2 (r1 (id1), 2 steps)" in text
     plan = ResultStore(tmp_path / "res").plan("mine")
@@ -118,7 +118,7 @@ def test_a_project_on_wandbs_server_is_one_experiment(server, tmp_path, said):
 
 def test_a_server_that_gives_nothing_says_what_it_wants(server, tmp_path, said):
     Api.refusal = "api_key not configured (no-tty)"
-    text = said("import_runs", "folder=wandb:me/mine", "experiment=mine", f"results={tmp_path}", code=2)
+    text = said("import_runs", "folder=wandb:me/mine", "experiment=mine", f"runtime.results={tmp_path}", code=2)
     assert "api_key not configured" in text
     assert "it wants WANDB_API_KEY" in text
 
@@ -266,7 +266,7 @@ def test_names_that_no_trainer_has_stay_and_it_is_said(tmp_path, said):
         "experiment=e",
         "arm=a",
         "seed=0",
-        f"results={tmp_path / 'res'}",
+        f"runtime.results={tmp_path / 'res'}",
     ]
     text = said(*arguments, "score=mine/score", "unit=reward")
     assert (

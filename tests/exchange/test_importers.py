@@ -106,7 +106,7 @@ def test_an_argument_without_effect_is_said(tmp_path, said):
         "seed=0",
         "score=reward_mean",
         "unit=reward",
-        f"results={tmp_path}",
+        f"runtime.results={tmp_path}",
     ]
     text = said("import_runs", "format=trl", *arguments, "responses_per_step=8")
     assert "responses_per_step=8 had no effect" in text
@@ -230,7 +230,7 @@ def test_runs_are_marked_and_named_by_their_content(foreign, tmp_path):
 
 
 def test_a_copy_is_no_replicate(foreign, tmp_path, said):
-    arguments = [f"path={tmp_path / 'grpo-0.jsonl'}", "experiment=theirs", f"results={foreign}"]
+    arguments = [f"path={tmp_path / 'grpo-0.jsonl'}", "experiment=theirs", f"runtime.results={foreign}"]
     assert "a copy is no replicate" in said(
         "import_runs", "format=verl", *arguments, "arm=grpo", "seed=7", code=2
     )
@@ -310,7 +310,7 @@ def test_scores_of_another_unit_are_refused(tmp_path):
 
 def test_names_that_can_be_no_folder_are_refused_and_arms_keep_their_spelling(tmp_path, said):
     path = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_accuracy": 0.1}})
-    arguments = ["import_runs", "format=trl", f"path={path}", "seed=0", f"results={tmp_path / 'results'}"]
+    arguments = ["import_runs", "format=trl", f"path={path}", "seed=0", f"runtime.results={tmp_path / 'results'}"]
     assert "experiment 'a b' must match" in said(*arguments, "experiment=a b", "arm=1e-4", code=2)
     assert main([*arguments, "experiment=rates", "arm=1e-4"]) == 0
     assert ResultStore(tmp_path / "results").plan("rates")["arms"][0]["name"] == "1e-4"
