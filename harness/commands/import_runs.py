@@ -55,7 +55,9 @@ ARGUMENTS = {
 
 def run(options: argparse.Namespace) -> int:
     """Execute the verb. 1 where runs of a folder are left out, 2 where all are."""
-    values = key_values(options.values, (*_KEYS, "runtime.results", "folder", "by"), "import_runs", texts=_TEXTS)
+    values = key_values(
+        options.values, (*_KEYS, "runtime.results", "folder", "by"), "import_runs", texts=_TEXTS
+    )
     store = ResultStore(str(values.pop("runtime.results", None) or compose_run([]).runtime.results))
     if values.get("folder") is not None:
         return _folder(store, values)

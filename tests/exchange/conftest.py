@@ -19,6 +19,12 @@ def foreign(tmp_path):
                 final=level + 0.01 * seed,
                 start=0.1 + seed / 1000 + level / 99,
             )
-            arguments = [f"path={path}", "experiment=theirs", f"arm={arm}", f"seed={seed}", f"runtime.results={root}"]
+            arguments = [
+                f"path={path}",
+                "experiment=theirs",
+                f"arm={arm}",
+                f"seed={seed}",
+                f"runtime.results={root}",
+            ]
             assert main(["import_runs", "format=verl", "cap=20480", *arguments]) == 0
     return root

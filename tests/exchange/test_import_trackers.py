@@ -118,7 +118,9 @@ def test_a_project_on_wandbs_server_is_one_experiment(server, tmp_path, said):
 
 def test_a_server_that_gives_nothing_says_what_it_wants(server, tmp_path, said):
     Api.refusal = "api_key not configured (no-tty)"
-    text = said("import_runs", "folder=wandb:me/mine", "experiment=mine", f"runtime.results={tmp_path}", code=2)
+    text = said(
+        "import_runs", "folder=wandb:me/mine", "experiment=mine", f"runtime.results={tmp_path}", code=2
+    )
     assert "api_key not configured" in text
     assert "it wants WANDB_API_KEY" in text
 

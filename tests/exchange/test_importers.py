@@ -310,7 +310,13 @@ def test_scores_of_another_unit_are_refused(tmp_path):
 
 def test_names_that_can_be_no_folder_are_refused_and_arms_keep_their_spelling(tmp_path, said):
     path = trl_state(tmp_path / "t.json", [0.1], at={10: {"eval_accuracy": 0.1}})
-    arguments = ["import_runs", "format=trl", f"path={path}", "seed=0", f"runtime.results={tmp_path / 'results'}"]
+    arguments = [
+        "import_runs",
+        "format=trl",
+        f"path={path}",
+        "seed=0",
+        f"runtime.results={tmp_path / 'results'}",
+    ]
     assert "experiment 'a b' must match" in said(*arguments, "experiment=a b", "arm=1e-4", code=2)
     assert main([*arguments, "experiment=rates", "arm=1e-4"]) == 0
     assert ResultStore(tmp_path / "results").plan("rates")["arms"][0]["name"] == "1e-4"
