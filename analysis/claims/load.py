@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims.judged import PREFIX, Judged, judged_of, with_second
-from analysis.claims.record import FIRST, Effect, joined, read_effects
+from analysis.claims.record import FIRST, SECOND, Effect, joined, read_effects
 from analysis.evidence.engagement import engagements
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
@@ -72,10 +72,13 @@ def all_judged(
 ) -> tuple[list[Judged], list[str]]:
     """The claims of these experiments, or of all, by name, each with its second look; and a line for what cannot be read.
 
-    First looks that the store does not hold come from what a second look kept of them, else from the ``record`` of effects.
+    First looks that the store does not hold come from what a second look kept of them, else from the ``record`` of effects;
+    second looks that it does not hold come from the record.
     """
     own, seconds, unread = _of_store(root, names)
-    told = {} if record is None else {f"{PREFIX}{one.name}": one for one in first_looks(record)}
+    told = recorded(record, FIRST)
+    again = {first: (f"{first}_second", one) for first, one in recorded(record, SECOND).items()}
+    seconds = {first: found for first, found in again.items() if not names or first in names} | seconds
     kept = {first: _kept(root, name).get("first") for first, (name, _) in seconds.items()}
     told |= {first: judged_of(Effect.of(row)) for first, row in kept.items() if row}
     firsts = {name: one for name, one in told.items() if not names or name in names} | own
@@ -115,9 +118,10 @@ def _of_store(
     return firsts, seconds, unread
 
 
-def first_looks(record: Path) -> list[Judged]:
-    """The first looks that a record of effects tells of. Raises StoreError: it cannot be read."""
-    return [judged_of(row) for row in read_effects(record) if row.look == FIRST]
+def recorded(record: Path | None, look: str) -> dict[str, Judged]:
+    """The first or second looks that a record of effects tells of, by experiment. Raises StoreError: it cannot be read."""
+    rows = [] if record is None else read_effects(record)
+    return {row.experiment: judged_of(row) for row in rows if row.look == look}
 
 
 def _claim_of(name: str, record: Mapping[str, Any]) -> str:

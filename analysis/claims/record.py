@@ -38,6 +38,7 @@ class Effect:
         words: of the interval, of a claim those of the claim; ``expects``: what it predicts.
         engagement, share: what the difference touched, in words and as the largest share.
         tokens, hours: generated tokens and core-hours of the runs.
+        chance: that a second look says the first one's word, if the first effect is true.
         declaration, protocol, declared_after: fingerprints of what was declared (`harness.experiment.claim`, `.replication`).
         commit: of the code that made the runs.
         statement, source, setting, differs, notes: the claim's own words.
@@ -68,6 +69,7 @@ class Effect:
     share: float = math.nan
     tokens: float = math.nan
     hours: float = math.nan
+    chance: float = math.nan
     declared_after: bool = False
     declaration: str = ""
     protocol: str = ""

@@ -74,11 +74,11 @@ def first_looks(root: Path, names: Sequence[str], record: Path | None) -> list[J
 
 def told_elsewhere(root: Path, record: Path | None) -> set[str]:
     """Name the claims whose first look a record tells of and the store does not hold."""
-    from analysis.claims.load import first_looks
+    from analysis.claims.load import recorded
+    from analysis.claims.record import FIRST
 
     plans = ResultStore(root).plans()
-    looks = [] if record is None else first_looks(record)
-    return {one.name for one in looks if f"claim_{one.name}" not in plans}
+    return {one.name for name, one in recorded(record, FIRST).items() if name not in plans}
 
 
 def second_look(first: Judged, rest: Sequence[str]) -> SecondLook:

@@ -306,7 +306,7 @@ def test_a_row_of_the_record_stands_for_a_first_look_whose_runs_are_elsewhere(tm
     looked_at_again(tmp_path / "there", kept={"first": first.record()})
     shutil.rmtree(tmp_path / "there" / "experiments" / "claim_trick")
     (only,), _ = all_judged(tmp_path / "nothing", record=tmp_path / "effects.csv")
-    assert (only.verdict, only.second) == ("holds here", None)
+    assert (only.verdict, effect_text(only), page(only)) == (one.verdict, effect_text(one), page(one))
     (again,), unread = all_judged(tmp_path / "there")
     assert unread == []
     assert (again.verdict, effect_text(again), again.both) == (one.verdict, effect_text(one), one.both)

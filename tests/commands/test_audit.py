@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import pytest
 from verbs import Said
 
+from analysis.claims.load import all_judged
+from analysis.claims.pages import page
 from analysis.claims.record import Effect, joined, write_effects
 from harness.cli import main
 from harness.commands import audit
@@ -106,6 +108,15 @@ def record_of(tmp_path: Path, **changes: object) -> Path:
     path = tmp_path / "first.csv"
     write_effects([dataclasses.replace(row, **changes)], path)
     return path
+
+
+def test_both_looks_at_a_claim_are_written_from_a_record(tmp_path: Path) -> None:
+    published = Path(__file__).parents[2] / "experiments" / "claims"
+    found, unread = all_judged(tmp_path, ["claim_cispo", "claim_one_deviation"], published / "effects.csv")
+    assert unread == []
+    for one in found:
+        assert one.second is not None
+        assert page(one) == (published / f"{one.name}.md").read_text()
 
 
 def test_a_decided_claim_is_looked_at_again_on_fresh_seeds_and_base_policies(
