@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from analysis.evidence.keys import key_label
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from analysis.figures.keys import key_label
 from analysis.tables.differences import differences_to_reference, family_size, power_notes
 from analysis.tables.latex import latex_escape
 from analysis.tables.of_metric import metric_name, samples
@@ -99,7 +99,7 @@ class Methods:
         said = [
             f"Training takes {self.shared('training.steps')} rollout steps of {self.shared('algorithm.prompts_per_step')} prompts with "
             f"{self.shared('algorithm.responses_per_prompt')} responses each and {self.shared('algorithm.updates_per_step')} updates a "
-            f"step by Adam (learning rate {self.shared('optimizer.learning_rate')}, gradient norm at most "
+            f"step by Adam (learning rate {self.shared('optimizer.learning_rate').replace('e-0', 'e-')}, gradient norm at most "
             f"{self.shared('optimizer.max_gradient_norm')}).",
             f"Responses have at most {self.shared('sampling.max_response_tokens')} tokens and are sampled at temperature "
             f"{self.shared('sampling.temperature')}.",
@@ -116,7 +116,7 @@ class Methods:
         least, most = _thousands(runs.min()), _thousands(runs.max())
         return (
             f"A run generates {least if least == most else f'{least} to {most}'} thousand tokens, groups that were discarded included, "
-            f"and all of them {runs.sum() / 1e6:.1f} million."
+            f"all runs together {runs.sum() / 1e6:.1f} million."
         )
 
     def _protocol(self) -> str:

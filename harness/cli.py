@@ -20,6 +20,9 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member, nearest
 from harness.store import StoreError
 
+_ABOUT = "Ablations for reinforcement learning with verifiable rewards: declare arms and seeds, run them, read the answer."
+_BEGIN = "To begin: harness plan experiment=dapo_ladder, then run, status, view, report. `harness VERB --help` has examples."
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code (`Exit`). Errors with a known cause are one line on standard error, code 2."""
@@ -84,8 +87,15 @@ def entry() -> NoReturn:
         sys.exit(Exit.CUT_OFF)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as those of every other wrong argument."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.REFUSED, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
 def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=f"harness {verb}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
 
@@ -100,7 +110,7 @@ def _first_line(verb: str) -> str:
 
 def _overview(verbs: Iterable[str]) -> argparse.ArgumentParser:
     """Make the parser of `harness --help`: every verb with its first line, read from the sources since importing all of them takes long."""
-    parser = argparse.ArgumentParser(prog="harness", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = _Parser(prog="harness", description=_ABOUT, epilog=_BEGIN)
     parser.add_argument("--version", action="version", version=__version__)
     subparsers = parser.add_subparsers(dest="verb", required=True, metavar="verb")
     for verb in sorted(verbs):

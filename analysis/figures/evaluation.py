@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from analysis.evidence.grid import grid_of, near_best
+from analysis.evidence.keys import key_label, value_label
 from analysis.evidence.load import StoredExperiment
 from analysis.evidence.metric_values import evaluated
 from analysis.evidence.results import Results
@@ -29,7 +30,6 @@ from analysis.figures.drawing import (
     score_label,
     score_name,
 )
-from analysis.figures.keys import key_label, value_label
 from analysis.figures.series import Panel, Series, accuracy_series, k_curves, logged, panel_series
 from analysis.figures.style import new_figure
 from analysis.tables.differences import differences_to_reference
@@ -148,7 +148,8 @@ def waterfall_figure(results: Results) -> Figure | None:
             unfinished = not results.scores(arm, "avg")
             numbers.append(estimate.absent or ("no finished run" if unfinished else "no value"))
             continue
-        colour, number = appearance[arm.name].colour, f"{metric.scale * estimate.value:.{metric.digits}f}"
+        look = appearance[arm.name]
+        colour, number = look.colour, f"{metric.scale * estimate.value:.{metric.digits}f}"
         if delta is not None and not math.isnan(delta.value):
             width = metric.scale * delta.value
             fill = {"color": colour, "alpha": 0.45} if delta.resolved else _HOLLOW
@@ -156,7 +157,7 @@ def waterfall_figure(results: Results) -> Figure | None:
                 fill = {**_HOLLOW, "linestyle": "-"}
             axes.barh(y, width, left=metric.scale * estimate.value - width, height=0.56, zorder=2, **fill)
             number += f"  ({width:+.{metric.digits}f})".replace("-", "−")
-        draw_interval(axes, y, estimate, metric.scale, color=colour, marker="o", zorder=4)
+        draw_interval(axes, y, estimate, metric.scale, color=colour, marker=look.marker, zorder=4)
         numbers.append(number)
     label_rows(axes, labels, numbers)
     found = {delta.verdict for delta in deltas.values()}
@@ -201,6 +202,6 @@ def grid_figure(results: Results) -> Figure | None:
             line = {"linewidth": 1.8} if name == best else {"linewidth": 1.2, "linestyle": ":"}
             frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line)
             axes.add_patch(frame)
-        axes.set_title("frame: best; dotted: not told from it", loc="left")
+        axes.set_title("frame: best; dotted: not told apart", loc="left")
     figure.colorbar(image, ax=axes, label=score_label(plan) if metric == plan.score else metric.header)
     return figure

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.evidence.effects import cell_scores
+from analysis.evidence.keys import key_label
 from analysis.evidence.results import Results
-from analysis.figures.keys import key_label
 from analysis.figures.style import appearances, new_figure
 from analysis.tables.of_metric import metric_header
 from harness.statistics.attribution import subset_of

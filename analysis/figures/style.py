@@ -18,6 +18,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import LineStyleType
 
 STYLES = ("paper", "screen")
@@ -30,6 +31,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA, WHISKER_ALPHA = 0.28, 0.16, 0.6
 
+_COUNTED = ("rollout steps", "optimiser updates")
 _PERCENT = re.compile(r"(^|, |@\d+ )%")
 _CANVASES = {"pdf": FigureCanvasPdf, "svg": FigureCanvasSVG, "png": FigureCanvasAgg}
 # What matplotlib would write of the time and of itself.
@@ -124,8 +126,10 @@ def new_figure(*, wide: bool = False, height: float = 1.0, **subplots: Any) -> t
 
 
 def tidy(figure: Figure) -> Figure:
-    """Keep axes of percentages within 0 and 100, and break labels and titles that are longer than their axes."""
+    """Keep axes of percentages within 0 and 100, tick whole steps, and break labels and titles that are longer than their axes."""
     for axes in figure.axes:
+        if axes.get_xlabel() in _COUNTED:
+            axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         for label, limits, limit in (
             (axes.get_xlabel(), axes.get_xlim, axes.set_xlim),
             (axes.get_ylabel() or axes.get_title(loc="left"), axes.get_ylim, axes.set_ylim),

@@ -18,13 +18,16 @@ _SENTENCE = 45  # characters beyond which a cell is a sentence: a protocol, a so
 def table_html(table: Table, attributes: str = "", *, fold_notes: bool = False) -> str:
     """Write a table; with ``fold_notes`` its notes unfold, and many rows scroll under their header."""
     first, *rest = table.columns
+    texts = {column.key: [cell_text(row.get(column.key), column) for row in table.rows] for column in rest}
+    long = {key for key, cells in texts.items() if any(len(text) > _SENTENCE for text in cells)}
     rows = [
         f'<th scope="row">{escape(cell_text(row.get(first.key), first))}</th>'
-        + "".join(_cell(row.get(column.key), column) for column in rest)
+        + "".join(_cell(row.get(column.key), column, column.key in long) for column in rest)
         for row in table.rows
     ]
     head = "".join(
-        f'<th{_width(column)} scope="col">{escape(column.header)}</th>' for column in table.columns
+        f'<th{_looks(column, column.key in long)} scope="col">{escape(column.header)}</th>'
+        for column in table.columns
     )
     body, title = "".join(f"<tr>{cells}</tr>" for cells in rows), escape(table.title)
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
@@ -55,13 +58,14 @@ def listed(items: Sequence[str], most: int, name: str, kind: str = "") -> str:
     return text if len(items) <= most else folded
 
 
-def _width(column: Column) -> str:
+def _looks(column: Column, long: bool) -> str:
     size = "wider" if len(column.header) > _HEADER else "wide" if len(column.header) > _WRAPS else ""
-    return f' class="{size}"' if size else ""
+    names = " ".join(name for name in (size, "long" * long) if name)
+    return f' class="{names}"' if names else ""
 
 
-def _cell(cell: Cell, column: Column) -> str:
-    """Write a table cell; a verdict is bold where the difference is resolved, faint where nothing is known."""
+def _cell(cell: Cell, column: Column, long: bool) -> str:
+    """Write a table cell, of a column with a ``long`` one like that; a verdict is bold where resolved, faint where nothing is known."""
     text = cell_text(cell, column)
     shown = escape(text)
     if isinstance(cell, Estimate) and column.words and text.endswith(cell.words(column.scale)):
@@ -69,7 +73,5 @@ def _cell(cell: Cell, column: Column) -> str:
         known = cell.verdict is not Verdict.NOT_RESOLVED
         tag, kind = ("strong", re.split("[ ,]", cell.verdict)[0]) if known else ("span", "unresolved")
         shown = f'{shown.removesuffix(word)}<{tag} class="{kind}">{word}</{tag}>'
-    looks = (
-        "long" if len(text) > _SENTENCE else "text" if isinstance(cell, str) and len(text) > _WRAPS else ""
-    )
+    looks = "long" if long else "text" if isinstance(cell, str) and len(text) > _WRAPS else ""
     return f'<td{f" class={looks!r}" if looks else ""} data-label="{escape(column.header)}"><span>{shown}</span></td>'

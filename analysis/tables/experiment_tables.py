@@ -123,7 +123,7 @@ def main_table(results: Results) -> Table:
     short = [
         f"{_measured(results)}.",
         *short_notes(results, below.values()),
-        *_caveats(results),
+        *_caveats(results, short=True),
         *_missing(results),
     ]
     return of_metric(Table(plan.name, plan.title, columns, rows, notes, short), results)
@@ -352,11 +352,16 @@ def _measured(results: Results) -> str:
     return f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}, checkpoint rule {plan.checkpoint_rule}"
 
 
-def _caveats(results: Results) -> list[str]:
+def _caveats(results: Results, *, short: bool = False) -> list[str]:
     plan = results.experiment.plan
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
     notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
-    return [*notes, *absent_notes(results), *maker_notes(results.experiment), *_foreign_notes(plan)]
+    return [
+        *notes,
+        *absent_notes(results),
+        *maker_notes(results.experiment, short=short),
+        *_foreign_notes(plan),
+    ]
 
 
 def _missing(results: Results) -> list[str]:

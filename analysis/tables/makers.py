@@ -37,9 +37,14 @@ def marked(arm: StoredArm, odd: Mapping[str, list[int]]) -> str:
     return arm.label + (MARK if arm.name in odd else "")
 
 
-def maker_notes(experiment: StoredExperiment) -> list[str]:
-    """Write one sentence that explains the daggers, or nothing."""
+def maker_notes(experiment: StoredExperiment, *, short: bool = False) -> list[str]:
+    """Write one sentence that explains the daggers, or nothing; ``short``: without the list of runs."""
     odd = odd_arms(experiment)
-    listed = "; ".join(f"{name}, seeds {', '.join(map(str, seeds))}" for name, seeds in odd.items())
-    told = "made by other code, packages or another device than the other runs of this table"
-    return [f"{MARK.strip()} {told}: {listed}. `harness diff RUN RUN` says what differs."] if odd else []
+    if not odd:
+        return []
+    told = f"{MARK.strip()} made by other code, packages or another device than the other runs of this table"
+    if short:
+        return [f"{told}."]
+    seeds = {name: f"seed{'s' * (len(of) > 1)} {', '.join(map(str, of))}" for name, of in odd.items()}
+    listed = "; ".join(f"{name}, {of}" for name, of in seeds.items())
+    return [f"{told}: {listed}. `harness diff RUN RUN` says what differs."]

@@ -10,6 +10,7 @@ import numpy as np
 
 from analysis.evidence.effects import INTERACTIONS, MAIN, ORDER, SHAPLEY, effects_of, kinds_of
 from analysis.evidence.grid import grid_of, near_best
+from analysis.evidence.keys import key_label
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredPlan
 from analysis.tables.differences import difference_column, short_notes, word_notes
@@ -104,7 +105,7 @@ def grid_table(results: Results, metric: str) -> Table | None:
     grid = grid_of(plan)
     if grid is None:
         return None
-    columns = [Column("setting", f"{grid.row_key} \\ {grid.column_key}")]
+    columns = [Column("setting", f"{key_label(grid.row_key)} \\ {key_label(grid.column_key)}")]
     columns += [metric_column(results.metric, f"c{i}", str(value)) for i, value in enumerate(grid.columns)]
     cells = {values: results.mean(arm) for values, arm in grid.arms.items()}
     rows = [

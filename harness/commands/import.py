@@ -136,8 +136,9 @@ def _require_known(name: str, values: dict[str, Any], module: ModuleType) -> Non
     if counted.get(fullest, 0) > known:
         raise ConfigError(f"most settings of {name} stand under {fullest}: give section={fullest}")
     if not known:
-        shown = f": its keys are {', '.join(list(values)[:5])}" if values else ""
-        raise ConfigError(f"nothing of {name} was read{shown}")
+        if not values:
+            raise ConfigError(f"give file=FILE, or settings of {name} as key=value")
+        raise ConfigError(f"nothing of {name} was read: its keys are {', '.join(list(values)[:5])}")
 
 
 def _require_told(name: str, found: handed.Handed, module: ModuleType) -> None:

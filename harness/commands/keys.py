@@ -64,7 +64,9 @@ def matching(keys: Sequence[Key], wanted: str) -> list[Key]:
     found = [key for key in keys if key.name == wanted or key.name.startswith(f"{wanted}.")]
     if not found:
         names = sorted({key.name for key in keys} | set(_sections(keys)))
-        raise ConfigError(f"there is no key {wanted!r}{nearest(wanted, names)}")
+        hint = nearest(wanted, names)
+        hint = hint if "did you mean" in hint else "; `harness keys` names the sections"
+        raise ConfigError(f"there is no key {wanted!r}{hint}")
     return found
 
 

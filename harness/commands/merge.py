@@ -15,6 +15,7 @@ from harness.commands._arguments import select
 from harness.commands._exit_codes import Exit
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import of_machine
+from harness.experiment.duration import counted
 from harness.store import StoreError
 from harness.store.merge import merge
 from harness.store.pack import opened
@@ -36,9 +37,7 @@ def run(options: argparse.Namespace) -> int:
         except StoreError as error:
             apart.append(str(error))
             continue
-        print(
-            f"{source}: {found.new} runs are new, {found.same} were here, {len(found.said)} are not finished"
-        )
+        print(f"{source}: {counted(found.new, 'new run')}, {found.same} that were here")
         for line in found.said:
             print(f"  {line}")
         apart += found.apart

@@ -27,7 +27,7 @@ from harness.execution.answer import answered_runs, edited, left_out
 from harness.execution.launch._supervise import worker_count
 from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
-from harness.experiment.duration import format_seconds
+from harness.experiment.duration import counted, format_seconds
 from harness.experiment.estimate.cpu import cpu_estimate, memory_lines
 from harness.experiment.estimate.work import RunEstimate, estimate_lines, estimate_of
 from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
@@ -274,14 +274,14 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 def total_lines(totals: Totals) -> list[str]:
     """Tell what is left to do and what it is expected to take."""
-    counts = [f"{totals.runs} runs", f"{totals.finished} finished", f"{totals.to_run} to run"]
+    counts = [counted(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.known:
         device = f"{totals.gpu_hours:.2f} GPU-hours" if totals.gpu_hours else "no GPU"
         device += f" for {totals.price:,.2f}" if totals.gpu_hours and totals.price is not None else ""
         lines.append(
             f"expected for {totals.known} of them: {format_seconds(totals.seconds)} of runs one after the other, "
-            f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {', '.join(totals.sources)})"
+            f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {'; '.join(totals.sources)})"
         )
     if totals.known < totals.to_run:
         lines.append(f"no run in the store tells what {totals.to_run - totals.known} of them cost")

@@ -31,6 +31,7 @@ from harness.execution.provisional import TablesSoFar
 from harness.execution.supervise import Summary
 from harness.experiment.checks import report_checks
 from harness.experiment.claim import remember
+from harness.experiment.duration import counted
 from harness.experiment.history import found_elsewhere
 from harness.experiment.planning import Plan, make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
@@ -170,18 +171,22 @@ def _say(line: str) -> None:
 def describe(name: str, total: int, summary: Summary, command: str) -> str:
     """Say what the invocation did, in a line or a few."""
     if len(summary.skipped) == total:
-        return f"{name}: all {total} runs were finished already; nothing to do"
+        done = f"all {total} runs were" if total > 1 else "its run was"
+        return f"{name}: {done} finished already; nothing to do"
     if summary.submitted:
         return (
-            f"{name}: {len(summary.submitted)} of {total} runs submitted; follow them with `harness status`, and run the same "
+            f"{name}: {len(summary.submitted)} of {counted(total)} submitted; follow them with `harness status`, and run the same "
             f"command again for the answer: {command}"
         )
-    parts = [f"{len(summary.finished)} finished", f"{len(summary.skipped)} were finished before"]
+    parts = [
+        f"{len(summary.finished)} finished",
+        *[f"{len(summary.skipped)} finished before"] * bool(summary.skipped),
+    ]
     for label in ("failed", "interrupted", "elsewhere", "not_started"):
         count = len(getattr(summary, label))
         if count:
             parts.append(f"{count} {label.replace('_', ' ')}")
-    lines = [f"{name}: {total} runs: {', '.join(parts)}"]
+    lines = [f"{name}: {counted(total)}: {', '.join(parts)}"]
     lines += [
         f"  {run_id} {'failed' if run_id in summary.failed else 'was not run'}: {_shortly(reason)}"
         for run_id, reason in summary.errors.items()

@@ -10,7 +10,7 @@ import argparse
 import json
 
 from harness.commands._as_json import answering_verbs, schema_of
-from harness.configuration.error import require
+from harness.configuration.error import ConfigError
 
 ARGUMENTS = {"verb": {"nargs": "?", "help": "such as plan"}}
 
@@ -20,6 +20,7 @@ def run(options: argparse.Namespace) -> int:
     if options.verb is None:
         print("\n".join(verbs))
         return 0
-    require("verb with --json", options.verb, list(verbs))
+    if options.verb not in verbs:
+        raise ConfigError(f"{options.verb!r} has no --json; these verbs have: {', '.join(verbs)}")
     print(json.dumps(schema_of(options.verb, verbs[options.verb]), indent=1))
     return 0

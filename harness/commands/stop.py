@@ -18,7 +18,7 @@ ARGUMENTS = {
         "type": float,
         "default": 60.0,
         "metavar": "SECONDS",
-        "help": "wait for the end so long (default 60)",
+        "help": "how long to wait for the workers to end (default 60)",
     },
     **SELECTION,
 }

@@ -11,6 +11,7 @@ import argparse
 
 from harness.commands._arguments import HELP, flag, select
 from harness.commands._exit_codes import Exit
+from harness.experiment.duration import counted
 from harness.tracking._results import online, send_results, sync_runs
 
 ARGUMENTS = {
@@ -29,5 +30,6 @@ def run(options: argparse.Namespace) -> int:
     result = sync_runs(selection.store, selection.run_ids, trackers, again=options.again)
     for experiment in selection.experiments:
         send_results(selection.store, experiment, trackers)
-    print(", ".join(f"{len(run_ids)} {word}" for word, run_ids in result.items()))
+    sent, had, failed = (len(result[word]) for word in ("sent", "had", "failed"))
+    print(f"{counted(sent)} sent, {had} sent before, {failed} failed")
     return Exit.FOUND if result["failed"] else Exit.DONE

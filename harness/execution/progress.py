@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.experiment.duration import format_seconds
+from harness.experiment.duration import counted, format_seconds
 from harness.store import ResultStore, layout
 from harness.store.log_tail import read_tail
 from harness.store.progress import RunState
@@ -144,7 +144,7 @@ class PlainProgress(Progress):
 
     def begin(self, total: int, finished: int) -> None:
         if total:  # a search begins without
-            self._line(f"{total} runs, {finished} finished already")
+            self._line(f"{counted(total)}, {finished} finished already")
 
     def started(self, name: str, run_id: str, attempt: int) -> None:
         again = f", attempt {attempt + 1}" if attempt else ""

@@ -60,7 +60,7 @@ class TablesSoFar(Relay):
         """Show a table that is ready, and have one made where it is time."""
         super().update(snapshot)
         if self._made:
-            self.show(self._made.pop())
+            self.show(f"{self._made.pop()}\n")
         busy = self._thread is not None and self._thread.is_alive()
         if self._due and not busy and time.monotonic() - self._last >= self._seconds_between:
             self._due, self._last = False, time.monotonic()

@@ -139,7 +139,7 @@ class Experiment:
                 f"experiment.match_budget={self.match_budget:g} needs match=tokens or match=seconds"
             )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
-            raise ConfigError(f"experiment.seeds={self.seeds} must be distinct and at least one")
+            raise ConfigError(f"experiment.seeds={self.seeds} must name at least one seed, and none twice")
         if self.looks:
             self._check_looks()
 

@@ -1,4 +1,4 @@
-"""A duration as people read it."""
+"""Durations and counts as people read them."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def format_seconds(seconds: float | None) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def counted(number: int, noun: str = "run") -> str:
+    """`1 run`, `12 runs`."""
+    return f"{number} {noun}{'s' * (number != 1)}"

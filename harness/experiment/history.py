@@ -14,6 +14,7 @@ from typing import Any
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.engagement.measure import HARDLY, Measure
+from harness.experiment.duration import counted
 from harness.experiment.estimate.cpu import CpuEstimate
 from harness.experiment.estimate.work import RunEstimate
 from harness.experiment.planning import Plan, RunSpec, cost_class
@@ -54,10 +55,10 @@ class History:
 
     def expect(self, config: RunConfig, arm: str) -> Cost | None:
         """Cost of a run of this arm: as its other seeds, else per step (or token) as runs of its class. None: nothing to go by."""
-        for key, source in ((arm, "this arm"), (cost_class(config), "similar runs")):
+        for key, source in ((arm, "{} of the same arm"), (cost_class(config), "{} of similar arms")):
             past = [run for row in self._by_key.get(key, [])[-_RECENT:] if (run := self._spent(row))]
             if past:
-                return _scaled(past, config, f"{source} ({len(past)})")
+                return _scaled(past, config, source.format(counted(len(past))))
         return None
 
     def finished(self, arm: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
@@ -23,11 +24,17 @@ def refusals(config: RunConfig) -> list[str]:
 
 def absent(config: RunConfig) -> list[str]:
     """List what this machine lacks to run it here; nothing where the launcher takes it to another machine."""
-    name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
-    here = config.runtime.launcher.kind in _HERE and config.backend.kind == "builtin"
-    if not here or not name or importlib.util.find_spec(name) is not None:
+    if config.runtime.launcher.kind not in _HERE or config.backend.kind != "builtin":
         return []
-    return [f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}"]
+    said = []
+    name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
+    if name and importlib.util.find_spec(name) is None:
+        said.append(
+            f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}"
+        )
+    if config.runtime.device == "cuda" and (torch := version("torch")).endswith("+cpu"):
+        said.append(f"runtime.device=cuda needs torch for GPUs, and torch {torch} is for CPUs only")
+    return said
 
 
 def refuse(plan: Plan) -> Plan:

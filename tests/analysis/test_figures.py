@@ -16,15 +16,15 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from analysis.evaluations import k_curves_figure
+from analysis.evidence.keys import key_label, value_label
 from analysis.figures.differences import differences_figure
 from analysis.figures.drawing import draw_band, spaced
 from analysis.figures.evaluation import accuracy_figure, k_figure, waterfall_figure
-from analysis.figures.keys import key_label, value_label
 from analysis.figures.multiples import accuracy_multiples
 from analysis.figures.paper import FIGURES as PAPER
 from analysis.figures.paper import paper_figure, write_paper_figures
 from analysis.figures.series import accuracy_series, centred_mean, combine, k_curves, mean_band, panel_series
-from analysis.figures.style import PALETTE, appearances, new_figure, save, styled, tidy
+from analysis.figures.style import MARKERS, PALETTE, appearances, new_figure, save, styled, tidy
 from analysis.figures.training import FIGURES, training_figure
 from analysis.figures.transfer import transfer_figure
 from analysis.report import write_answer
@@ -120,6 +120,20 @@ def test_an_arm_has_one_colour_everywhere(results):
     assert figure is not None
     drawn = [line.get_color() for line in figure.axes[0].lines]
     assert drawn == list(PALETTE[:4])
+    with styled("paper"):
+        ladder = waterfall_figure(results)
+    assert ladder is not None
+    markers = [line.get_marker() for line in ladder.axes[0].lines if line.get_marker() not in ("|", "None")]
+    assert markers == list(MARKERS[:4])
+
+
+def test_steps_have_ticks_at_whole_numbers():
+    with styled("paper"):
+        figure, axes = new_figure()
+    axes.plot([0, 5], [0, 1])
+    axes.set_xlabel("rollout steps")
+    tidy(figure)
+    assert all(tick == int(tick) for tick in axes.get_xticks())
 
 
 def test_legend_never_covers_the_axes(results):

@@ -134,7 +134,7 @@ def test_factorial_and_grid_tables(tmp_path):
     store.write_plan("ladder", plan)
     swept = grid_table(loaded(tmp_path), "avg@8")
     assert swept is not None
-    assert [c.header for c in swept.columns] == ["algorithm.clip \\ lr", "0.0001", "0.0003"]
+    assert [c.header for c in swept.columns] == ["clip \\ lr", "0.0001", "0.0003"]
 
 
 def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
@@ -347,7 +347,9 @@ def test_rows_made_by_other_packages_or_another_device_are_marked_and_named(tmp_
         store.run(run_id).write_manifest(manifest)
     table = main_table(loaded(tmp_path))
     assert [row["arm"] for row in table.rows if "†" in str(row["arm"])] == [f"{arm['label']} †"]
-    assert any(f"{arm['name']}, seeds 2" in note for note in table.notes)
+    assert any(f"{arm['name']}, seed 2." in note for note in table.notes)
+    assert "than the other runs of this table." in to_latex(table)
+    assert arm["name"] not in to_latex(table)
 
 
 def test_problems_of_several_kinds_have_a_table_that_parts_answering_from_calculating(tmp_path, monkeypatch):

@@ -76,7 +76,7 @@ def test_the_others_run_and_the_answer_says_what_is_missing(
     assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in shown
     assert "6 runs, 0 finished, 1 to run, 5 refused" in shown
     told = said("run", "--no-answer", *given)
-    assert "dapo_ladder: 1 runs: 1 finished, 0 were finished before" in told
+    assert "dapo_ladder: 1 run: 1 finished" in told
     assert "5 of 6 arms were refused and not run:" in told
     assert f"refused dapo_1_overlong_filtering, dapo_2_clip_higher: {REASON}" in told
     results = tmp_path / "results"

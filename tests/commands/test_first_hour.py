@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import pytest
+import torch
 from rich.console import Console
 
 from harness.configuration import compose
@@ -72,6 +73,14 @@ def test_a_missing_engine_is_said_before_anything_runs(tmp_path, said):
     assert not list(tmp_path.glob("runs/*"))
     elsewhere = ("launcher=slurm", "runtime.launcher.partition=gpu")
     assert "not here" not in said("plan", *given, *elsewhere)
+
+
+@pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="this torch is for GPUs, too")
+def test_a_gpu_for_a_torch_without_is_refused_before_anything_runs(tmp_path, said):
+    given = ("runtime.device=cuda", f"runtime.results={tmp_path}")
+    assert "is for CPUs only" in said("plan", *given)
+    assert "runtime.device=cuda needs torch for GPUs" in said("run", *given, code=2)
+    assert not list(tmp_path.glob("runs/*"))
 
 
 def test_an_arm_of_an_experiment_is_exported(said):

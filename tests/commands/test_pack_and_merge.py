@@ -106,13 +106,13 @@ def test_seeds_of_two_machines_become_one_experiment(store, other, tmp_path, sai
     told = said(
         "merge", str(first.root), str(packed(other, tmp_path / "pack")), f"runtime.results={store.root}"
     )
-    assert f"pack: {2 * ARMS} runs are new, 0 were here" in told
+    assert f"pack: {2 * ARMS} new runs, 0 that were here" in told
     assert all(same(store, first, spec.run_id) for spec in specs)
     assert all(same(store, other, spec.run_id) for spec in second.specs)
     joined, whole = store.plan(NAME), plan(store, "experiment.seeds=[0,1,2]", FEW_ARMS).record()
     assert (joined["seeds"], joined["arms"]) == (whole["seeds"], json.loads(json.dumps(whole["arms"])))
     again = said("merge", str(first.root), str(tmp_path / "pack"), f"runtime.results={store.root}")
-    assert f"first: 0 runs are new, {ARMS} were here" in again
+    assert f"first: 0 new runs, {ARMS} that were here" in again
     assert store.plan(NAME) == joined
 
 
@@ -126,7 +126,7 @@ def test_what_finished_differently_is_named_and_stays_while_the_rest_is_merged(s
     for spec in planned.specs[2:]:  # the same bytes as here, its dates included
         shutil.copytree(store.run(spec.run_id).path, other.run(spec.run_id).path, dirs_exist_ok=True)
     told = said("merge", str(other.root), f"runtime.results={store.root}", code=1)
-    assert f"1 runs are new, {ARMS - 2} were here" in told
+    assert f"1 new run, {ARMS - 2} that were here" in told
     assert f"run {changed.run_id} finished in both places with different results; the one here stays" in told
     assert before.read_bytes() == kept
     assert same(store, other, rest[0].run_id)
@@ -219,7 +219,7 @@ def test_a_pack_travels_by_object_storage(store, other, said):
     grid(other, "[0]")
     address = "memory://bucket/pack.tar.xz"
     said("pack", EXPERIMENT, f"out={address}", f"runtime.results={other.root}")
-    assert f"{address}: {ARMS} runs are new" in said("merge", address, f"runtime.results={store.root}")
+    assert f"{address}: {ARMS} new runs" in said("merge", address, f"runtime.results={store.root}")
     assert "nosuch" in said("merge", "nosuch://bucket/pack.tar.xz", f"runtime.results={store.root}", code=1)
 
 
@@ -241,9 +241,7 @@ def test_a_pack_travels_by_s3(store, other, said, monkeypatch):
         s3fs.S3FileSystem().mkdir("bucket")
         grid(other, "[0]")
         said("pack", EXPERIMENT, "out=s3://bucket/a.tar.xz", f"runtime.results={other.root}")
-        assert f"{ARMS} runs are new" in said(
-            "merge", "s3://bucket/a.tar.xz", f"runtime.results={store.root}"
-        )
+        assert f"{ARMS} new runs" in said("merge", "s3://bucket/a.tar.xz", f"runtime.results={store.root}")
         assert "no such bucket" in said(
             "merge", "s3://none/a.tar.xz", f"runtime.results={store.root}", code=1
         )

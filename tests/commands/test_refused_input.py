@@ -9,6 +9,7 @@ import sys
 import pytest
 from commands_support import EXPERIMENT, finish, overrides, plan
 
+from harness.cli import main
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.execution.answer import answer_stands
@@ -50,11 +51,24 @@ from harness.statistics.power import minimum_detectable_difference
         (["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"], "experiment.arms[0].seeds[1] must be int"),
         (["status", "training.steps=3"], "stored runs are what they are"),
         (["show", "runtime.results=x"], "is no run"),
+        (["keys", "nothing.x"], "there is no key 'nothing.x'; `harness keys` names the sections"),
+        (["schema", "sync"], "'sync' has no --json"),
+        (["import", "dialect=trl"], "give file=FILE"),
         (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
     ],
 )  # fmt: skip
 def test_what_would_be_ignored_or_cannot_be_is_one_line(said, command, says):
     assert says in said(*command, code=2)
+
+
+def test_a_malformed_command_is_one_line_that_names_its_help(capsys):
+    for command in ([], ["report"], ["status", "--foo"]):
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        assert ended.value.code == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert f"see `{' '.join(['harness', *command[:1]])} --help`" in said
 
 
 def test_an_imported_experiment_is_not_written_over(store, said):

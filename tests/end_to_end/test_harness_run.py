@@ -123,7 +123,7 @@ def test_after_kill_9_the_same_command_finishes_and_the_tables_are_identical(
     before = with_runs(tmp_path, ladder, "dapo_ladder", 1)
     killed(tmp_path, *run, once=lambda: list((tmp_path / "cache").glob(".warmup-*")))
     killed(tmp_path, *run, once=lambda: len(checkpoints(tmp_path)) > before)
-    assert "6 were finished before" in harness(tmp_path, *run).stdout
+    assert "6 finished before" in harness(tmp_path, *run).stdout
     harness(tmp_path, "report", "experiment=dapo_ladder", "only=tables")
     assert answer(tmp_path) == answer(ladder)
 

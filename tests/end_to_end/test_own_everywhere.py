@@ -202,4 +202,4 @@ def test_an_engine_that_changes_weights_ends_its_run_and_is_named(mine: Path, tm
     said = harness(tmp_path, "run", f"config_dir={other}", *CHOSEN, "--no-answer", code=1)
     line = code[: code.index("def generate")].count("\n") + 1
     assert f"{path}, line {line}: generate changed the policy's " in said
-    assert "1 runs: 0 finished, 0 were finished before, 1 failed" in said
+    assert "1 run: 0 finished, 1 failed" in said

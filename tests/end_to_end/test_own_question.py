@@ -188,6 +188,6 @@ def test_a_member_that_raises_ends_its_own_runs_and_is_named(page: tuple[Path, l
         where, "-m", "harness", "run", "config_dir=tricks", "experiment=median", *SMALL, "--no-answer",
         "experiment.name=broken", "experiment.seeds=[0,2]", code=1,
     )  # fmt: skip
-    assert "4 runs: 1 finished, 1 were finished before, 2 failed" in said
+    assert "4 runs: 1 finished, 1 finished before, 2 failed" in said
     line = head.count("\n") + 1
     assert f"{path}, line {line}: RuntimeError: no luck; objective/advantage asks `advantages(batch" in said

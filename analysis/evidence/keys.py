@@ -8,6 +8,7 @@ from typing import Any
 _LABELS = {
     "algorithm": "algorithm",
     "algorithm.advantage.baseline": "advantage baseline",
+    "algorithm.advantage.ddof": "degrees of freedom",
     "algorithm.advantage.scale": "advantage scale",
     "algorithm.aggregation": "loss aggregation",
     "algorithm.aggregation.kind": "loss aggregation",
@@ -39,6 +40,7 @@ _LABELS = {
 
 def key_label(key: str) -> str:
     """Name a setting: ``upper clip bound``; one without an entry by the end of its key."""
+    key = key.replace("/", ".")
     return _LABELS.get(key, key.rpartition(".")[2].replace("_", " "))
 
 
