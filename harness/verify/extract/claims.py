@@ -101,12 +101,24 @@ _RESULT = re.compile(
     re.IGNORECASE,
 )
 _RETRACTED = re.compile(
-    r"\b(?:that|this|it|which|I)(?:['’]s| is| was| am| must be)? (?:all )?"
-    r"(?:wrong|incorrect|mistaken|a mistake|not (?:right|correct|true|it))\W*$",
+    r"(?:\b(?:that|this|it|which|I)(?:['’]s| is| was| am| must be)?|\d[}*_$]* (?:is|was)) (?:all )?"
+    r"(?:wrong|incorrect|mistaken|a mistake|not (?:right|correct|true|it|the (?:right |correct )?answer))\W*$|\?\W*no\W*$",
     re.IGNORECASE,
 )
-_RETRACTING = ("wrong", "incorrect", "mistake", "not ")
+_RETRACTING = ("wrong", "incorrect", "mistake", "not ", "? no")
 _SIGNS = "\\$€£¥₹% "
+_JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
+_TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
+_CALCULATION = re.compile(rf"[\s$]*{_VALUE}(?:\s*[-+*/×x]\s*{_VALUE})+[\s.$]*")
+_SYMBOL = re.compile(r"(?<![A-Za-z])[-−+*/×·÷xX](?![A-Za-z])")
+_NO_SIGN = re.compile(
+    r"(?:(?<=\w)-)?(?!\b(?:plus|minus|times|over|x)\b)[A-Za-z]+(?:-[A-Za-z]+)*|\*\*|[\\#=${}_]", re.IGNORECASE
+)
+_EQUATED = re.compile(
+    rf"(?:^|(?<=[=:(])|(?<=\bis))[\s$*_]*({_VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$]*(?:=|\bequals\b)"
+    rf"(?=[\s$*_]*({_VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$*_]*(?:$|[=.,;)](?!\d)))",
+    re.IGNORECASE,
+)
 _OFFER = re.compile(
     r"(?:\b(?:is|are|was|were|be|equals?|either|answers?|say|have|has|get|find|gives?)|[=:≈])[\s:*_$]*$|^[\s*_$]*$",
     re.IGNORECASE,
@@ -174,7 +186,7 @@ def corrected(sentence: str) -> str | None:
 def overruled(answer: str, later: list[str]) -> str | None:
     """Return the last of the later sentences that says another answer, empty where it only takes the answer back; None where none does.
 
-    A sentence that works something out without using the answer says another one; a check uses it.
+    A sentence that works something out without using the answer says another one; a check uses it. One that comes to it confirms it.
     """
     said = answer.strip(_SIGNS)
     for sentence in reversed(later):
@@ -182,8 +194,12 @@ def overruled(answer: str, later: list[str]) -> str | None:
             return ""
         if corrected(sentence) is not None:
             return sentence
-        claims = (is_operation(sentence) and claimed(sentence) is not None) or _RESULT.match(sentence)
-        if claims and (said not in _bare_numbers(sentence) or _TURN.match(sentence)):
+        claim = claimed(sentence) if is_operation(sentence) else None
+        if claim is None and _RESULT.match(sentence) is None:
+            continue
+        if said in _bare_numbers(claim or sentence):
+            return None
+        if said not in _bare_numbers(sentence) or _TURN.match(sentence):
             return sentence
     return None
 
@@ -198,19 +214,49 @@ def is_retracted(text: str) -> bool:
 
 
 def _worked_otherwise(said: str, value: str) -> bool:
-    """Return whether a value is said to be what comes to another one, or to nothing: `30 is 10 x 1`, `9 is 3 x + 3`, `9 is 99 is 99`."""
+    """Return whether a value is said to be what comes to another one, or to nothing: `30 is 10 x 1`, `9 is 3 x We`, `9 is 99 is 99`."""
     if _SIGN.search(said) is None and said.count(" is ") < 2:
         return False
-    mark = next(
-        (mark for mark in _CLAIM.finditer(said) if mark[0] != ":"), None
-    )  # later ones explain what is claimed already
-    worked = _WORKED.match(said, mark.end()) if mark is not None else None
-    if mark is None or worked is None or not (worked["claim"] or worked["operation"]):
+    first = True
+    for mark in _CLAIM.finditer(said):
+        before = said[: mark.start()]
+        if mark[0] == ":" or not (first or _JUST_SAID.search(before)):
+            continue
+        numbers = _NUMBER.findall(before)
+        if numbers and numbers[-1] == value and not (first and is_operation(before)):
+            return _comes_to_another(said, mark.end(), value, first)
+        first = False
+    return False
+
+
+def _comes_to_another(said: str, at: int, value: str, first: bool) -> bool:
+    """Return whether what stands behind `is` or `=` is not worth a value: a calculation, a torn one, and as the first claim a number."""
+    start = _TO_WORK.match(said, at).end()  # type: ignore[union-attr]
+    end = _CLAUSE_END.search(said, start).start()  # type: ignore[union-attr]
+    clause, told_again = said[start:end], re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:])
+    numerals = _NO_SIGN.sub(" ", clause)
+    if _SYMBOL.search(numerals) and (any(map(str.isdecimal, clause)) or not any(map(str.isalpha, clause))):
+        return not _is_worth(value, numerals) and (first or not told_again)
+    worked = _WORKED.match(said, at) if first else None
+    told = worked is not None and bool(worked["claim"] or worked["operation"])
+    return told and worked is not None and not _is_worth(value, worked["left"])
+
+
+def contradicts(text: str) -> bool:
+    """Return whether a text sets two different numbers equal, `43 = 42`, or a number and what is not worth it: `72 = 9 x 2 = 9 x 8`."""
+    if "=" not in text and "equals" not in text:
         return False
-    before = said[: mark.start()]
-    numbers = _NUMBER.findall(before)
-    same = bool(numbers) and numbers[-1] == value and not is_operation(before)
-    return same and not _is_worth(value, worked["left"])
+    if any(not same_value(*sides) for sides in _EQUATED.findall(text)):
+        return True
+    first, *others = text.strip(" .$").split("=")
+    if not others or _NUMBER.fullmatch(first.strip(" $")) is None:
+        return False
+    return any(_CALCULATION.fullmatch(side) and not _is_worth(first.strip(" $"), side) for side in others)
+
+
+def same_value(left: str, right: str) -> bool:
+    """Return whether two numbers are one, up to the decimals of one of them and to percent."""
+    return _is_worth(left, right) or _is_worth(right, left)
 
 
 def _is_worth(number: str, worked: str) -> bool:
@@ -248,6 +294,8 @@ def is_offered(said: str, value: str) -> bool:
         (at >= 0 and is_denied(said, at))
         or _named_otherwise(said[max(at, 0) + len(value) :], value)
         or _worked_otherwise(said, value)
+        or contradicts(said)
+        or is_retracted(said)
         or said.rstrip(" *_\"'$)").endswith("?")
     ):
         return False
@@ -256,19 +304,18 @@ def is_offered(said: str, value: str) -> bool:
         span is not None and at < span.end() and not _gives(said[: span.start()], value)
     ):
         return False
-    numbers = list(_NUMBER.finditer(said))
-    for first, second in pairwise(numbers):
+    listed_from = -1
+    for first, second in pairwise(_NUMBER.finditer(said)):
         if first[0].strip("$ ") == second[0].strip("$ "):
             continue
         between = said[first.end() : second.start()]
-        if _ALTERNATIVE.fullmatch(between):
+        if _ALTERNATIVE.fullmatch(between) and not same_value(first[0], second[0]):
             return False
-        listed = _RANGE.fullmatch(between) or _listed(said, first.end(), second.start())
-        if (
-            listed
-            and _OFFER.search(said[: first.start()])
-            and not is_operation(said[first.start() : second.end()])
-        ):
+        if not (_RANGE.fullmatch(between) or _listed(said, first.end(), second.start())):
+            listed_from = -1
+        elif listed_from < 0 and _OFFER.search(said[: first.start()]):
+            listed_from = -1 if is_operation(said[first.start() : second.end()]) else first.start()
+        if listed_from >= 0 and (at < 0 or (listed_from < at + len(value) and at < second.end())):
             return False
     return True
 
