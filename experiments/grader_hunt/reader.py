@@ -12,6 +12,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 
 * A number on the last side is claimed. Another number alone before it says that the two are the same, and claims nothing.
 * A calculation on the last side has to come to the number before it: `30 is 3 x 10`.
+* The smallest or largest of a list has to be that.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
 """
 
@@ -30,7 +31,9 @@ _CORRECTION = re.compile(r"\b(?:No wait|Actually|actually|I mean|[Oo]r rather|wa
 _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
 _GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|\b(?:and|or)$")
+_EXTREME = re.compile(r"(\d+) is the (smallest|largest) (?:number )?of ([\d, and]+)[.!]?$")
 _OPERATIONS = {"x": "*", "×": "*", "times": "*", "plus": "+", "minus": "-"}
+_EXTREMES = {"smallest": min, "largest": max}
 _HARMLESS = frozenset(".,:;!$*#()'")
 _TEARING = frozenset(("not", "or", "between"))
 
@@ -90,6 +93,9 @@ def statement(text: str) -> int | None:
     """Return the number that one statement claims, None where it claims none."""
     if _GLUED.search(text):
         return None
+    if extreme := _EXTREME.match(text):
+        listed = [int(number) for number in re.findall(r"\d+", extreme[3])]
+        return int(extreme[1]) if listed and int(extreme[1]) == _EXTREMES[extreme[2]](listed) else None
     sides = [_side(part) for part in _MARKS.split(text)]
     sides = [side for side in sides if side.value is not None or side.torn]
     if not sides or any(side.torn for side in sides):

@@ -71,10 +71,27 @@ _AMONG = re.compile(
 _DOUBT = re.compile(
     r"\s*[*_]*(?:or|maybe|perhaps|possibly|alternatively|otherwise|unless|else)\b(?!\s+rather)", re.IGNORECASE
 )
+_OPEN_ENDED = re.compile(
+    r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|less|fewer|up|above|below|higher|lower|something)\b",
+    re.IGNORECASE,
+)
 _SUPERLATIVE = (
     r"(?:smallest|largest|biggest|greatest|least|lowest|highest|maximum|minimum|max|min|most|fewest)\b"
 )
 _OF_A_LIST = re.compile(rf"(?:the\s+)?{_SUPERLATIVE}[^.;=]*?\b(?:of|in|among|from)\b", re.IGNORECASE)
+_EXTREME = re.compile(
+    rf"[\s*_$]*(?:(?:is|are|was)\b|,)?\s*(?:the\s+)?(?P<superlative>{_SUPERLATIVE})(?P<rest>[^;]*)",
+    re.IGNORECASE,
+)
+_OTHER_CLAUSE = re.compile(
+    r"\.(?!\d)|\b(?:because|since|as|so|but|while|where|if|which|then)\b|\band\s+\S+\s+(?:is|are)\b"
+)
+_BOUND = re.compile(
+    r"\s(?!numbers?|integers?|values?)[a-z]+ of \d[\d,]*\W*$"
+    r"|\b(?:than|under|over|above|below|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"\s*(?:is|are|was)\s*(?:the\s*)?\d+ of \d")
 _NAMED = re.compile(
     r"[\s*_$]*(?:(?:is|are|was)\b|(?=,?\s*(?:the\s+)?"
     + _SUPERLATIVE
@@ -101,11 +118,11 @@ _RESULT = re.compile(
     re.IGNORECASE,
 )
 _RETRACTED = re.compile(
-    r"(?:\b(?:that|this|it|which|I)(?:['’]s| is| was| am| must be)?|\d[}*_$]* (?:is|was)) (?:all )?"
-    r"(?:wrong|incorrect|mistaken|a mistake|not (?:right|correct|true|it|the (?:right |correct )?answer))\W*$|\?\W*no\W*$",
+    r"(?:\b(?:that|this|it|which|I)(?:['’]s| is| was| am| must be)?|\d[}*_$]* (?:is|was)|(?=\bisn)) ?(?:all )?"
+    r"(?:wrong|incorrect|mistaken|a mistake|(?:not|isn['’]t) (?:right|correct|true|it|the (?:right |correct )?answer))\W*$|\?\W*no\W*$",
     re.IGNORECASE,
 )
-_RETRACTING = ("wrong", "incorrect", "mistake", "not ", "? no")
+_RETRACTING = ("wrong", "incorrect", "mistake", "not ", "isn", "? no")
 _SIGNS = "\\$€£¥₹% "
 _JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
 _TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
@@ -152,7 +169,7 @@ def claimed(sentence: str) -> str | None:
     `is` and its like claim only what an operation on numbers beside them comes to; of `40, which is 36 + 4` the number is claimed.
     """
     every = list(_CLAIM.finditer(sentence))
-    marks = [mark for mark in every if mark["strong"] or _comes_to(sentence[: mark.start()])]
+    marks = [mark for mark in every if _is_claim(mark)]
     for mark in reversed(marks):
         start = _FILLER.match(sentence, mark.end()).end()  # type: ignore[union-attr]
         end = _CLAUSE_END.search(sentence, start).start()  # type: ignore[union-attr]
@@ -165,6 +182,14 @@ def claimed(sentence: str) -> str | None:
     before = sentence[: marks[0].start()] if marks else ""
     numbers = _NUMBER.findall(before)
     return numbers[-1] if numbers and not is_operation(before) else None
+
+
+def _is_claim(mark: re.Match[str]) -> bool:
+    """Return whether a mark claims what follows: not `giving 8 to Ann` with no number before it, nor `is` behind nothing to work out."""
+    before = mark.string[: mark.start()]
+    if mark["strong"] and mark["strong"].lower() in ("gives", "giving"):
+        return any(map(str.isdecimal, before))
+    return bool(mark["strong"]) or _comes_to(before)
 
 
 def _comes_to(text: str) -> bool:
@@ -291,8 +316,11 @@ def is_offered(said: str, value: str) -> bool:
         return True
     at = last_place(value, said)
     if (
-        (at >= 0 and is_denied(said, at))
-        or _named_otherwise(said[max(at, 0) + len(value) :], value)
+        (at >= 0 and (is_denied(said, at) or _OPEN_ENDED.match(said, at + len(value))))
+        or any(
+            _named_otherwise(said[place + len(value) :], value)
+            for place in {max(said.find(value), 0), max(at, 0)}
+        )
         or _worked_otherwise(said, value)
         or contradicts(said)
         or is_retracted(said)
@@ -322,12 +350,26 @@ def is_offered(said: str, value: str) -> bool:
 
 def _named_otherwise(after: str, value: str) -> bool:
     """Return whether a value is said to be another number, or an extreme of numbers that it is none of: `11 is the smallest number 94`."""
+    if _PART.match(after):
+        return True
+    if (extreme := _EXTREME.match(after)) is not None:
+        return not _is_extreme(value, extreme["superlative"].lower(), extreme["rest"])
     named = _NAMED.match(after)
     if named is None or (named["superlative"] is None and re.search(r"\bof\b", named["kind"])):
         return False
     size, *others = (parse_exact(text) for text in (value, *re.findall(_VALUE, named["list"])))
     sizes = [] if size is None else [size.value, size.value / 100] if size.percent else [size.value]
     return size is not None and not any(other.value in sizes for other in others if other)
+
+
+def _is_extreme(value: str, superlative: str, rest: str) -> bool:
+    """Return whether a value may be an extreme of what follows: of numbers that it is among, of none, or of those less than another."""
+    rest = _OTHER_CLAUSE.split(rest)[0]
+    size, others = parse_exact(value), [parse_exact(text) for text in re.findall(_VALUE, rest)]
+    sizes = [other.value for other in others if other is not None]
+    if size is None or not sizes or _BOUND.search(rest) or superlative in ("most", "least"):
+        return True
+    return size.value == (min if superlative[:3] in ("sma", "lea", "low", "min", "few") else max)(sizes)
 
 
 def _gives(said: str, value: str) -> bool:

@@ -29,7 +29,7 @@ _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}"
 _SAYING = re.compile(
     r"[A-Za-z][a-z]+\b[^\d\\]*(?:\b(?:is|are|was|has|have|gets?|equals?)\b|[:=])[^\d\\]*\\?\$?[-\d\\]"
 )
-_DOUBTING = re.compile(r"\b(?:or|if|is|not|maybe|perhaps)\b")
+_DOUBTING = re.compile(r"\b(?:or|if|not|wrong|incorrect|maybe|perhaps)\b")
 _SENTENCE = re.compile(r"[^\n]*?(?=\.\s|\n|$)|")
 _BOXES_JOINT_CHARS = 60
 _COMMAND_CHARS = 12  # of a box before its `oxed` or `fbox`
@@ -39,7 +39,7 @@ _CORRECTED = re.compile(
 )
 
 _MARKER = re.compile(
-    r"(?:(?:\b|_)(?:answers?|solutions?|correct (?:option|choice))\b[*_]{0,2}[\"']?[^\S\n]*"
+    r"(?:(?:\b|_)(?:answers?|ans(?=:)|solutions?|correct (?:option|choice))\b[*_]{0,2}[\"']?[^\S\n]*"
     r"(?:(?:(?:[^\n.:=$]|\.(?=\d)){0,60}?)[^\S\n])??(?:\b(?:(?:would|should|must|will) be|is|are)\b|[:：=])"
     r"|^[^\S\n]*[*_]{0,2}A[*_]{0,2}[^\S\n]*:|####|答案[^\n:：]{0,10}?[是为:：]|\br[ée]ponse\b[^\n]{0,20}?(?:\best\b|:)"
     r"|\b(?:respuesta|resposta|risposta|antwort|ответ)\b[^\n]{0,20}?(?:\b(?:es|é|è|ist)\b|:)"
@@ -181,7 +181,7 @@ def _boxes(body: str, begin: int) -> list[_Box]:
 
 def spoken(box: Extracted) -> Extracted:
     r"""Return a box with what it says in words, as in `\boxed{\text{The answer is } 42}`; without its text where its words doubt that."""
-    if r"\text" not in box.text or box.beside:
+    if box.beside or not (box.text[:1].isalpha() or r"\text" in box.text):
         return box
     said = _TEXT.sub(r"\1", box.text).strip()
     if _SAYING.match(said):

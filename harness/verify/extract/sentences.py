@@ -52,7 +52,16 @@ _WORKED_OUT = re.compile(rf"({NUMBER.pattern})\s+\((?=[^()]*[-+*/=×])[^()]*\)\.
 _SAID_AGAIN = re.compile(rf"({NUMBER.pattern}\s[a-z]+),?\s+or\s+({NUMBER.pattern}\s[a-z]+)")
 _HEADED = re.compile(r"(?:After|At|By|For|In|On|With)\s[^:]*:\s")
 _WORKING = re.compile(r"((?:[A-Za-z]{2}|=)[^()\n]*\d)\s+\((?=[^()]*[-+*/=×])[-\d\s.,;$%+*/=×x]+\)\.?$")
-_IN_ALL = re.compile(r"(?<=\d) in (?:all|total)\b")  # no inches
+_ASIDE = re.compile(
+    r"(?<=\d) in (?:all|total)\b|(?<=\d),? I (?:think|believe|guess)\b|(?<=years) old\b"
+)  # no units
+_HAS = re.compile(
+    r"\b(?:there (?:is|are|were|will be)|has|have|had|needs?|takes|costs?|gets?|reads|pays|earns|spends|travels)\s+"
+    rf"(?:(?:a total of|about|only|exactly|now)\s+)?({NUMBER.pattern})(?:\s[a-z]+){{0,4}}?\s"
+    r"(?:after|before|in|for|to|when|if|because|by|at|with|from)\b"
+    r"(?!.*\b(?:is|are|was|equals?|makes?|gives|totals?|get|gets|has|have|had|leaves)\b)[^.,;:=<>+*]*\.?$",
+    re.IGNORECASE,
+)
 _CHECK = re.compile(
     r"\W*(?:(?:to|you can|we can|let'?s|let us) )?(?:double[- ])?(?:check|verify)\b", re.IGNORECASE
 )
@@ -146,9 +155,10 @@ def leading_choice(sentence: str) -> str | None:
 
 
 def without_marks(text: str) -> str:
-    """Return a text without Markdown's bold and code marks, and without the calculation in brackets that ends it."""
+    """Return a text without Markdown's bold and code marks, the calculation in brackets that ends it, and `in all` or `I think`."""
     text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
-    return _WORKING.sub(r"\1", text) if text.endswith((")", ").")) else text
+    text = _WORKING.sub(r"\1", text) if text.endswith((")", ").")) else text
+    return _ASIDE.sub("", text)
 
 
 def value_of(sentence: str, after_marker: bool = False) -> str:
@@ -158,8 +168,8 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
         sentence: the sentence.
         after_marker: whether it follows `Answer:` or the like, so that of several numbers the only sum of money is meant.
     """
-    sentence = _IN_ALL.sub("", without_marks(sentence).strip())
-    if (said := leading_choice(sentence) or corrected(sentence)) is not None:
+    sentence = without_marks(sentence).strip()
+    if (said := leading_choice(sentence) or corrected(sentence) or _had(sentence)) is not None:
         return said
     if sentence.endswith((")", ").")) and (worked_out := _WORKED_OUT.fullmatch(sentence)):
         return worked_out[1]
@@ -177,7 +187,11 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
     if not parts:
         return sentence
     leading = parts[0][0] == 0 and words and words[0][0].lower() in _AFTER_LEADING
-    if leading and not (is_operation(parts[0][1]) and len(parts) > 1):
+    if (
+        leading
+        and not any(sign in parts[0][1] for sign in "<>")
+        and not (is_operation(parts[0][1]) and len(parts) > 1)
+    ):
         return parts[0][1]
     money = [part for _, part in parts if _MONEY.search(part)]
     chosen = money[0] if after_marker and len(money) == 1 else parts[-1][1]
@@ -187,6 +201,12 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
         return chosen
     numbers = list(NUMBER.finditer(chosen))
     return numbers[-1][0] if len(numbers) > 1 and not re.search(r"[-+*/]", chosen) else chosen
+
+
+def _had(sentence: str) -> str | None:
+    """Return the number of `Tom has 42 apples after giving 8 to Ann`."""
+    found = _HAS.search(sentence)
+    return None if found is None else found[1]
 
 
 def _parts(sentence: str, words: list[re.Match[str]]) -> list[tuple[int, str]]:
