@@ -196,7 +196,11 @@ class MathVerifier:
             return self._since(began, "no_answer", None, "extraction"), ""
         if plain and answer == plain:
             return self._integer(plain, gold), plain
-        if answer.endswith("!") and answer[:-1] == gold.integer and found.shape != "box":
+        if (
+            answer.endswith("!")
+            and answer[:-1] == gold.integer
+            and re.search(rf"{answer}(?![$\\}}])", response[-_TAIL:])
+        ):
             answer = gold.text  # an exclamation, no factorial
         if not answer:
             return self._since(began, "no_answer", None, "extraction"), ""

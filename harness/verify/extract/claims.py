@@ -91,6 +91,7 @@ _BOUND = re.compile(
     r"|\b(?:than|under|over|above|below|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
     re.IGNORECASE,
 )
+_SHORTEST_NAMED = len(" is 1")
 _PART = re.compile(r"\s*(?:is|are|was)\s*(?:the\s*)?\d+ of \d")
 _NAMED = re.compile(
     r"[\s*_$]*(?:(?:is|are|was)\b|(?=,?\s*(?:the\s+)?"
@@ -222,7 +223,7 @@ def overruled(answer: str, later: list[str]) -> str | None:
         claim = claimed(sentence) if is_operation(sentence) else None
         if claim is None and _RESULT.match(sentence) is None:
             continue
-        if said in _bare_numbers(claim or sentence):
+        if said in _bare_numbers(claim or ("" if is_operation(sentence) else sentence)):
             return None
         if said not in _bare_numbers(sentence) or _TURN.match(sentence):
             return sentence
@@ -240,6 +241,8 @@ def is_retracted(text: str) -> bool:
 
 def _worked_otherwise(said: str, value: str) -> bool:
     """Return whether a value is said to be what comes to another one, or to nothing: `30 is 10 x 1`, `9 is 3 x We`, `9 is 99 is 99`."""
+    if said.find(value) + len(value) >= len(said.rstrip(" .!$*")):
+        return False  # nothing stands behind it
     if _SIGN.search(said) is None and said.count(" is ") < 2:
         return False
     first = True
@@ -317,10 +320,8 @@ def is_offered(said: str, value: str) -> bool:
     at = last_place(value, said)
     if (
         (at >= 0 and (is_denied(said, at) or _OPEN_ENDED.match(said, at + len(value))))
-        or any(
-            _named_otherwise(said[place + len(value) :], value)
-            for place in {max(said.find(value), 0), max(at, 0)}
-        )
+        or _named_otherwise(said[max(at, 0) + len(value) :], value)
+        or (said.find(value) < at and _named_otherwise(said[said.find(value) + len(value) :], value))
         or _worked_otherwise(said, value)
         or contradicts(said)
         or is_retracted(said)
@@ -350,6 +351,8 @@ def is_offered(said: str, value: str) -> bool:
 
 def _named_otherwise(after: str, value: str) -> bool:
     """Return whether a value is said to be another number, or an extreme of numbers that it is none of: `11 is the smallest number 94`."""
+    if len(after) < _SHORTEST_NAMED:
+        return False
     if _PART.match(after):
         return True
     if (extreme := _EXTREME.match(after)) is not None:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from harness.verify.extract.claims import claimed, corrected, is_denied, is_operation
+from harness.verify.extract.claims import claimed, corrected, is_denied, is_operation, mentions
 from harness.verify.read.canonical import matching_brace
 from harness.verify.read.numbers import parse_exact
 from harness.verify.read.units import is_unit, unit_scale
@@ -59,9 +59,10 @@ _HAS = re.compile(
     r"\b(?:there (?:is|are|were|will be)|has|have|had|needs?|takes|costs?|gets?|reads|pays|earns|spends|travels)\s+"
     rf"(?:(?:a total of|about|only|exactly|now)\s+)?({NUMBER.pattern})(?:\s[a-z]+){{0,4}}?\s"
     r"(?:after|before|in|for|to|when|if|because|by|at|with|from)\b"
-    r"(?!.*\b(?:is|are|was|equals?|makes?|gives|totals?|get|gets|has|have|had|leaves)\b)[^.,;:=<>+*]*\.?$",
+    r"(?!.*\b(?:but|while|though|is|are|was|equals?|makes?|gives|totals?|get|gets|has|have|had|leaves)\b)[^.,;:=<>+*]*\.?$",
     re.IGNORECASE,
 )
+_HAVING = ("there ", "ha", "need", "takes", "cost", "get", "reads", "pays", "earns", "spends", "travels")
 _CHECK = re.compile(
     r"\W*(?:(?:to|you can|we can|let'?s|let us) )?(?:double[- ])?(?:check|verify)\b", re.IGNORECASE
 )
@@ -158,7 +159,7 @@ def without_marks(text: str) -> str:
     """Return a text without Markdown's bold and code marks, the calculation in brackets that ends it, and `in all` or `I think`."""
     text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
     text = _WORKING.sub(r"\1", text) if text.endswith((")", ").")) else text
-    return _ASIDE.sub("", text)
+    return _ASIDE.sub("", text) if " in " in text or " I " in text or " old" in text else text
 
 
 def value_of(sentence: str, after_marker: bool = False) -> str:
@@ -205,7 +206,7 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
 
 def _had(sentence: str) -> str | None:
     """Return the number of `Tom has 42 apples after giving 8 to Ann`."""
-    found = _HAS.search(sentence)
+    found = _HAS.search(sentence) if mentions(sentence, _HAVING) else None
     return None if found is None else found[1]
 
 
