@@ -80,7 +80,7 @@ _SUPERLATIVE = (
 )
 _OF_A_LIST = re.compile(rf"(?:the\s+)?{_SUPERLATIVE}[^.;=]*?\b(?:of|in|among|from)\b", re.IGNORECASE)
 _EXTREME = re.compile(
-    rf"[\s*_$]*(?:(?:is|are|was)\b|,)?\s*(?:the\s+)?(?P<superlative>{_SUPERLATIVE})(?P<rest>[^;]*)",
+    rf"[\s*_$]*(?:(?:is|are|was|equals)\b|[,=])?\s*(?:the\s+)?(?P<superlative>{_SUPERLATIVE})(?P<rest>[^;]*)",
     re.IGNORECASE,
 )
 _OTHER_CLAUSE = re.compile(
