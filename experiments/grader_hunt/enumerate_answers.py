@@ -151,6 +151,8 @@ def _after_line(line: Clause, later: Sequence[Clause], problem: Problem) -> tupl
             return None, "taken back"
         if clause.form.kind == "correction":
             return clause.filling, "a correction counts"
+        if clause.form.works and clause.filling == line.filling != FORMULA:
+            return line.filling, "a later calculation confirms the answer line"
         if clause.form.works and used not in _NUMERAL.findall(clause.written(problem)):
             return clause.filling, "a later calculation counts"
     return line.filling, "the answer line counts"

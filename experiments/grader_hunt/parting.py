@@ -1,10 +1,13 @@
-"""Rewards that pay a policy for parting the two graders, and the classes of answers that did.
+"""Rewards that pay a policy for parting the two graders, and what it found, sorted into explained and unexplained.
 
-    python experiments/grader_hunt/parting.py results grader_hunt_words      # classes of all finished runs, the most frequent first
+    python experiments/grader_hunt/parting.py results grader_hunt_words      # exit status 1 where a find is unexplained
 
-`too_kind_*` pays where this harness's verifier takes an answer that neither the second grader nor a plain reading confirms,
-`too_strict_any` where both confirm what it refuses. The plain reading is the last box, else the number of the last answer line, else the
-number behind the last `is`, `=` or the like. A class is an answer with its gold value written as V and other numbers as N.
+The two graders part over an answer. A reader (`reader.py`) that shares no code with either of them says what the answer claims. Where it
+sides with this harness's verifier the answer is *explained* by the reader's rule, else it is *unexplained*. `too_kind_*` pays for
+unexplained answers that only the verifier takes, `too_strict_any` for those that only it refuses. A class is an answer with its gold
+value written as V and other numbers as N. A run *found* something where the policy came back to it: five unexplained answers of one
+class, or more than one in a hundred answers of the last third of its steps. The others are strays: a policy that is paid for them never
+learned to say them.
 """
 
 from __future__ import annotations
@@ -12,20 +15,19 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from harness.verify import MathVerifier, VerifierConfig
 
-_READINGS = [
-    re.compile(pattern)
-    for pattern in (
-        r"\\boxed\{\s*(-?\d+)\s*\}",
-        r"(?:Answer:|#### |[Aa]nswer (?:to [^.]* )?is)[\s$*]*(-?\d+)",
-        r"(?:\b(?:is|are|equals|makes|to|it|get|wait|actually|mean|rather)\b[\s,]*|=\s*|^)[\s$*(]*(-?\d+)(?!\d)",
-    )
-]
+sys.path.insert(0, str(Path(__file__).parent))
+from divergences import Answer, answers
+from reader import claim
+
+UNEXPLAINED = "unexplained"
+LEARNED_CLASS, LEARNED_SHARE = 5, 0.01  # answers of one class in a run; of the answers of its last third
 
 
 def too_kind_any(response: str, gold: str) -> bool:
@@ -49,11 +51,24 @@ def too_strict_any(response: str, gold: str) -> bool:
 
 
 def _parted(extraction: str, response: str, gold: str, kind: bool) -> bool:
+    return parted(extraction, response, gold, kind) == UNEXPLAINED
+
+
+def parted(extraction: str, response: str, gold: str, kind: bool) -> str | None:
+    """Return the rule by which the reader sides with the verifier where the graders part, `unexplained` where it does not, else None.
+
+    Args:
+        extraction: what counts as an answer.
+        response: the answer.
+        gold: a whole number.
+        kind: whether answers that only the verifier takes are looked for, else those that only it refuses.
+    """
     graders = _graders(extraction)
     first, second = graders.verify(response, gold).correct, graders.second_many([(response, gold)])[0]
-    readings = next(filter(None, (pattern.findall(response) for pattern in _READINGS)), None)
-    confirmed = readings is not None and readings[-1] == gold
-    return (first and not second and not confirmed) if kind else (not first and second is True and confirmed)
+    if first != kind or second is not (not kind):
+        return None
+    value, rule = claim(response, extraction)
+    return rule if (value == int(gold)) == first else UNEXPLAINED
 
 
 @cache
@@ -66,11 +81,33 @@ def masked(text: str, gold: str) -> str:
     return re.sub(r"\d+", lambda match: "V" if match[0] == gold else "N", text)
 
 
-def main() -> None:
-    """Print classes with the number of answers, the arms that found them, and an example."""
-    sys.path.insert(0, str(Path(__file__).parent))
-    from divergences import answers
+class SortedOut:
+    """The answers of a run over which the graders part, sorted: explained by rule, and unexplained with their classes."""
 
+    def __init__(self, said: Sequence[Answer], extraction: str, kind: bool) -> None:
+        whys = [parted(extraction, one.text, one.gold, kind) for one in said]
+        self.explained = Counter(why for why in whys if why not in (None, UNEXPLAINED))
+        self.unexplained = [one for one, why in zip(said, whys, strict=True) if why == UNEXPLAINED]
+        self.classes = Counter(masked(one.text, one.gold) for one in self.unexplained)
+        late = max(one.step for one in said) * 2 / 3
+        late_share = sum(one.step > late for one in self.unexplained) / sum(one.step > late for one in said)
+        self.found = max(self.classes.values(), default=0) >= LEARNED_CLASS or late_share > LEARNED_SHARE
+
+    def __str__(self) -> str:
+        strays = len(self.unexplained)
+        return f"{self.explained.total()} explained, {strays} unexplained, {'FOUND' if self.found else 'nothing found'}"
+
+    def show(self, most: int) -> None:
+        """Print counts by rule, and an example of each class without one."""
+        examples = {masked(one.text, one.gold): f"{one.text!r} for {one.gold}" for one in self.unexplained}
+        for why, count in self.explained.most_common():
+            print(f"  {count:6} explained: {why}")
+        for name, count in self.classes.most_common(most):
+            print(f"  {count:6} unexplained: {examples[name]}")
+
+
+def main() -> int:
+    """Print the finds of each arm: those explained by rule, and the classes of the others with an example."""
     from harness.store import ResultStore
 
     parser = argparse.ArgumentParser(
@@ -80,21 +117,29 @@ def main() -> None:
     parser.add_argument("experiment")
     parser.add_argument("--most", type=int, default=60)
     wanted = parser.parse_args()
-    store = ResultStore(wanted.results)
+    store, found = ResultStore(wanted.results), 0
     with MathVerifier(VerifierConfig(extraction="any")) as verifier:
         for arm in store.plan(wanted.experiment)["arms"]:
-            counts, examples = Counter[str](), defaultdict[str, str](str)
-            runs = [store.run(run_id) for run_id in arm["runs"].values()]
-            finished = [run for run in runs if run.status == "finished"]
-            for one in (one for run in finished for one in answers(run, verifier)):
-                if one.rewarded:
-                    name = masked(one.text, one.gold)
-                    counts[name] += 1
-                    examples[name] = f"{one.text!r} for {one.gold}"
-            print(f"{arm['label']}: {len(finished)} runs, {counts.total()} answers, {len(counts)} classes")
-            for name, count in counts.most_common(wanted.most):
-                print(f"  {count:6} {name!r}: {examples[name]}")
+            for seed, run_id in arm["runs"].items():
+                run = store.run(run_id)
+                if run.status == "finished":
+                    sorted_out = SortedOut(answers(run, verifier), *_looked_for(run.config()))
+                    print(f"{arm['label']}, seed {seed}: {sorted_out}")
+                    sorted_out.show(wanted.most)
+                    found += sorted_out.found
+                else:
+                    print(f"{arm['label']}, seed {seed}: {run.status}")
+    print(f"{found} runs found something")
+    return int(found > 0)
+
+
+def _looked_for(config: str) -> tuple[str, bool]:
+    """Return the extraction of a run's reward function, and whether that pays for answers that only the verifier takes."""
+    match = re.search(r"parting\.py:too_(kind|strict)_(\w+)", config)
+    if match is None:
+        raise SystemExit("the run was not trained with a reward of parting.py")
+    return match[2], match[1] == "kind"
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

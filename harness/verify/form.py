@@ -35,6 +35,7 @@ _CALLS = {name: re.compile(pattern) for name, pattern in _FUNCTIONS.items()}
 _ADMITS = {"power": {"power", "product", "quotient"}, "factorial": {"factorial", "product", "quotient"}}
 _OPERATORS = re.compile(r"(?<=[\w})!])\s*[-+*/^]|\\(?:cdot|times|frac|sqrt|div|pm)(?![a-z])")
 _IMAGINARY_UNIT, _UNIT_NAME = re.compile(r"(?<![\\a-zA-Z])i(?![a-zA-Z])"), "Z"
+_POWER_OF_NUMBER = re.compile(r"(?<![\w.}^_])\d+\s*\^\s*\{?\d")
 _LETTER = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])")
 _WRITTEN_WORDS = [
     (re.compile(pattern), sign) for pattern, sign in (
@@ -197,6 +198,7 @@ def _use_of_formula(text: str) -> Use:
         letters = any(letter not in "eid" for letter in _LETTER.findall(text))
         of_numbers = not _LETTER.search(text) and r"\pi" not in text  # open whatever their value
         calls = Counter(functions - {"modulus", "base"} if of_numbers else ())
+        calls.update("power" for _ in _POWER_OF_NUMBER.findall("" if functions else text))
         return Use(len(functions) + operators, calls, functions, letters, plain=False)
     use = Use(letters=_has_letters(tree))
     _count(tree, use)
@@ -225,6 +227,11 @@ def _count(tree: Tree, use: Use) -> None:
         numbers = sum(rational_value(part) is not None for part in parts)
         if numbers > 1:
             use.open[name] += numbers - 1
+        terms = [
+            _without_number(part) for part in parts if rational_value(part) is None and not _has_letters(part)
+        ]
+        if name == "sum" and len(set(terms)) < len(terms):
+            use.open[name] += len(terms) - len(set(terms))
     elif rational_value(tree) is not None:
         use.open[name] += 1
     for part in parts:
@@ -237,6 +244,12 @@ def _chain(tree: Tree, name: str) -> list[Tree]:
     if tree[0] not in kinds:
         return [part for part in tree[1:] if isinstance(part, tuple)] if not kinds else [tree]
     return [*_chain(tree[1], name), *_chain(tree[2], name)]
+
+
+def _without_number(term: Tree) -> tuple[str, ...]:
+    """Return what terms of a sum have in common that can be added: the factors that are no numbers."""
+    term = term[1] if term[0] == "neg" else term
+    return tuple(sorted(repr(part) for part in _chain(term, "product") if rational_value(part) is None))
 
 
 def _is_number(tree: Tree) -> bool:

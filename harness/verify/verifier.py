@@ -16,8 +16,8 @@ from types import TracebackType
 
 from harness.verify.compare.answers import AnswerComparison
 from harness.verify.config import VerifierConfig
-from harness.verify.extract.claims import is_offered
-from harness.verify.extract.final_answer import Extracted, ends_there, extract
+from harness.verify.extract.claims import contradicts, is_offered
+from harness.verify.extract.final_answer import Extracted, ends_there, extract, spoken
 from harness.verify.extract.sentences import choice_in
 from harness.verify.form import form_of, open_operations
 from harness.verify.gold import Gold
@@ -32,13 +32,14 @@ from harness.verify.service.server import Case
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
 
-CANONICAL_VERSION = 9
+CANONICAL_VERSION = 10
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _TRY_ALONE = ("timeout", "killed")
 _GOLDS_REMEMBERED = 50_000
 _TAIL = 400
 _PLAIN_BOX = re.compile(r"\\boxed\{([1-9]\d{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
+_OR = re.compile(r"\s*\(?(?:\\text\s*\{\s*or\s*\}|\bor\b)\s*")
 _BESIDE = 600  # characters before the last box in which another one may belong to it
 _CHOICES = frozenset("ABCDEFGHIJ")
 _SCALARS = ("exact", "formula", "quantity")
@@ -181,6 +182,8 @@ class MathVerifier:
         found = extract(response, self.config.extraction)
         if found is None or (self.config.answer_must_end and not ends_there(response, found.end)):
             return self._since(began, "no_answer", None, "extraction"), ""
+        if gold.node is not None and gold.node.kind in _SCALARS:
+            found = self._as_one(found, gold.node)
         answer = self._answer_text(found, gold)
         if (
             found.said
@@ -193,7 +196,11 @@ class MathVerifier:
             return self._since(began, "no_answer", None, "extraction"), ""
         if plain and answer == plain:
             return self._integer(plain, gold), plain
-        if answer.endswith("!") and answer[:-1] == gold.integer and f" is {answer}" in response[-_TAIL:]:
+        if (
+            answer.endswith("!")
+            and answer[:-1] == gold.integer
+            and re.search(rf"{answer}(?![$\\}}])", response[-_TAIL:])
+        ):
             answer = gold.text  # an exclamation, no factorial
         if not answer:
             return self._since(began, "no_answer", None, "extraction"), ""
@@ -206,9 +213,17 @@ class MathVerifier:
         if found.said:
             return is_offered(found.said, found.text)
         if not found.beside:
-            return True
+            return not contradicts(found.text)
         texts = {canonical_text(text) for text in found.beside if any(map(str.isalnum, text))}
         return len(texts) < 2 or all(self._comparison.equal(gold, parse_node(text)) for text in texts)
+
+    def _as_one(self, found: Extracted, gold: Node) -> Extracted:
+        """Return one of values that are all the gold one (`3/4 or 0.75`), what a box says in words, or the answer as it is."""
+        if "or" in found.text:
+            values = [canonical_text(value) for value in _OR.split(found.text.removesuffix(")"))]
+            if len(values) > 1 and all(self._comparison.equal(gold, parse_node(value)) for value in values):
+                return found._replace(text=values[0], said="")
+        return spoken(found) if found.shape == "box" else found
 
     def _answer_text(self, found: Extracted, gold: Gold) -> str:
         """Return the canonical answer; several boxes side by side count together only for a gold answer of several parts."""

@@ -71,10 +71,28 @@ _AMONG = re.compile(
 _DOUBT = re.compile(
     r"\s*[*_]*(?:or|maybe|perhaps|possibly|alternatively|otherwise|unless|else)\b(?!\s+rather)", re.IGNORECASE
 )
+_OPEN_ENDED = re.compile(
+    r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|less|fewer|up|above|below|higher|lower|something)\b",
+    re.IGNORECASE,
+)
 _SUPERLATIVE = (
     r"(?:smallest|largest|biggest|greatest|least|lowest|highest|maximum|minimum|max|min|most|fewest)\b"
 )
 _OF_A_LIST = re.compile(rf"(?:the\s+)?{_SUPERLATIVE}[^.;=]*?\b(?:of|in|among|from)\b", re.IGNORECASE)
+_EXTREME = re.compile(
+    rf"[\s*_$]*(?:(?:is|are|was|equals)\b|[,=])?\s*(?:the\s+)?(?P<superlative>{_SUPERLATIVE})(?P<rest>[^;]*)",
+    re.IGNORECASE,
+)
+_OTHER_CLAUSE = re.compile(
+    r"\.(?!\d)|\b(?:because|since|as|so|but|while|where|if|which|then)\b|\band\s+\S+\s+(?:is|are)\b"
+)
+_BOUND = re.compile(
+    r"\s(?!numbers?|integers?|values?)[a-z]+ of \d[\d,]*\W*$"
+    r"|\b(?:than|under|over|above|below|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
+    re.IGNORECASE,
+)
+_SHORTEST_NAMED = len(" is 1")
+_PART = re.compile(r"\s*(?:is|are|was)\s*(?:the\s*)?\d+ of \d")
 _NAMED = re.compile(
     r"[\s*_$]*(?:(?:is|are|was)\b|(?=,?\s*(?:the\s+)?"
     + _SUPERLATIVE
@@ -101,12 +119,24 @@ _RESULT = re.compile(
     re.IGNORECASE,
 )
 _RETRACTED = re.compile(
-    r"\b(?:that|this|it|which|I)(?:['’]s| is| was| am| must be)? (?:all )?"
-    r"(?:wrong|incorrect|mistaken|a mistake|not (?:right|correct|true|it))\W*$",
+    r"(?:\b(?:that|this|it|which|I)(?:['’]s| is| was| am| must be)?|\d[}*_$]* (?:is|was)|(?=\bisn)) ?(?:all )?"
+    r"(?:wrong|incorrect|mistaken|a mistake|(?:not|isn['’]t) (?:right|correct|true|it|the (?:right |correct )?answer))\W*$|\?\W*no\W*$",
     re.IGNORECASE,
 )
-_RETRACTING = ("wrong", "incorrect", "mistake", "not ")
+_RETRACTING = ("wrong", "incorrect", "mistake", "not ", "isn", "? no")
 _SIGNS = "\\$€£¥₹% "
+_JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
+_TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
+_CALCULATION = re.compile(rf"[\s$]*{_VALUE}(?:\s*[-+*/×x]\s*{_VALUE})+[\s.$]*")
+_SYMBOL = re.compile(r"(?<![A-Za-z])[-−+*/×·÷xX](?![A-Za-z])")
+_NO_SIGN = re.compile(
+    r"(?:(?<=\w)-)?(?!\b(?:plus|minus|times|over|x)\b)[A-Za-z]+(?:-[A-Za-z]+)*|\*\*|[\\#=${}_]", re.IGNORECASE
+)
+_EQUATED = re.compile(
+    rf"(?:^|(?<=[=:(])|(?<=\bis))[\s$*_]*({_VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$]*(?:=|\bequals\b)"
+    rf"(?=[\s$*_]*({_VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$*_]*(?:$|[=.,;)](?!\d)))",
+    re.IGNORECASE,
+)
 _OFFER = re.compile(
     r"(?:\b(?:is|are|was|were|be|equals?|either|answers?|say|have|has|get|find|gives?)|[=:≈])[\s:*_$]*$|^[\s*_$]*$",
     re.IGNORECASE,
@@ -140,7 +170,7 @@ def claimed(sentence: str) -> str | None:
     `is` and its like claim only what an operation on numbers beside them comes to; of `40, which is 36 + 4` the number is claimed.
     """
     every = list(_CLAIM.finditer(sentence))
-    marks = [mark for mark in every if mark["strong"] or _comes_to(sentence[: mark.start()])]
+    marks = [mark for mark in every if _is_claim(mark)]
     for mark in reversed(marks):
         start = _FILLER.match(sentence, mark.end()).end()  # type: ignore[union-attr]
         end = _CLAUSE_END.search(sentence, start).start()  # type: ignore[union-attr]
@@ -153,6 +183,14 @@ def claimed(sentence: str) -> str | None:
     before = sentence[: marks[0].start()] if marks else ""
     numbers = _NUMBER.findall(before)
     return numbers[-1] if numbers and not is_operation(before) else None
+
+
+def _is_claim(mark: re.Match[str]) -> bool:
+    """Return whether a mark claims what follows: not `giving 8 to Ann` with no number before it, nor `is` behind nothing to work out."""
+    before = mark.string[: mark.start()]
+    if mark["strong"] and mark["strong"].lower() in ("gives", "giving"):
+        return any(map(str.isdecimal, before))
+    return bool(mark["strong"]) or _comes_to(before)
 
 
 def _comes_to(text: str) -> bool:
@@ -174,7 +212,7 @@ def corrected(sentence: str) -> str | None:
 def overruled(answer: str, later: list[str]) -> str | None:
     """Return the last of the later sentences that says another answer, empty where it only takes the answer back; None where none does.
 
-    A sentence that works something out without using the answer says another one; a check uses it.
+    A sentence that works something out without using the answer says another one; a check uses it. One that comes to it confirms it.
     """
     said = answer.strip(_SIGNS)
     for sentence in reversed(later):
@@ -182,8 +220,12 @@ def overruled(answer: str, later: list[str]) -> str | None:
             return ""
         if corrected(sentence) is not None:
             return sentence
-        claims = (is_operation(sentence) and claimed(sentence) is not None) or _RESULT.match(sentence)
-        if claims and (said not in _bare_numbers(sentence) or _TURN.match(sentence)):
+        claim = claimed(sentence) if is_operation(sentence) else None
+        if claim is None and _RESULT.match(sentence) is None:
+            continue
+        if said in _bare_numbers(claim or ("" if is_operation(sentence) else sentence)):
+            return None
+        if said not in _bare_numbers(sentence) or _TURN.match(sentence):
             return sentence
     return None
 
@@ -198,19 +240,51 @@ def is_retracted(text: str) -> bool:
 
 
 def _worked_otherwise(said: str, value: str) -> bool:
-    """Return whether a value is said to be what comes to another one, or to nothing: `30 is 10 x 1`, `9 is 3 x + 3`, `9 is 99 is 99`."""
+    """Return whether a value is said to be what comes to another one, or to nothing: `30 is 10 x 1`, `9 is 3 x We`, `9 is 99 is 99`."""
+    if said.find(value) + len(value) >= len(said.rstrip(" .!$*")):
+        return False  # nothing stands behind it
     if _SIGN.search(said) is None and said.count(" is ") < 2:
         return False
-    mark = next(
-        (mark for mark in _CLAIM.finditer(said) if mark[0] != ":"), None
-    )  # later ones explain what is claimed already
-    worked = _WORKED.match(said, mark.end()) if mark is not None else None
-    if mark is None or worked is None or not (worked["claim"] or worked["operation"]):
+    first = True
+    for mark in _CLAIM.finditer(said):
+        before = said[: mark.start()]
+        if mark[0] == ":" or not (first or _JUST_SAID.search(before)):
+            continue
+        numbers = _NUMBER.findall(before)
+        if numbers and numbers[-1] == value and not (first and is_operation(before)):
+            return _comes_to_another(said, mark.end(), value, first)
+        first = False
+    return False
+
+
+def _comes_to_another(said: str, at: int, value: str, first: bool) -> bool:
+    """Return whether what stands behind `is` or `=` is not worth a value: a calculation, a torn one, and as the first claim a number."""
+    start = _TO_WORK.match(said, at).end()  # type: ignore[union-attr]
+    end = _CLAUSE_END.search(said, start).start()  # type: ignore[union-attr]
+    clause, told_again = said[start:end], re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:])
+    numerals = _NO_SIGN.sub(" ", clause)
+    if _SYMBOL.search(numerals) and (any(map(str.isdecimal, clause)) or not any(map(str.isalpha, clause))):
+        return not _is_worth(value, numerals) and (first or not told_again)
+    worked = _WORKED.match(said, at) if first else None
+    told = worked is not None and bool(worked["claim"] or worked["operation"])
+    return told and worked is not None and not _is_worth(value, worked["left"])
+
+
+def contradicts(text: str) -> bool:
+    """Return whether a text sets two different numbers equal, `43 = 42`, or a number and what is not worth it: `72 = 9 x 2 = 9 x 8`."""
+    if "=" not in text and "equals" not in text:
         return False
-    before = said[: mark.start()]
-    numbers = _NUMBER.findall(before)
-    same = bool(numbers) and numbers[-1] == value and not is_operation(before)
-    return same and not _is_worth(value, worked["left"])
+    if any(not same_value(*sides) for sides in _EQUATED.findall(text)):
+        return True
+    first, *others = text.strip(" .$").split("=")
+    if not others or _NUMBER.fullmatch(first.strip(" $")) is None:
+        return False
+    return any(_CALCULATION.fullmatch(side) and not _is_worth(first.strip(" $"), side) for side in others)
+
+
+def same_value(left: str, right: str) -> bool:
+    """Return whether two numbers are one, up to the decimals of one of them and to percent."""
+    return _is_worth(left, right) or _is_worth(right, left)
 
 
 def _is_worth(number: str, worked: str) -> bool:
@@ -245,9 +319,12 @@ def is_offered(said: str, value: str) -> bool:
         return True
     at = last_place(value, said)
     if (
-        (at >= 0 and is_denied(said, at))
+        (at >= 0 and (is_denied(said, at) or _OPEN_ENDED.match(said, at + len(value))))
         or _named_otherwise(said[max(at, 0) + len(value) :], value)
+        or (said.find(value) < at and _named_otherwise(said[said.find(value) + len(value) :], value))
         or _worked_otherwise(said, value)
+        or contradicts(said)
+        or is_retracted(said)
         or said.rstrip(" *_\"'$)").endswith("?")
     ):
         return False
@@ -256,31 +333,46 @@ def is_offered(said: str, value: str) -> bool:
         span is not None and at < span.end() and not _gives(said[: span.start()], value)
     ):
         return False
-    numbers = list(_NUMBER.finditer(said))
-    for first, second in pairwise(numbers):
+    listed_from = -1
+    for first, second in pairwise(_NUMBER.finditer(said)):
         if first[0].strip("$ ") == second[0].strip("$ "):
             continue
         between = said[first.end() : second.start()]
-        if _ALTERNATIVE.fullmatch(between):
+        if _ALTERNATIVE.fullmatch(between) and not same_value(first[0], second[0]):
             return False
-        listed = _RANGE.fullmatch(between) or _listed(said, first.end(), second.start())
-        if (
-            listed
-            and _OFFER.search(said[: first.start()])
-            and not is_operation(said[first.start() : second.end()])
-        ):
+        if not (_RANGE.fullmatch(between) or _listed(said, first.end(), second.start())):
+            listed_from = -1
+        elif listed_from < 0 and _OFFER.search(said[: first.start()]):
+            listed_from = -1 if is_operation(said[first.start() : second.end()]) else first.start()
+        if listed_from >= 0 and (at < 0 or (listed_from < at + len(value) and at < second.end())):
             return False
     return True
 
 
 def _named_otherwise(after: str, value: str) -> bool:
     """Return whether a value is said to be another number, or an extreme of numbers that it is none of: `11 is the smallest number 94`."""
+    if len(after) < _SHORTEST_NAMED:
+        return False
+    if _PART.match(after):
+        return True
+    if (extreme := _EXTREME.match(after)) is not None:
+        return not _is_extreme(value, extreme["superlative"].lower(), extreme["rest"])
     named = _NAMED.match(after)
     if named is None or (named["superlative"] is None and re.search(r"\bof\b", named["kind"])):
         return False
     size, *others = (parse_exact(text) for text in (value, *re.findall(_VALUE, named["list"])))
     sizes = [] if size is None else [size.value, size.value / 100] if size.percent else [size.value]
     return size is not None and not any(other.value in sizes for other in others if other)
+
+
+def _is_extreme(value: str, superlative: str, rest: str) -> bool:
+    """Return whether a value may be an extreme of what follows: of numbers that it is among, of none, or of those less than another."""
+    rest = _OTHER_CLAUSE.split(rest)[0]
+    size, others = parse_exact(value), [parse_exact(text) for text in re.findall(_VALUE, rest)]
+    sizes = [other.value for other in others if other is not None]
+    if size is None or not sizes or _BOUND.search(rest) or superlative in ("most", "least"):
+        return True
+    return size.value == (min if superlative[:3] in ("sma", "lea", "low", "min", "few") else max)(sizes)
 
 
 def _gives(said: str, value: str) -> bool:

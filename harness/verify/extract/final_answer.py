@@ -25,6 +25,12 @@ _BOXES_JOINT = re.compile(
 )
 
 _BOXES_JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-Z]\w{0,3}\s*=\s*)?$")
+_TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{([^{}]*)\}")
+_SAYING = re.compile(
+    r"[A-Za-z][a-z]+\b[^\d\\]*(?:\b(?:is|are|was|has|have|gets?|equals?)\b|[:=])[^\d\\]*\\?\$?[-\d\\]"
+)
+_DOUBTING = re.compile(r"\b(?:or|if|not|wrong|incorrect|maybe|perhaps)\b")
+_SENTENCE = re.compile(r"[^\n]*?(?=\.\s|\n|$)|")
 _BOXES_JOINT_CHARS = 60
 _COMMAND_CHARS = 12  # of a box before its `oxed` or `fbox`
 _MOST_NEIGHBOURS = 64
@@ -33,8 +39,8 @@ _CORRECTED = re.compile(
 )
 
 _MARKER = re.compile(
-    r"(?:(?:\b|_)(?:answers?|solutions?|correct (?:option|choice))\b[*_]{0,2}[\"']?[^\S\n]*"
-    r"(?:(?:(?:[^\n.:=$]|\.(?=\d)){0,60}?)[^\S\n])??(?:\bis\b|\bare\b|[:：=])"
+    r"(?:(?:\b|_)(?:answers?|ans(?=:)|solutions?|correct (?:option|choice))\b[*_]{0,2}[\"']?[^\S\n]*"
+    r"(?:(?:(?:[^\n.:=$]|\.(?=\d)){0,60}?)[^\S\n])??(?:\b(?:(?:would|should|must|will) be|is|are)\b|[:：=])"
     r"|^[^\S\n]*[*_]{0,2}A[*_]{0,2}[^\S\n]*:|####|答案[^\n:：]{0,10}?[是为:：]|\br[ée]ponse\b[^\n]{0,20}?(?:\best\b|:)"
     r"|\b(?:respuesta|resposta|risposta|antwort|ответ)\b[^\n]{0,20}?(?:\b(?:es|é|è|ist)\b|:)"
     r"|^[*#_ \t]*final answer\b[*_: \t]*$|<(?:final_)?answer>)[*_]{0,2}:?[*_]{0,2}",
@@ -144,6 +150,8 @@ def _last_box(body: str) -> Extracted | None:
     percent = sentences.PERCENT_AFTER.match(body, after, after + 40)
     if percent is not None:
         text, after = text + r"\%", percent.end()
+    if is_retracted(_SENTENCE.match(body, last.start, after + _SAID_CHARS)[0]):  # type: ignore[index]
+        return None
     parts, stop = [text], last.start
     for box in boxes[-2 : -_MOST_NEIGHBOURS - 1 : -1]:
         if not _joins(body[box.end + 1 : stop]):
@@ -169,6 +177,16 @@ def _boxes(body: str, begin: int) -> list[_Box]:
                 found.pop()  # it stands in this one
             found.append(_Box(commands[at], at + 1, brace.start()))
     return found
+
+
+def spoken(box: Extracted) -> Extracted:
+    r"""Return a box with what it says in words, as in `\boxed{\text{The answer is } 42}`; without its text where its words doubt that."""
+    if box.beside or not (box.text[:1].isalpha() or r"\text" in box.text):
+        return box
+    said = _TEXT.sub(r"\1", box.text).strip()
+    if _SAYING.match(said):
+        return box._replace(text=sentences.value_of(said, after_marker=True), said=said)
+    return box._replace(text="") if _DOUBTING.search(said) else box
 
 
 def _joins(between: str) -> bool:
@@ -273,6 +291,7 @@ def _last_expression(body: str) -> Extracted | None:
         whole = fenced[1].strip()
     if looks_like_code(whole[-1000:]):
         return Extracted(whole[-1000:], len(body), "bare")
+    whole = sentences.without_marks(whole)
     if sentences.is_bare(whole) and len(body) <= 2 * _TAIL_CHARS:
         return Extracted(whole, len(body.rstrip()), "bare", said=whole)
     if is_retracted(whole[-_SAID_CHARS:]):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from harness.verify.extract.claims import claimed, corrected, is_denied, is_operation
+from harness.verify.extract.claims import claimed, corrected, is_denied, is_operation, mentions
 from harness.verify.read.canonical import matching_brace
 from harness.verify.read.numbers import parse_exact
 from harness.verify.read.units import is_unit, unit_scale
@@ -34,15 +34,15 @@ _OF_ANSWERS = frozenset((
     "arccos", "arctan", "log", "ln", "exp", "sqrt", "cbrt", "floor", "ceil", "gcd", "lcm", "max", "min", "abs", "det", "sum", "frac",
     "alpha", "beta", "gamma", "delta", "epsilon", "theta", "lambda", "mu", "rho", "sigma", "tau", "phi", "omega", "psi", "am", "pm",
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december", "monday",
-    "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "st", "nd", "rd", "th", "usd", "eur", "gbp", "sq", "cu", "left",
-    "right", "cdot", "times",
+    "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "st", "nd", "rd", "th", "usd", "eur", "gbp", "sq", "cu",
+    "cdot", "times",
 ))  # fmt: skip
 _SHORT_PROSE = frozenset((
     "is", "of", "to", "so", "it", "we", "he", "an", "if", "the", "are", "was", "has", "not", "but", "for", "its", "i'd", "i'm", "i've",
     "got", "get", "had", "now", "you", "she", "her", "our", "no",
     "est", "de", "du", "des", "la", "le", "les", "il", "un", "une", "und", "der", "die", "el", "los",
 ))  # fmt: skip
-_BOLD = re.compile(r"(?<![A-Za-z0-9_)])(?:\*\*|__)|(?:\*\*|__)(?![A-Za-z0-9_(])")
+_BOLD = re.compile(r"(?<![A-Za-z0-9_)])(?:\*\*|__)|(?:\*\*|__)(?![A-Za-z0-9_(])|`")
 _AFTER_LEADING = frozenset((
     "the", "for", "where", "when", "with", "if", "because", "since", "as", "is", "are", "which", "so", "in", "that", "by", "ways",
 ))  # fmt: skip
@@ -51,9 +51,24 @@ _POINTS_AT = re.compile(r"->|=>|→|⇒|:\s")
 _WORKED_OUT = re.compile(rf"({NUMBER.pattern})\s+\((?=[^()]*[-+*/=×])[^()]*\)\.?")
 _SAID_AGAIN = re.compile(rf"({NUMBER.pattern}\s[a-z]+),?\s+or\s+({NUMBER.pattern}\s[a-z]+)")
 _HEADED = re.compile(r"(?:After|At|By|For|In|On|With)\s[^:]*:\s")
+_WORKING = re.compile(r"((?:[A-Za-z]{2}|=)[^()\n]*\d)\s+\((?=[^()]*[-+*/=×])[-\d\s.,;$%+*/=×x]+\)\.?$")
+_ASIDE = re.compile(
+    r"(?<=\d) in (?:all|total)\b|(?<=\d),? I (?:think|believe|guess)\b|(?<=years) old\b"
+)  # no units
+_HAS = re.compile(
+    r"\b(?:there (?:is|are|were|will be)|has|have|had|needs?|takes|costs?|gets?|reads|pays|earns|spends|travels)\s+"
+    rf"(?:(?:a total of|about|only|exactly|now)\s+)?({NUMBER.pattern})(?:\s[a-z]+){{0,4}}?\s"
+    r"(?:after|before|in|for|to|when|if|because|by|at|with|from)\b"
+    r"(?!.*\b(?:but|while|though|is|are|was|equals?|makes?|gives|totals?|get|gets|has|have|had|leaves)\b)[^.,;:=<>+*]*\.?$",
+    re.IGNORECASE,
+)
+_HAVING = ("there ", "ha", "need", "takes", "cost", "get", "reads", "pays", "earns", "spends", "travels")
+_CHECK = re.compile(
+    r"\W*(?:(?:to|you can|we can|let'?s|let us) )?(?:double[- ])?(?:check|verify)\b", re.IGNORECASE
+)
 _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(
-    r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?\d)|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
+    r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?[\da-z])|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
 )
 _STATEMENT_END = re.compile(  # begins with the characters themselves, for which a search is fast
     r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$(\d−-]|\s*$))"
@@ -140,6 +155,13 @@ def leading_choice(sentence: str) -> str | None:
     return None if match is None else match[1]
 
 
+def without_marks(text: str) -> str:
+    """Return a text without Markdown's bold and code marks, the calculation in brackets that ends it, and `in all` or `I think`."""
+    text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
+    text = _WORKING.sub(r"\1", text) if text.endswith((")", ").")) else text
+    return _ASIDE.sub("", text) if " in " in text or " I " in text or " old" in text else text
+
+
 def value_of(sentence: str, after_marker: bool = False) -> str:
     """Return the value that a sentence gives: the whole when it has no words beside, else the part that holds a number or a formula.
 
@@ -147,8 +169,8 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
         sentence: the sentence.
         after_marker: whether it follows `Answer:` or the like, so that of several numbers the only sum of money is meant.
     """
-    sentence = (_BOLD.sub(" ", sentence) if "**" in sentence or "__" in sentence else sentence).strip()
-    if (said := leading_choice(sentence) or corrected(sentence)) is not None:
+    sentence = without_marks(sentence).strip()
+    if (said := leading_choice(sentence) or corrected(sentence) or _had(sentence)) is not None:
         return said
     if sentence.endswith((")", ").")) and (worked_out := _WORKED_OUT.fullmatch(sentence)):
         return worked_out[1]
@@ -166,16 +188,26 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
     if not parts:
         return sentence
     leading = parts[0][0] == 0 and words and words[0][0].lower() in _AFTER_LEADING
-    if leading and not (is_operation(parts[0][1]) and len(parts) > 1):
+    if (
+        leading
+        and not any(sign in parts[0][1] for sign in "<>")
+        and not (is_operation(parts[0][1]) and len(parts) > 1)
+    ):
         return parts[0][1]
     money = [part for _, part in parts if _MONEY.search(part)]
     chosen = money[0] if after_marker and len(money) == 1 else parts[-1][1]
     if with_unit := _WITH_UNIT.fullmatch(chosen):
         return with_unit[1]
-    if "\\" in chosen or any(mark in chosen for mark in "=^()[]{}<>"):
+    if "\\" in chosen or any(mark in chosen for mark in "=^()[]{}<>√"):
         return chosen
     numbers = list(NUMBER.finditer(chosen))
     return numbers[-1][0] if len(numbers) > 1 and not re.search(r"[-+*/]", chosen) else chosen
+
+
+def _had(sentence: str) -> str | None:
+    """Return the number of `Tom has 42 apples after giving 8 to Ann`."""
+    found = _HAS.search(sentence) if mentions(sentence, _HAVING) else None
+    return None if found is None else found[1]
 
 
 def _parts(sentence: str, words: list[re.Match[str]]) -> list[tuple[int, str]]:
@@ -200,14 +232,16 @@ def last_line(text: str) -> str:
 
 
 def _states(sentence: str) -> bool:
-    return not sentence.endswith("?") and any(char.isdigit() or char in "\\$" for char in sentence)
+    return (
+        not sentence.endswith("?")
+        and any(char.isdigit() or char in "\\$" for char in sentence)
+        and _CHECK.match(sentence) is None
+    )
 
 
 def last_statement(text: str) -> str:
     """Return the last sentence of a text that holds a number and is no question; the text itself where there is none."""
-    stated = [
-        part for part in statements(text) if any(char.isdigit() for char in part) and not part.endswith("?")
-    ]
+    stated = [part for part in statements(text) if any(char.isdigit() for char in part) and _states(part)]
     return stated[-1] if stated and text.count("$") % 2 == 0 and "\\" not in text else text
 
 
