@@ -72,7 +72,7 @@ _DOUBT = re.compile(
     r"\s*[*_]*(?:or|maybe|perhaps|possibly|alternatively|otherwise|unless|else)\b(?!\s+rather)", re.IGNORECASE
 )
 _OPEN_ENDED = re.compile(
-    r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|less|fewer|up|above|below|higher|lower|something)\b",
+    r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|fewer|up|above|below|higher|lower|something)\b",
     re.IGNORECASE,
 )
 _SUPERLATIVE = (
@@ -93,12 +93,16 @@ _BOUND = re.compile(
 )
 _SHORTEST_NAMED = len(" is 1")
 _PART = re.compile(r"\s*(?:is|are|was)\s*(?:the\s*)?\d+ of \d")
+_RELATING = (  # words by which a number is told from others: `42 is 17 more than the first`, `9 is 3 squared`
+    r"(?:more|fewer|greater|larger|smaller|bigger|higher|lower|older|younger|longer|shorter|times|plus|minus|added|multiplied|divided|"
+    r"squared|cubed|doubled|halved|dozens?|pairs?|percent|above|below|over|under|away|off|from|of|to|and|or|less|by|x)\b"
+)
 _NAMED = re.compile(
     r"[\s*_$]*(?:(?:is|are|was)\b|(?=,?\s*(?:the\s+)?"
     + _SUPERLATIVE
     + rf"))[\s,:]*(?:(?:the|a|an)\s+)?(?P<superlative>{_SUPERLATIVE})?"
     r"(?P<kind>(?:[\s,:*_$]|\b(?:numbers?|integers?|values?|one|answer|result|of|in|among|from|out|the|list|set|these|all|given|following|is|are)\b)*)"
-    rf"(?P<list>{_VALUE}(?:(?:\s*,\s*(?:(?:and|or)\s+)?|\s+(?:(?:and|or)\s+)?){_VALUE})*)[\s.!*_$]*$",
+    rf"(?P<list>{_VALUE}(?:(?:\s*,\s*(?:(?:and|or)\s+)?|\s+(?:(?:and|or)\s+)?){_VALUE})*)(?:\s+(?!{_RELATING})[a-z]+)*[\s.!*_$]*$",
     re.IGNORECASE,
 )
 _CORRECTED = re.compile(
