@@ -72,7 +72,7 @@ _DOUBT = re.compile(
     r"\s*[*_]*(?:or|maybe|perhaps|possibly|alternatively|otherwise|unless|else)\b(?!\s+rather)", re.IGNORECASE
 )
 _OPEN_ENDED = re.compile(
-    r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|fewer|up|above|below|higher|lower|something)\b",
+    r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|less|fewer|up|above|below|higher|lower|something)\b",
     re.IGNORECASE,
 )
 _SUPERLATIVE = (
@@ -94,7 +94,7 @@ _BOUND = re.compile(
 _SHORTEST_NAMED = len(" is 1")
 _PART = re.compile(r"\s*(?:is|are|was)\s*(?:the\s*)?\d+ of \d")
 _RELATING = (  # words by which a number is told from others: `42 is 17 more than the first`, `9 is 3 squared`
-    r"(?:more|fewer|greater|larger|smaller|bigger|higher|lower|older|younger|longer|shorter|times|plus|minus|added|multiplied|divided|"
+    r"(?:more|less|fewer|greater|larger|smaller|bigger|higher|lower|older|younger|longer|shorter|times|plus|minus|added|multiplied|divided|"
     r"squared|cubed|doubled|halved|dozens?|pairs?|percent|above|below|over|under|away|off|from|of|to|and|or|less|by|x)\b"
 )
 _NAMED = re.compile(
