@@ -139,7 +139,7 @@ def part(command: list[str], threads: int) -> dict[str, float]:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
-    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")][WARM:]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')][WARM:]
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
