@@ -9,6 +9,7 @@ third is a precision, `model.precision=mixed`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -58,6 +59,25 @@ def _rounding() -> Iterator[None]:
 def _rounded(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
     with _rounding():
         return functional.linear(x_NI, weight_OI, bias_O)
+
+
+@functools.cache
+def rounds() -> bool:
+    """Whether this processor rounds inputs where it is allowed to. Those without AMX multiply in float32, by oneDNN's kernels."""
+    ones = torch.eye(64)
+    with _rounding():
+        return not torch.equal(ones * (1 + 2**-12) @ ones, ones * (1 + 2**-12))
+
+
+def batched(left_BNI: torch.Tensor, right_BIO: torch.Tensor, kernel: str) -> torch.Tensor:
+    """A batch of float32 products, by oneDNN where that is the processor's kernel; it is never rounded.
+
+    torch reaches oneDNN's batched product only where rounding is allowed.
+    """
+    if resolve_kernel("auto" if kernel == BFLOAT16 else kernel) == "torch" or rounds():
+        return torch.bmm(left_BNI, right_BIO)
+    with _rounding():
+        return torch.bmm(left_BNI, right_BIO)
 
 
 def _rounded_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as functional
 
 from harness.model.layout import Layout
+from harness.model.linear import batched
 
 # Scores of all heads are made at once: [B, H, L, L].
 _LONGEST_BY_HAND = 128
@@ -21,9 +22,15 @@ class SharedAttention:
     """The attention of one forward over `layout` with rotary tables [≥ L, D]; call it once a layer."""
 
     def __init__(
-        self, layout: Layout, cos: torch.Tensor, sin: torch.Tensor, heads: int, kv_heads: int
+        self,
+        layout: Layout,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        heads: int,
+        kv_heads: int,
+        kernel: str = "torch",
     ) -> None:
-        self.layout, self.heads, self.kv_heads = layout, heads, kv_heads
+        self.layout, self.heads, self.kv_heads, self.kernel = layout, heads, kv_heads, kernel
         self.cos, self.sin = cos[layout.place_N][:, None], sin[layout.place_N][:, None]
         length = layout.length
         self.hidden = torch.full((length, length), float("-inf"), device=cos.device).triu_(1)
@@ -50,6 +57,10 @@ class SharedAttention:
         grad_qk.mul_(self.cos).add_(rolled)
         return grad_NHD
 
+    def product(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """A batched product by the policy's kernel."""
+        return batched(left, right, self.kernel)
+
     def parts(self) -> list[int]:
         """Numbers of query, key and value heads."""
         return [self.heads, self.kv_heads, self.kv_heads]
@@ -73,7 +84,7 @@ class _ByHand(torch.autograd.Function):
         grid = tokens.view(len(layout.spread), -1, size).transpose(0, 1).contiguous()
         q, k, v = (_sequences(part, of) for part in grid.split(of.parts()))
         weights = torch.baddbmm(of.hidden, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
-        attended = torch.bmm(weights, v).view(of.heads, -1, size).transpose(0, 1)
+        attended = of.product(weights, v).view(of.heads, -1, size).transpose(0, 1)
         # Not the keys and values as they are repeated for the heads that share them: backward repeats them again.
         ctx.save_for_backward(grid, weights)
         ctx.of, ctx.count = of, count
@@ -90,10 +101,10 @@ class _ByHand(torch.autograd.Function):
             grads[0].new_zeros(slots, of.heads * size).index_copy_(0, layout.own, grads[0][: len(layout.own)])
         )
         grad = grad.view(slots, of.heads, size).transpose(0, 1).reshape(q.shape)
-        to_v = torch.bmm(weights.transpose(1, 2), grad)
-        to_weights = torch.bmm(grad, v.transpose(1, 2))
+        to_v = of.product(weights.transpose(1, 2), grad)
+        to_weights = of.product(grad, v.transpose(1, 2))
         to_scores = torch.ops.aten._softmax_backward_data(to_weights, weights, -1, torch.float32).mul_(scale)
-        to_q, to_k = torch.bmm(to_scores, k), torch.bmm(to_scores.transpose(1, 2), q)
+        to_q, to_k = of.product(to_scores, k), of.product(to_scores.transpose(1, 2), q)
         every = [part.view(of.heads, slots, size) for part in (to_q, to_k, to_v)]
         every[1:] = [part.unflatten(0, (of.kv_heads, -1)).sum(1) for part in every[1:]]
         spread = torch.cat(every).transpose(0, 1).reshape(slots, -1)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from harness.model import linear
+from harness.model.linear import KERNELS, batched
 from harness.model.processor import Processor, parse_cpuinfo
 
 INTEL, AMD = Processor("GenuineIntel", "Xeon"), Processor("AuthenticAMD", "EPYC")
@@ -78,3 +79,13 @@ def test_rounded_products_are_those_of_rounded_inputs_and_leave_other_products_a
     assert torch.get_float32_matmul_precision() == "highest"
     assert linear.Linear(linear.BFLOAT16).for_head().kernel == linear.resolve_kernel("auto")
     assert linear.Linear("torch").for_head().kernel == "torch"
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_batched_product_is_never_rounded(kernel: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(6, 40, 40, generator=generator) for _ in range(2))
+    before = torch.get_float32_matmul_precision()
+    made = batched(left, right, kernel)
+    assert (made - left.double() @ right.double()).abs().max() < 1e-5
+    assert torch.get_float32_matmul_precision() == before

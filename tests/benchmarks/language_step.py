@@ -1,0 +1,242 @@
+"""One GRPO step of a real language model on a CPU: ours beside TRL and a hand-written limit, our sampler beside `transformers.generate`.
+
+    python tests/parity/build_peer.py trl                                   # once: TRL 1.16 in an environment of its own
+    python tests/benchmarks/language_step.py [--threads 2] [--precision mixed,bfloat16] [--rounds 3] [--without trl]
+
+The work is `preset=language` on SmolLM2 135M: 16 prompts x 8 responses of at most 24 tokens, two updates. The verifier runs, then every
+other response is called right, so that every group trains, as in TRL's script (`language_trl.py`; bfloat16, or float32 with
+`--peer-float32`). The limit (`language_limit.py`, float32) computes the very tokens that ours sampled. Each part is a process of its own,
+one after the other in every round; the first step of a process warms up. Prints medians over rounds, CPU seconds and wall, and their
+ratios; on a busy machine only CPU seconds mean something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.base_policy import pretrained
+from harness.configuration.compose import compose_run
+from harness.configuration.registry import member
+from harness.configuration.schema import RunConfig
+from harness.model.checkpoint import load_model, load_tokenizer
+from harness.model.linear import resolve_kernel
+from harness.problems.problem import load_benchmark
+from harness.rollout.noise import key, sample_seeds
+from harness.rollout.prompts import prompt_tokens, stop_tokens
+from harness.rollout.types import SamplingParams
+from harness.store import ResultStore
+from harness.training import step as steps
+from harness.training.trainer import Trainer
+
+sys.path.append(str(Path(__file__).parents[1] / "gpu"))
+sys.path.append(str(Path(__file__).parents[1] / "parity"))
+
+from build_peer import interpreter
+from steps import ContrastGrader
+
+HERE = Path(__file__).resolve().parent
+WARM, TIMED = 1, 1  # steps of a process
+
+
+def configuration(precision: str, threads: int) -> RunConfig:
+    far = "training.evaluate_every=100000"
+    return compose_run(["preset=language", f"model.precision={precision}", f"runtime.threads={threads}", far])
+
+
+def ours(folder: Path, precision: str, threads: int) -> None:
+    """Take whole steps; the tokens that they trained on stay in the scratch folder, for the limit."""
+    config, requests = configuration(precision, threads), []
+    run = ResultStore(folder / "store").run(os.urandom(8).hex())
+    run.path.mkdir(parents=True)
+    trainer = Trainer(
+        config, run, folder / "model", resolve_kernel("auto"), ContrastGrader(config.verifier, config.runtime)
+    )
+    trained = trainer.updater.train
+
+    def noted(step: int, groups: Any, prompts: Any) -> Any:
+        made = groups.completions
+        requests.append(([list(prompt) for prompt in prompts], made.tokens_N, made.lengths_R))
+        return trained(step, groups, prompts)
+
+    trainer.updater.train = noted  # type: ignore[method-assign]
+    for _ in range(WARM + TIMED):
+        cpu, wall = time.process_time(), time.perf_counter()
+        steps.take_step(trainer, 0)
+        row = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+        last = run.steps().iloc[-1]
+        row["tokens"], row["gap"] = float(last["generated_tokens"]), float(last["sampler_log_prob_gap_mean"])
+        print(json.dumps({**row, "peak": peak_gb()}), flush=True)
+    torch.save(requests, folder / "requests.pt")
+    trainer.grader.close()
+
+
+def engine(folder: Path, kind: str, precision: str, threads: int) -> None:
+    """Sample a step's responses by the native engine, or by `transformers.generate` with all prompts padded in one batch."""
+    config, model = configuration(precision, threads), folder / "model"
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    tokenizer = load_tokenizer(model)
+    size, samples = config.algorithm.prompts_per_step, config.algorithm.responses_per_prompt
+    prompts, stops = (
+        prompt_tokens(tokenizer, load_benchmark(config.task))[:size],
+        stop_tokens(tokenizer, model),
+    )
+    cap, native = config.sampling.max_response_tokens, member("harness.rollout.engine", "native")
+    width = max(map(len, prompts))
+    ids = torch.tensor(
+        [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts for _ in range(samples)]
+    )
+    mask = torch.tensor(
+        [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts for _ in range(samples)]
+    )
+    if kind == "native":
+        kernel = resolve_kernel("auto") if precision == "float32" else "bfloat16"
+        made = native.open_folder(native.Config(), model, config.runtime, "cpu", dtype, kernel)
+    else:
+        made = load_model(model, dtype).eval()
+    for turn in range(WARM + TIMED):
+        cpu, wall = time.process_time(), time.perf_counter()
+        if kind == "native":
+            seeds = sample_seeds(key("speed", turn), np.arange(size, dtype=np.uint64), samples)
+            tokens = int(
+                made.generate(prompts, seeds, SamplingParams(cap, stop_token_ids=stops)).lengths_R.sum()
+            )
+        else:
+            options = {
+                "max_new_tokens": cap,
+                "do_sample": True,
+                "top_k": 0,
+                "eos_token_id": list(stops),
+                "pad_token_id": 0,
+            }
+            out = made.generate(ids, attention_mask=mask, **options)[:, width:]
+            ended = torch.isin(out, torch.tensor(stops)).int()
+            tokens = int((ended.cumsum(1) - ended == 0).sum())
+        spent = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
+        print(json.dumps({**spent, "tokens": tokens}), flush=True)
+
+
+def peak_gb() -> float:
+    """The largest resident size of this process, in GB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM"))
+
+
+def part(command: list[str], threads: int) -> dict[str, float]:
+    """Run a process; medians of its timed steps."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')][WARM:]
+    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+
+
+def prepare(folder: Path) -> None:
+    """The model's checkpoint and the training problems as JSON."""
+    config = configuration("float32", 1)
+    made = pretrained.prepare(config.model, config.task, 0, folder, resolve_kernel("auto"))
+    (folder / "model").symlink_to(made)
+    problems = [[problem.prompt, problem.gold] for problem in load_benchmark(config.task).problems]
+    (folder / "problems.json").write_text(json.dumps(problems))
+
+
+def report(found: dict[str, list[dict[str, float]]], precisions: list[str]) -> None:
+    """Two tables in Markdown: seconds, and ratios by CPU seconds and wall."""
+    median = {
+        name: {k: statistics.median(row[k] for row in rows) for k in rows[0]} for name, rows in found.items()
+    }
+    print("| part | CPU s | wall s | generated tokens | gap, nats | peak, GB |\n|---|---|---|---|---|---|")
+    for name, row in median.items():
+        gap, peak = (f"{row[k]:.2g}" if k in row else "" for k in ("gap", "peak"))
+        print(f"| {name} | {row['cpu']:.1f} | {row['wall']:.1f} | {row['tokens']:.0f} | {gap} | {peak} |")
+    print("\n| ratio | CPU | wall |\n|---|---|---|")
+    for precision in precisions:
+        mine, pairs = f"ours {precision}", []
+        pairs += [("TRL / ours", "TRL", mine, False), ("ours / limit", mine, f"limit of {precision}", False)]
+        pairs += [("generate / native, a token", f"generate {precision}", f"native {precision}", True)]
+        for title, above, below, each in pairs:
+            if above in median and below in median:
+                scale = median[below]["tokens"] / median[above]["tokens"] if each else 1.0
+                cells = (
+                    f"{scale * median[above][clock] / median[below][clock]:.2f}" for clock in ("cpu", "wall")
+                )
+                print(f"| {title}, {precision} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", default="mixed")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--without", default="", help="of trl, ours, limit, engines")
+    parser.add_argument("--peer-float32", action="store_true")
+    parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    precisions, threads = options.precision.split(","), options.threads
+    if options.part:
+        torch.set_num_threads(threads)
+        name, folder = options.part[0], Path(options.part[1])
+        ours(folder, precisions[0], threads) if name == "ours" else engine(
+            folder, name, precisions[0], threads
+        )
+        return
+    left, count, found = options.without.split(","), str(WARM + TIMED), dict[str, list[dict[str, float]]]()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        prepare(folder)
+        for turn in range(options.rounds):
+            commands: dict[str, list[str]] = {}
+            for precision in precisions:
+                own = [
+                    sys.executable,
+                    __file__,
+                    "--threads",
+                    str(threads),
+                    "--precision",
+                    precision,
+                    "--part",
+                ]
+                limit = [
+                    str(HERE / "language_limit.py"),
+                    f"{folder}/model",
+                    f"{folder}/requests.pt",
+                    str(threads),
+                ]
+                commands |= {
+                    f"ours {precision}": [*own, "ours", scratch],
+                    f"limit of {precision}": [sys.executable, *limit],
+                }
+                commands |= {f"{kind} {precision}": [*own, kind, scratch] for kind in ("native", "generate")}
+            trl = [
+                str(HERE / "language_trl.py"),
+                f"{folder}/model",
+                f"{folder}/problems.json",
+                count,
+                str(threads),
+            ]
+            commands["TRL"] = [str(interpreter("trl")), *trl, "false" if options.peer_float32 else "true"]
+            groups = {"native": "engines", "generate": "engines", "TRL": "trl"}
+            for name, command in commands.items():
+                if groups.get(name.split()[0], name.split()[0]) not in left:
+                    row = part(command, threads)
+                    found.setdefault(name, []).append(row)
+                    print(f"round {turn + 1}, {name}: {row}", file=sys.stderr, flush=True)
+    report(found, precisions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""TRL's GRPO step on a language model on a CPU, for `language_step.py`. Runs with TRL's interpreter, without the harness.
+
+    python language_trl.py CHECKPOINT PROBLEMS.json STEPS THREADS true|false
+
+PROBLEMS.json: [[problem, answer], ...]; 16 of them x 8 completions of at most 24 tokens, two updates a step, bfloat16 (`true`) or float32.
+Each pair of a group is rewarded 1 and -1, so that every group trains. Prints a JSON line a step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from typing import Any
+
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+import torch
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+MICRO = 32  # sequences in one forward and backward; 128 are a step
+
+
+class Clock(TrainerCallback):  # type: ignore[misc]
+    """Prints what two optimiser updates, which are one step, took."""
+
+    tokens = 0
+
+    def start(self) -> None:
+        self.wall, self.cpu, self.tokens = time.perf_counter(), time.process_time(), 0
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self.start()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step % 2 == 0:
+            row = {"cpu": time.process_time() - self.cpu, "wall": time.perf_counter() - self.wall}
+            print(json.dumps({**row, "tokens": self.tokens}), flush=True)
+            self.start()
+
+
+def main(folder: str, problems: str, steps: str, threads: str, half: str) -> None:
+    torch.set_num_threads(int(threads))
+    with open(problems) as file:
+        rows = [
+            {"prompt": [{"role": "user", "content": text}], "answer": gold} for text, gold in json.load(file)
+        ]
+    clock = Clock()
+
+    def reward(completions: Any, completion_ids: Any, **_: Any) -> list[float]:
+        clock.tokens += sum(map(len, completion_ids))
+        return [1.0 if index % 2 else -1.0 for index in range(len(completions))]
+
+    config = GRPOConfig(
+        output_dir=tempfile.mkdtemp(), use_cpu=True, bf16=half == "true", seed=0, report_to="none", disable_tqdm=True,
+        save_strategy="no", per_device_train_batch_size=MICRO, gradient_accumulation_steps=64 // MICRO,
+        steps_per_generation=128 // MICRO, num_generations=8, max_completion_length=24, max_steps=2 * int(steps),
+        learning_rate=2e-5, lr_scheduler_type="constant", max_grad_norm=1.0, loss_type="grpo", beta=0.0, epsilon=0.2,
+        temperature=1.0, top_p=1.0, top_k=0, gradient_checkpointing=False, dataloader_pin_memory=False, optim="adamw_torch",
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    GRPOTrainer(
+        model=model, reward_funcs=reward, args=config, train_dataset=Dataset.from_list(rows), processing_class=tokenizer,
+        callbacks=[clock],
+    ).train()  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
