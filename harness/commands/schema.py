@@ -10,7 +10,7 @@ import argparse
 import json
 
 from harness.commands._as_json import answering_verbs, schema_of
-from harness.configuration.error import ConfigError
+from harness.configuration.error import ConfigError, nearest
 
 ARGUMENTS = {"verb": {"nargs": "?", "help": "such as plan"}}
 
@@ -21,6 +21,6 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(verbs))
         return 0
     if options.verb not in verbs:
-        raise ConfigError(f"{options.verb!r} has no --json; these verbs have: {', '.join(verbs)}")
+        raise ConfigError(f"{options.verb!r} has no --json{nearest(options.verb, list(verbs))}")
     print(json.dumps(schema_of(options.verb, verbs[options.verb]), indent=1))
     return 0

@@ -160,7 +160,7 @@ def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, 
     assert [line.split()[0] for line in tested.splitlines()] == ["ok"] * len(MEMBERS)
     said = harness(tmp_path, "run", folder, *CHOSEN, reward, "--no-answer")
     assert "sent by told" in said
-    assert "1 runs: 1 finished" in said
+    assert "1 run: 1 finished" in said
     tracked = (tmp_path / "results/tracked.txt").read_text()
     assert re.fullmatch(r"everything .* 0 step 1 True\n", tracked)
     (config,) = (tmp_path / "results/runs").glob("*/config.yaml")
@@ -175,9 +175,9 @@ def test_a_run_of_own_members_alone_and_the_same_run_from_a_package(mine: Path, 
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-tricks\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text("[rlvr_harness.config_dir]\ntheirs = their_tricks\n")
     planned = harness(tmp_path, "plan", *CHOSEN, reward, site=site)
-    assert "1 runs, 1 finished, 0 to run" in planned
+    assert "1 run, 1 finished, 0 to run" in planned
     again = harness(tmp_path, "run", *CHOSEN, reward, "seed=1", "--no-answer", site=site)
-    assert "1 runs: 1 finished" in again
+    assert "1 run: 1 finished" in again
 
 
 def test_an_engine_that_changes_weights_ends_its_run_and_is_named(mine: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_script_becomes_an_experiment_that_plan_takes(said: Said, tmp_path: Pa
     planned = said(
         "plan", f"config_dir={out.parent.parent}", "experiment=mine", f"runtime.results={tmp_path}"
     )
-    assert "1 runs, 0 finished" in planned
+    assert "1 run, 0 finished" in planned
     arm = yaml.safe_load(out.read_text())["arms"][0]["overrides"]
     config = compose_run(arm)
     assert (
