@@ -49,7 +49,8 @@ SIZES = [
 SIZES += ["algorithm.prompts_per_step=2", "algorithm.responses_per_prompt=2", "algorithm.updates_per_step=1"]
 SIZES += ["sampling.max_response_tokens=8", "training.steps=2", "training.evaluate_every=2"]
 COIN = ["algorithm.reward.true_positive=0.5", "algorithm.reward.false_positive=0.5"]
-SMALL = ["preset=language", *SIZES, *COIN, "runtime.checkpoint_every=100", "runtime.device=cpu"]
+# With seed 0 a token lies within the rounding of two kernels of the next one, and is another one on some processors.
+SMALL = ["preset=language", "seed=1", *SIZES, *COIN, "runtime.checkpoint_every=100", "runtime.device=cpu"]
 CLOSE = ["loss", "gradient_norm", "entropy_nats", "ratio_max"]
 EXACT = ["reward_mean", "response_tokens_mean", "generated_tokens", "trained_tokens", "kept_groups"]
 

@@ -137,7 +137,8 @@ def test_a_local_checkpoint_is_judged_by_its_own_configuration(tmp_path):
     assert misfits(composed(f"model.path={tmp_path}", "model.revision=null"))
 
 
-def test_run_refuses_what_plan_shows():
+def test_run_refuses_what_plan_shows(monkeypatch):
+    monkeypatch.setattr("harness.experiment.refusals.absent", lambda config: [])  # as where torch knows GPUs
     overrides = ["model=qwen25_7b", "task=gsm8k_train", "runtime=one_gpu", "sampling=cap_1024"]
     plan = plan_multirun(overrides)
     assert refusals(plan.arms[0].config)
