@@ -14,6 +14,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 * A calculation on the last side has to come to the number before it: `30 is 3 x 10`.
 * The smallest or largest of a list has to be that.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
+* Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _CORRECTION = re.compile(r"\b(?:No wait|Actually|actually|I mean|[Oo]r rather|wa
 _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
 _GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|\b(?:and|or)$")
+_TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
+_INNER_HEADING = re.compile(r"(?<!^)(?<![# ])#|\S +#")
 _EXTREME = re.compile(r"(\d+) is the (smallest|largest) (?:number )?of ([\d, and]+)[.!]?$")
 _OPERATIONS = {"x": "*", "×": "*", "times": "*", "plus": "+", "minus": "-"}
 _EXTREMES = {"smallest": min, "largest": max}
@@ -91,7 +94,7 @@ def _after_line(whole: list[str], at: int) -> tuple[int | None, str]:
 
 def statement(text: str) -> int | None:
     """Return the number that one statement claims, None where it claims none."""
-    if _GLUED.search(text):
+    if _GLUED.search(text) or _INNER_HEADING.search(text) or not _paired(text):
         return None
     if extreme := _EXTREME.match(text):
         listed = [int(number) for number in re.findall(r"\d+", extreme[3])]
@@ -110,6 +113,12 @@ def statement(text: str) -> int | None:
     ):
         return None
     return None if last.value is None else int(last.value)
+
+
+def _paired(text: str) -> bool:
+    """Return whether the stars of bold and italic type come in pairs."""
+    stars = re.findall(r"\*+", _TIMES.sub("", text))
+    return stars[::2] == stars[1::2]
 
 
 def _calculates(text: str) -> bool:

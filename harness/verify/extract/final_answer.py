@@ -310,6 +310,8 @@ def _last_expression(body: str) -> Extracted | None:
     if number is not None or "\\" in line:
         line = sentences.said_once(sentences.last_statement(line[-_TAIL_CHARS:]))
         numbers = sentences.NUMBER.findall(line) or sentences.NUMBER.findall(tail) if number else [line]
+        if sentences.is_glued(line):
+            return None
         value = _in_statement(line) or numbers[-1]
         end = _end_of(value, tail, tail_start, len(tail.rstrip()))
         return Extracted(value, end, "number", said=line[-_SAID_CHARS:])

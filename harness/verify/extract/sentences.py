@@ -43,6 +43,11 @@ _SHORT_PROSE = frozenset((
     "est", "de", "du", "des", "la", "le", "les", "il", "un", "une", "und", "der", "die", "el", "los",
 ))  # fmt: skip
 _BOLD = re.compile(r"(?<![A-Za-z0-9_)])(?:\*\*|__)|(?:\*\*|__)(?![A-Za-z0-9_(])|`")
+_BOLD_BESIDE = re.compile(r"(?<=[A-Za-z][a-z])\*\*([^\s*][^*\n]*)\*\*(?![*\w(])")
+_ITALIC = re.compile(
+    r"(?<![\w*)\]}\\])(?<!\d )([*_])([^\s*_]|[^\s*_][^*_\n]*[^\s*_])\1(?![\w*(\[{\\])(?! \d)"
+)
+_GLUED = re.compile(r"(?<![\\A-Za-z])(?=[A-Z]*[a-z])([A-Za-z]{2,})\d[\d.,]*[^\d]*$")
 _AFTER_LEADING = frozenset((
     "the", "for", "where", "when", "with", "if", "because", "since", "as", "is", "are", "which", "so", "in", "that", "by", "ways",
 ))  # fmt: skip
@@ -156,8 +161,10 @@ def leading_choice(sentence: str) -> str | None:
 
 
 def without_marks(text: str) -> str:
-    """Return a text without Markdown's bold and code marks, the calculation in brackets that ends it, and `in all` or `I think`."""
+    """Return a text without Markdown's bold, italic and code marks, the calculation in brackets that ends it, and `in all` or `I think`."""
+    text = _BOLD_BESIDE.sub(r" \1", text) if "**" in text else text
     text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
+    text = _ITALIC.sub(r"\2", text) if "*" in text or "_" in text else text
     text = _WORKING.sub(r"\1", text) if text.endswith((")", ").")) else text
     return _ASIDE.sub("", text) if " in " in text or " I " in text or " old" in text else text
 
@@ -168,6 +175,9 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
     Args:
         sentence: the sentence.
         after_marker: whether it follows `Answer:` or the like, so that of several numbers the only sum of money is meant.
+
+    Returns:
+        The value, empty where the sentence says none.
     """
     sentence = without_marks(sentence).strip()
     if (said := leading_choice(sentence) or corrected(sentence) or _had(sentence)) is not None:
@@ -176,12 +186,10 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
         return worked_out[1]
     if is_bare(sentence):
         return sentence
+    if is_glued(sentence):
+        return ""
     if (claim := claimed(sentence)) is not None:
-        number = NUMBER.match(claim)
-        behind = claim[number.end() :] if number is not None else ""
-        if number is not None and (not behind or len(re.findall(r"[a-z]{2,}", behind)) > 1):
-            return number[0]  # alone, or with more than a unit behind it
-        return claim if is_bare(claim) else _parts(claim, _prose(claim))[0][1]
+        return _number_of(claim)
     words = _prose(sentence)
     parts = _parts(sentence, words)
     parts = [part for part in parts if not is_denied(sentence, sentence.find(part[1], part[0]))] or parts
@@ -204,6 +212,22 @@ def value_of(sentence: str, after_marker: bool = False) -> str:
     return numbers[-1][0] if len(numbers) > 1 and not re.search(r"[-+*/]", chosen) else chosen
 
 
+def _number_of(claim: str) -> str:
+    """Return the number of a claim where it stands alone or with more than a unit behind it, else its first part that holds one."""
+    number = NUMBER.match(claim)
+    behind = claim[number.end() :] if number is not None else ""
+    if number is not None and (not behind or len(re.findall(r"[a-z]{2,}", behind)) > 1):
+        return number[0]
+    parts = [] if is_bare(claim) else _parts(claim, _prose(claim))
+    return parts[0][1] if parts else claim
+
+
+def is_glued(sentence: str) -> bool:
+    """Return whether the last number of a sentence stands directly behind a word, as in `9 + 9 makesNo18`: it says nothing."""
+    found = _GLUED.search(sentence)
+    return found is not None and not _of_an_answer(found[1].lower())
+
+
 def _had(sentence: str) -> str | None:
     """Return the number of `Tom has 42 apples after giving 8 to Ann`."""
     found = _HAS.search(sentence) if mentions(sentence, _HAVING) else None
@@ -213,7 +237,11 @@ def _had(sentence: str) -> str | None:
 def _parts(sentence: str, words: list[re.Match[str]]) -> list[tuple[int, str]]:
     """Return where the parts between words begin, and those parts that hold a number or a formula."""
     starts, ends = [0, *(word.end() for word in words)], [*(word.start() for word in words), len(sentence)]
-    parts = [(start, _trimmed(sentence[start:end])) for start, end in zip(starts, ends, strict=True)]
+    parts = [
+        (start, _trimmed(sentence[start:end]))
+        for start, end in zip(starts, ends, strict=True)
+        if not (start and sentence[start - 1].isascii() and sentence[start : start + 1].isdecimal())
+    ]
     return [(start, part) for start, part in parts if any(char.isdigit() or char == "\\" for char in part)]
 
 
