@@ -14,6 +14,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 * A calculation on the last side has to come to the number before it: `30 is 3 x 10`.
 * The smallest or largest of a list has to be that.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
+* `=` with nothing on one side is torn.
 * Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
 """
 
@@ -32,6 +33,7 @@ _CORRECTION = re.compile(r"\b(?:No wait|Actually|actually|I mean|[Oo]r rather|wa
 _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
 _GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|\b(?:and|or)$")
+_OPEN_EQUATION = re.compile(r"^\s*=|=\s*(?:=|$)")
 _TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
 _INNER_HEADING = re.compile(r"(?<!^)(?<![# ])#|\S +#")
 _EXTREME = re.compile(r"(\d+) is the (smallest|largest) (?:number )?of ([\d, and]+)[.!]?$")
@@ -94,7 +96,7 @@ def _after_line(whole: list[str], at: int) -> tuple[int | None, str]:
 
 def statement(text: str) -> int | None:
     """Return the number that one statement claims, None where it claims none."""
-    if _GLUED.search(text) or _INNER_HEADING.search(text) or not _paired(text):
+    if _GLUED.search(text) or _OPEN_EQUATION.search(text) or _INNER_HEADING.search(text) or not _paired(text):
         return None
     if extreme := _EXTREME.match(text):
         listed = [int(number) for number in re.findall(r"\d+", extreme[3])]

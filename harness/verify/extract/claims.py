@@ -95,7 +95,7 @@ _SHORTEST_NAMED = len(" is 1")
 _PART = re.compile(r"\s*(?:is|are|was)\s*(?:the\s*)?\d+ of \d")
 _RELATING = (  # words by which a number is told from others: `42 is 17 more than the first`, `9 is 3 squared`
     r"(?:more|less|fewer|greater|larger|smaller|bigger|higher|lower|older|younger|longer|shorter|times|plus|minus|added|multiplied|divided|"
-    r"squared|cubed|doubled|halved|dozens?|pairs?|percent|above|below|over|under|away|off|from|of|to|and|or|less|by|x)\b"
+    r"squared|cubed|doubled|halved|tens|ones|hundreds|short|dozens?|pairs?|percent|above|below|over|under|away|off|from|of|to|and|or|less|by|x)\b"
 )
 _NAMED = re.compile(
     r"[\s*_$]*(?:(?:is|are|was)\b|(?=,?\s*(?:the\s+)?"
@@ -105,6 +105,11 @@ _NAMED = re.compile(
     rf"(?P<list>{_VALUE}(?:(?:\s*,\s*(?:(?:and|or)\s+)?|\s+(?:(?:and|or)\s+)?){_VALUE})*)(?:\s+(?!{_RELATING})[a-z]+)*[\s.!*_$]*$",
     re.IGNORECASE,
 )
+_IS_ANOTHER = re.compile(
+    rf"[\s*_$]*(?:is|are|was|equals)\s*[*_$]*(?P<number>{_VALUE})(?!\s*\$?\s*(?:{_RELATING}|[-−+*/×·÷^!%(\\=°]))",
+    re.IGNORECASE,
+)
+_WORD_BEHIND = re.compile(r"[A-Z][a-z]")
 _CORRECTED = re.compile(
     r"(?:\b(?:(?:or|but) rather|I mean|I meant|make (?:that|it)|scratch that|correction)"
     r"|(?:^\W*|[,.;:!…—–(-]\s*|\b(?:no|wait|oh|well|hmm|but|and|or)\W+)"
@@ -357,7 +362,9 @@ def _named_otherwise(after: str, value: str) -> bool:
     """Return whether a value is said to be another number, or an extreme of numbers that it is none of: `11 is the smallest number 94`."""
     if len(after) < _SHORTEST_NAMED:
         return False
-    if _PART.match(after):
+    if _PART.match(after) or _WORD_BEHIND.match(after):
+        return True
+    if (another := _IS_ANOTHER.match(after)) is not None and not same_value(value, another["number"]):
         return True
     if (extreme := _EXTREME.match(after)) is not None:
         return not _is_extreme(value, extreme["superlative"].lower(), extreme["rest"])
