@@ -12,7 +12,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 
 * A number on the last side is claimed. Another number alone before it says that the two are the same, and claims nothing.
 * A calculation on the last side has to come to the number before it: `30 is 3 x 10`.
-* The smallest or largest of a list has to be that.
+* The smallest or largest of a list has to be that; so has `17 more than 25` or `the sum of 17 and 25`. `42, not 43` claims 42.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
 * `=` with nothing on one side is torn.
 * Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
@@ -37,6 +37,10 @@ _OPEN_EQUATION = re.compile(r"^\s*=|=\s*(?:=|$)")
 _TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
 _INNER_HEADING = re.compile(r"(?<!^)(?<![# ])#|\S +#")
 _EXTREME = re.compile(r"(\d+) is the (smallest|largest) (?:number )?of ([\d, and]+)[.!]?$")
+_TOLD = re.compile(
+    r"(\d+) is (?:(\d+) (more|less|fewer) than (\d+)|the (sum|product|difference) of (\d+) and (\d+))[.!]?$"
+)
+_NOT_THAT = re.compile(r"(\d+),? not \d+[.!]?$")
 _OPERATIONS = {"x": "*", "×": "*", "times": "*", "plus": "+", "minus": "-"}
 _EXTREMES = {"smallest": min, "largest": max}
 _HARMLESS = frozenset(".,:;!$*#()'")
@@ -101,6 +105,10 @@ def statement(text: str) -> int | None:
     if extreme := _EXTREME.match(text):
         listed = [int(number) for number in re.findall(r"\d+", extreme[3])]
         return int(extreme[1]) if listed and int(extreme[1]) == _EXTREMES[extreme[2]](listed) else None
+    if told := _TOLD.match(text):
+        return int(told[1]) if int(told[1]) == _told(told) else None
+    if not_that := _NOT_THAT.match(text):
+        return int(not_that[1])
     sides = [_side(part) for part in _MARKS.split(text)]
     sides = [side for side in sides if side.value is not None or side.torn]
     if not sides or any(side.torn for side in sides):
@@ -115,6 +123,13 @@ def statement(text: str) -> int | None:
     ):
         return None
     return None if last.value is None else int(last.value)
+
+
+def _told(told: re.Match[str]) -> int:
+    """Return the number that `N more than M` or `the sum of N and M` tells."""
+    n, m = int(told[2] or told[6]), int(told[4] or told[7])
+    how = told[3] or told[5]
+    return {"more": n + m, "sum": n + m, "product": n * m, "difference": abs(n - m)}.get(how, m - n)
 
 
 def _paired(text: str) -> bool:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from harness.verify.read.formulas import formula_tree, rational_value
-from harness.verify.read.numbers import parse_exact
+from harness.verify.extract.named import SUPERLATIVE, named_otherwise
+from harness.verify.extract.worth import VALUE, is_worth, same_value
 
-_VALUE = r"[-−+]?(?:\\?[$€£¥₹]\s?)?(?:\d++(?:,\d{3})*+(?:\.\d+)?+|\.\d++)"
 _STRONG = (
     r"(?<![<>!=:])=(?!=)|->|=>|→|⇒|≈|\\approx(?![a-z])|\b(?:equals?|equal(?:ling|ing)?\s+to|makes?|making|comes?\s+(?:out\s+)?(?:to|as|at)|totals?|gives?|giving"
     r"|yields?|leaves|leaving|amounts?\s+to|results?\s+in|works?\s+out\s+(?:to|as|at)|which\s+(?:is|are)|that\s+is|that's|becomes?|adds?\s+up\s+to)\b"
@@ -32,10 +31,8 @@ _OPERATION = re.compile(
 )
 _FRACTION = re.compile(r"[-−+]?\d+\s*/\s*\d+|\\[dt]?frac\s*\{?-?\d+\}?\s*\{?\d+\}?")
 _SIGN = re.compile(r"(?:[-−+*/×·÷x]|\b(?:plus|minus|times|over)\b)", re.IGNORECASE)
-_SIGNS_OF = (("plus", "+"), ("minus", "-"), ("times", "*"), ("over", "/"), ("boxed{", ""), ("%", "/100"))
-_AS_SIGNS = str.maketrans("x×·÷−", "***/-", ",$€£¥₹\\ \n\t")
 _WORKED = re.compile(
-    rf"(?:[\s*_~≈$]|about|roughly|approximately|exactly|just)*(?P<left>{_VALUE}%?(?P<operation>(?:\s*{_SIGN.pattern})+\s*(?:\\boxed\{{)?{_VALUE}%?)*)"
+    rf"(?:[\s*_~≈$]|about|roughly|approximately|exactly|just)*(?P<left>{VALUE}%?(?P<operation>(?:\s*{_SIGN.pattern})+\s*(?:\\boxed\{{)?{VALUE}%?)*)"
     r"(?=(?P<claim>\s*(?:=|\b(?:is|are|equals?)\b))?)",
     re.IGNORECASE,
 )
@@ -53,7 +50,7 @@ _NOT = re.compile(
 _DENYING = (
     "not", "n't", "never", "anything", "than", "below", "above", "far", "instead", "longer", "neither", "nor", "except",
 )  # fmt: skip
-_NUMBER = re.compile(rf"(?=[-−+\\$€£¥₹.\d])(?<![\w.,\\^]){_VALUE}(?:\s*/\s*\d+)?%?(?![\w])")
+_NUMBER = re.compile(rf"(?=[-−+\\$€£¥₹.\d])(?<![\w.,\\^]){VALUE}(?:\s*/\s*\d+)?%?(?![\w])")
 _ALTERNATIVE = re.compile(
     r"[^.;=<>]{0,40}\b(?:or(?! rather)|versus|vs|else|otherwise|alternatively|maybe|perhaps|possibly|unless|failing that|if not)\b"
     r"[^.;=<>]{0,30}",
@@ -62,11 +59,11 @@ _ALTERNATIVE = re.compile(
 _RANGE = re.compile(r"\s*(?:-|–|—|to|through|until|up to|\.\.+|…)\s*\$?", re.IGNORECASE)
 _LIST = re.compile(r"\s*[,;](?:\s|\$)*|\s*,?\s*and\s*\$?|\s+(?!\d{3}\b|\d+/)")
 _BETWEEN = re.compile(
-    rf"\b(?:between|from|somewhere)\s+\\?\$?{_VALUE}[^.;=\d]{{0,25}}\b(?:and|to)\s+\\?\$?{_VALUE}",
+    rf"\b(?:between|from|somewhere)\s+\\?\$?{VALUE}[^.;=\d]{{0,25}}\b(?:and|to)\s+\\?\$?{VALUE}",
     re.IGNORECASE,
 )
 _AMONG = re.compile(
-    rf"\bof\s+{_VALUE}(?:\s*,\s*{_VALUE})+(?:,?\s*(?:and|or)\s*{_VALUE})?\W*$|\bone of\b.*", re.IGNORECASE
+    rf"\bof\s+{VALUE}(?:\s*,\s*{VALUE})+(?:,?\s*(?:and|or)\s*{VALUE})?\W*$|\bone of\b.*", re.IGNORECASE
 )
 _DOUBT = re.compile(
     r"\s*[*_]*(?:or|maybe|perhaps|possibly|alternatively|otherwise|unless|else)\b(?!\s+rather)", re.IGNORECASE
@@ -75,47 +72,13 @@ _OPEN_ENDED = re.compile(
     r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|less|fewer|up|above|below|higher|lower|something)\b",
     re.IGNORECASE,
 )
-_SUPERLATIVE = (
-    r"(?:smallest|largest|biggest|greatest|least|lowest|highest|maximum|minimum|max|min|most|fewest)\b"
-)
-_OF_A_LIST = re.compile(rf"(?:the\s+)?{_SUPERLATIVE}[^.;=]*?\b(?:of|in|among|from)\b", re.IGNORECASE)
-_EXTREME = re.compile(
-    rf"[\s*_$]*(?:(?:is|are|was|equals)\b|[,=])?\s*(?:the\s+)?(?P<superlative>{_SUPERLATIVE})(?P<rest>[^;]*)",
-    re.IGNORECASE,
-)
-_OTHER_CLAUSE = re.compile(
-    r"\.(?!\d)|\b(?:because|since|as|so|but|while|where|if|which|then)\b|\band\s+\S+\s+(?:is|are)\b"
-)
-_BOUND = re.compile(
-    r"\s(?!numbers?|integers?|values?)[a-z]+ of \d[\d,]*\W*$"
-    r"|\b(?:than|under|over|above|below|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
-    re.IGNORECASE,
-)
-_SHORTEST_NAMED = len(" is 1")
-_PART = re.compile(r"\s*(?:is|are|was)\s*(?:the\s*)?\d+ of \d")
-_RELATING = (  # words by which a number is told from others: `42 is 17 more than the first`, `9 is 3 squared`
-    r"(?:more|less|fewer|greater|larger|smaller|bigger|higher|lower|older|younger|longer|shorter|times|plus|minus|added|multiplied|divided|"
-    r"squared|cubed|doubled|halved|tens|ones|hundreds|short|dozens?|pairs?|percent|above|below|over|under|away|off|from|of|to|and|or|less|by|x)\b"
-)
-_NAMED = re.compile(
-    r"[\s*_$]*(?:(?:is|are|was)\b|(?=,?\s*(?:the\s+)?"
-    + _SUPERLATIVE
-    + rf"))[\s,:]*(?:(?:the|a|an)\s+)?(?P<superlative>{_SUPERLATIVE})?"
-    r"(?P<kind>(?:[\s,:*_$]|\b(?:numbers?|integers?|values?|one|answer|result|of|in|among|from|out|the|list|set|these|all|given|following|is|are)\b)*)"
-    rf"(?P<list>{_VALUE}(?:(?:\s*,\s*(?:(?:and|or)\s+)?|\s+(?:(?:and|or)\s+)?){_VALUE})*)(?:\s+(?!{_RELATING})[a-z]+)*[\s.!*_$]*$",
-    re.IGNORECASE,
-)
-_IS_ANOTHER = re.compile(
-    rf"[\s*_$]*(?:is|are|was|equals)\s*[*_$]*(?P<number>{_VALUE})(?!\s*\$?\s*(?:{_RELATING}|[-−+*/×·÷^!%(\\=°]))",
-    re.IGNORECASE,
-)
-_WORD_BEHIND = re.compile(r"[A-Z][a-z]")
+_OF_A_LIST = re.compile(rf"(?:the\s+)?{SUPERLATIVE}[^.;=]*?\b(?:of|in|among|from)\b", re.IGNORECASE)
 _CORRECTED = re.compile(
     r"(?:\b(?:(?:or|but) rather|I mean|I meant|make (?:that|it)|scratch that|correction)"
     r"|(?:^\W*|[,.;:!…—–(-]\s*|\b(?:no|wait|oh|well|hmm|but|and|or)\W+)"
     r"(?:actually|no|wait|hold on|sorry|oops|instead|rather))\b(?:[\s,.:;!…—–]|-(?=\s))*+"
     r"(?:(?:no|wait|it|that|this|the|correct|answer|is|was|be|should|must|actually|to)\b[\s,:'’s]*){0,8}+"
-    rf"(?P<value>{_VALUE}%?(?:\s*[-+*/×÷]\s*{_VALUE}%?)*)(?=\$?(?:\s+[a-z]+)?[\s,!)*_$]*(?:[.;!]+\s|[.;!]*$))",
+    rf"(?P<value>{VALUE}%?(?:\s*[-+*/×÷]\s*{VALUE}%?)*)(?=\$?(?:\s+[a-z]+)?[\s,!)*_$]*(?:[.;!]+\s|[.;!]*$))",
     re.IGNORECASE,
 )
 _CORRECTING = (
@@ -136,14 +99,14 @@ _RETRACTING = ("wrong", "incorrect", "mistake", "not ", "isn", "? no")
 _SIGNS = "\\$€£¥₹% "
 _JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
 _TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
-_CALCULATION = re.compile(rf"[\s$]*{_VALUE}(?:\s*[-+*/×x]\s*{_VALUE})+[\s.$]*")
+_CALCULATION = re.compile(rf"[\s$]*{VALUE}(?:\s*[-+*/×x]\s*{VALUE})+[\s.$]*")
 _SYMBOL = re.compile(r"(?<![A-Za-z])[-−+*/×·÷xX](?![A-Za-z])")
 _NO_SIGN = re.compile(
     r"(?:(?<=\w)-)?(?!\b(?:plus|minus|times|over|x)\b)[A-Za-z]+(?:-[A-Za-z]+)*|\*\*|[\\#=${}_]", re.IGNORECASE
 )
 _EQUATED = re.compile(
-    rf"(?:^|(?<=[=:(])|(?<=\bis))[\s$*_]*({_VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$]*(?:=|\bequals\b)"
-    rf"(?=[\s$*_]*({_VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$*_]*(?:$|[=.,;)](?!\d)))",
+    rf"(?:^|(?<=[=:(])|(?<=\bis))[\s$*_]*({VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$]*(?:=|\bequals\b)"
+    rf"(?=[\s$*_]*({VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$*_]*(?:$|[=.,;)](?!\d)))",
     re.IGNORECASE,
 )
 _OFFER = re.compile(
@@ -273,10 +236,10 @@ def _comes_to_another(said: str, at: int, value: str, first: bool) -> bool:
     clause, told_again = said[start:end], re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:])
     numerals = _NO_SIGN.sub(" ", clause)
     if _SYMBOL.search(numerals) and (any(map(str.isdecimal, clause)) or not any(map(str.isalpha, clause))):
-        return not _is_worth(value, numerals) and (first or not told_again)
+        return not is_worth(value, numerals) and (first or not told_again)
     worked = _WORKED.match(said, at) if first else None
     told = worked is not None and bool(worked["claim"] or worked["operation"])
-    return told and worked is not None and not _is_worth(value, worked["left"])
+    return told and worked is not None and not is_worth(value, worked["left"])
 
 
 def contradicts(text: str) -> bool:
@@ -288,27 +251,7 @@ def contradicts(text: str) -> bool:
     first, *others = text.strip(" .$").split("=")
     if not others or _NUMBER.fullmatch(first.strip(" $")) is None:
         return False
-    return any(_CALCULATION.fullmatch(side) and not _is_worth(first.strip(" $"), side) for side in others)
-
-
-def same_value(left: str, right: str) -> bool:
-    """Return whether two numbers are one, up to the decimals of one of them and to percent."""
-    return _is_worth(left, right) or _is_worth(right, left)
-
-
-def _is_worth(number: str, worked: str) -> bool:
-    """Return whether an expression of numbers has the value of a number, up to that number's decimals."""
-    worked = worked.lower()
-    for word, sign in _SIGNS_OF:
-        worked = worked.replace(word, sign)
-    tree, size = formula_tree(worked.translate(_AS_SIGNS)), parse_exact(number)
-    value = rational_value(tree) if tree is not None else None
-    if size is None or value is None:
-        return size is None
-    off = min(
-        abs(value - size.value), abs(value - size.value / 100) if size.percent else abs(value - size.value)
-    )
-    return off * 10**size.decimals < 1 if size.decimals > 0 else off == 0
+    return any(_CALCULATION.fullmatch(side) and not is_worth(first.strip(" $"), side) for side in others)
 
 
 def last_place(value: str, text: str) -> int:
@@ -329,8 +272,8 @@ def is_offered(said: str, value: str) -> bool:
     at = last_place(value, said)
     if (
         (at >= 0 and (is_denied(said, at) or _OPEN_ENDED.match(said, at + len(value))))
-        or _named_otherwise(said[max(at, 0) + len(value) :], value)
-        or (said.find(value) < at and _named_otherwise(said[said.find(value) + len(value) :], value))
+        or named_otherwise(said[max(at, 0) + len(value) :], value)
+        or (said.find(value) < at and named_otherwise(said[said.find(value) + len(value) :], value))
         or _worked_otherwise(said, value)
         or contradicts(said)
         or is_retracted(said)
@@ -356,34 +299,6 @@ def is_offered(said: str, value: str) -> bool:
         if listed_from >= 0 and (at < 0 or (listed_from < at + len(value) and at < second.end())):
             return False
     return True
-
-
-def _named_otherwise(after: str, value: str) -> bool:
-    """Return whether a value is said to be another number, or an extreme of numbers that it is none of: `11 is the smallest number 94`."""
-    if len(after) < _SHORTEST_NAMED:
-        return False
-    if _PART.match(after) or _WORD_BEHIND.match(after):
-        return True
-    if (another := _IS_ANOTHER.match(after)) is not None and not same_value(value, another["number"]):
-        return True
-    if (extreme := _EXTREME.match(after)) is not None:
-        return not _is_extreme(value, extreme["superlative"].lower(), extreme["rest"])
-    named = _NAMED.match(after)
-    if named is None or (named["superlative"] is None and re.search(r"\bof\b", named["kind"])):
-        return False
-    size, *others = (parse_exact(text) for text in (value, *re.findall(_VALUE, named["list"])))
-    sizes = [] if size is None else [size.value, size.value / 100] if size.percent else [size.value]
-    return size is not None and not any(other.value in sizes for other in others if other)
-
-
-def _is_extreme(value: str, superlative: str, rest: str) -> bool:
-    """Return whether a value may be an extreme of what follows: of numbers that it is among, of none, or of those less than another."""
-    rest = _OTHER_CLAUSE.split(rest)[0]
-    size, others = parse_exact(value), [parse_exact(text) for text in re.findall(_VALUE, rest)]
-    sizes = [other.value for other in others if other is not None]
-    if size is None or not sizes or _BOUND.search(rest) or superlative in ("most", "least"):
-        return True
-    return size.value == (min if superlative[:3] in ("sma", "lea", "low", "min", "few") else max)(sizes)
 
 
 def _gives(said: str, value: str) -> bool:

@@ -161,7 +161,7 @@ def leading_choice(sentence: str) -> str | None:
 
 
 def without_marks(text: str) -> str:
-    """Return a text without Markdown's heading, bold, italic and code marks, the calculation in brackets that ends it, and `in all` or `I think`."""
+    """Return a text without marks of Markdown, the calculation in brackets that ends it, and `in all` or `I think`."""
     text = text.lstrip("#") if text.startswith("#") else text
     text = _BOLD_BESIDE.sub(r" \1", text) if "**" in text else text
     text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
