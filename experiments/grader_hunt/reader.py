@@ -14,7 +14,8 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 * A calculation on the last side has to come to the number before it: `30 is 3 x 10`.
 * The smallest or largest of a list has to be that; so has `17 more than 25` or `the sum of 17 and 25`. `42, not 43` claims 42.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
-* `=` with nothing on one side is torn.
+* `=` with nothing on one side is torn. What stands on the left of the last one may be torn where it has words: `16 - x = 7` claims 7.
+* A point glued to a number is torn: `it is.18`.
 * Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
 """
 
@@ -27,12 +28,12 @@ from fractions import Fraction
 
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _ENDS = re.compile(r"(?<=[.!?])(?=\s|$)|\n")
-_LINE = re.compile(r"Answer:|####|\b[Aa]nswer (?:to .*? )?is\b")
+_LINE = re.compile(r"Answer:|####|\b[Aa]nswer (?:[^.\n]*? )?is\b")
 _TAKEN_BACK = re.compile(r"(?:That|that|it|It|this) is wrong\W*$")
 _CORRECTION = re.compile(r"\b(?:No wait|Actually|actually|I mean|[Oo]r rather|wait)\b")
 _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
-_GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|\b(?:and|or)$")
+_GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|[^\W\d]\.\d|(?<!\d)\s\.\d|\b(?:and|or)$")
 _OPEN_EQUATION = re.compile(r"^\s*=|=\s*(?:=|$)")
 _TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
 _INNER_HEADING = re.compile(r"(?<!^)(?<![# ])#|\S +#")
@@ -41,6 +42,7 @@ _TOLD = re.compile(
     r"(\d+) is (?:(\d+) (more|less|fewer) than (\d+)|the (sum|product|difference) of (\d+) and (\d+))[.!]?$"
 )
 _NOT_THAT = re.compile(r"(\d+),? not \d+[.!]?$")
+_EQUATION_OF_WORDS = re.compile(r"[^=]*[A-Za-z][^=]*=[\s$]*\d+[\s$.!]*$")
 _OPERATIONS = {"x": "*", "×": "*", "times": "*", "plus": "+", "minus": "-"}
 _EXTREMES = {"smallest": min, "largest": max}
 _HARMLESS = frozenset(".,:;!$*#()'")
@@ -111,9 +113,9 @@ def statement(text: str) -> int | None:
         return int(not_that[1])
     sides = [_side(part) for part in _MARKS.split(text)]
     sides = [side for side in sides if side.value is not None or side.torn]
-    if not sides or any(side.torn for side in sides):
+    last = sides[-1] if sides else Side(torn=True)
+    if last.torn or any(side.torn for side in sides[:-1] if not _EQUATION_OF_WORDS.match(text)):
         return None
-    last = sides[-1]
     if last.calculation:
         numbers = {side.value for side in sides if not side.calculation}
         same = len(sides) > 1 and {side.value for side in sides} == {last.value} and numbers == {last.value}
