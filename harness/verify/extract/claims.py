@@ -110,7 +110,8 @@ _EQUATED = re.compile(
     re.IGNORECASE,
 )
 _OFFER = re.compile(
-    r"(?:\b(?:is|are|was|were|be|equals?|either|answers?|say|have|has|get|find|gives?|makes?|totals?|yields?|leaves?|becomes?|comes to|amounts to)|[=:≈])[\s:*_$]*$|^[\s*_$]*$",
+    r"(?:\b(?:is|are|was|were|be|equals?|either|answers?|say|have|has|get|find|gives?"
+    r"|makes?|totals?|yields?|leaves?|becomes?|comes to|amounts to)|[=:≈])[\s:*_$]*$|^[\s*_$]*$",
     re.IGNORECASE,
 )
 
