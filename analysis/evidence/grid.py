@@ -27,11 +27,13 @@ class Grid:
 
 
 def grid_of(plan: StoredPlan) -> Grid | None:
-    """The grid that the arms form over two settings; None where they form none."""
+    """Return the grid that the arms form over two settings; None where they fill less than half of one, as the trials of a search do."""
     axes = grid_axes(plan)
     if axes is None or len(axes) != 2:
         return None
     (row, rows), (column, columns) = axes.items()
+    if 2 * len(plan.arms) < len(rows) * len(columns):
+        return None
     arms = {(grid_value(plan, arm, row), grid_value(plan, arm, column)): arm for arm in plan.arms}
     return Grid(row, rows, column, columns, arms)
 

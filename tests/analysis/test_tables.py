@@ -135,6 +135,10 @@ def test_factorial_and_grid_tables(tmp_path):
     swept = grid_table(loaded(tmp_path), "avg@8")
     assert swept is not None
     assert [c.header for c in swept.columns] == ["clip \\ lr", "0.0001", "0.0003"]
+    for i, arm in enumerate(plan["arms"]):
+        arm |= {"overrides": [f"algorithm.clip=0.2{i}", f"lr={i + 1}e-4"]}
+    store.write_plan("ladder", plan)
+    assert grid_table(loaded(tmp_path), "avg@8") is None  # a search: a row and a column for each trial
 
 
 def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
