@@ -17,7 +17,7 @@ SUPERLATIVE = (
     r"(?:smallest|largest|biggest|greatest|least|lowest|highest|maximum|minimum|max|min|most|fewest)\b"
 )
 _EXTREME = re.compile(
-    rf"[\s*_$]*(?:(?:is|are|was|equals)\b|[,=])?\s*(?:the\s+)?(?P<superlative>{SUPERLATIVE})(?P<rest>[^;]*)",
+    rf"[\s*_$]*(?:(?:is|are|was|equals)\b(?:\s+(?:actually|really|still|also|then|indeed|clearly|now|just|simply|always)\b)*|[,=])?\s*(?:the\s+)?(?P<superlative>{SUPERLATIVE})(?P<rest>[^;]*)",
     re.IGNORECASE,
 )
 _OTHER_CLAUSE = re.compile(
@@ -54,8 +54,9 @@ _BY_WORDS = re.compile(
 )
 _UPPER = re.compile(rf"\s*\$?\s*(?:and|to)\s*\\?\$?({VALUE})", re.IGNORECASE)
 _WORKED_OF = re.compile(
-    r"\b(sum|product|difference|quotient) of (?:the )?(?:numbers? )?[\W_]*$", re.IGNORECASE
+    r"\b(sum|product|difference|quotient) of (?:the |both )*(?:numbers? )?[\W_]*$", re.IGNORECASE
 )
+_BOTH_AND = re.compile(r"\bboth\b.*\band\W*$", re.IGNORECASE)
 _SIGN_BEHIND = re.compile(r"\s*\$?\s*(?:[-−+*/×·÷^!%(\\=°]|x\s*\d)")
 _RELATION = re.compile(r"\s*\$?\s*([a-z]+)\b(.*)", re.IGNORECASE | re.DOTALL)
 _TOLD_BY_WORDS = re.compile(r"\b(?:than|as|of|by|from|to) [a-z]{2,}", re.IGNORECASE)
@@ -120,6 +121,8 @@ def _told_otherwise(value: str, gap: str, number: str, behind: str) -> bool:
         return upper is None or not named <= size.value <= (_number(upper[1]) or named)
     if (worked := _WORKED_OF.search(gap)) is not None:
         return (bool(others) and _worked(worked[1].lower(), named, others) not in sizes) or _ends(behind)
+    if _BOTH_AND.search(gap):
+        return True
     if _BY_WORDS.search(gap) or _SIGN_BEHIND.match(behind) or same_value(value, number):
         return False
     before = gap.lower().split()[-1:] or [""]
