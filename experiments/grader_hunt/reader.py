@@ -28,7 +28,7 @@ from fractions import Fraction
 
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _ENDS = re.compile(r"(?<=[.!?])(?=\s|$)|\n")
-_LINE = re.compile(r"Answer:|####|\b[Aa]nswer (?:[^.\n]*? )?is\b")
+_LINE = re.compile(r"####|\b[Aa]nswer(?: [^.\n]*?)??(?: is\b|:| =)")
 _TAKEN_BACK = re.compile(r"(?:That|that|it|It|this) is wrong\W*$")
 _CORRECTION = re.compile(r"\b(?:No wait|Actually|actually|I mean|[Oo]r rather|wait)\b")
 _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
