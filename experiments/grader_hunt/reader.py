@@ -15,6 +15,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 * The smallest or largest of a list has to be that; so has `17 more than 25` or `the sum of 17 and 25`. `42, not 43` claims 42.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
 * `=` with nothing on one side is torn. What stands on the left of the last one may be torn where it has words: `16 - x = 7` claims 7.
+* A letter with a number (`T, 4.`) is two things, and `A is 10.` chooses A.
 * A point glued to a number is torn: `it is.18`.
 * Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
 """
@@ -35,6 +36,7 @@ _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
 _GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|[^\W\d]\.\d|(?<!\d)\s\.\d|\b(?:and|or)$")
 _OPEN_EQUATION = re.compile(r"^\s*=|=\s*(?:=|$)")
+_LETTER = re.compile(r"[A-J] is \d+[.!]?$|\W?[A-Za-z]?, \d+[.!]?$")
 _TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
 _INNER_HEADING = re.compile(r"(?<!^)(?<![# ])#|\S +#")
 _EXTREME = re.compile(r"(\d+) is the (smallest|largest) (?:number )?of ([\d, and]+)[.!]?$")
@@ -102,7 +104,13 @@ def _after_line(whole: list[str], at: int) -> tuple[int | None, str]:
 
 def statement(text: str) -> int | None:
     """Return the number that one statement claims, None where it claims none."""
-    if _GLUED.search(text) or _OPEN_EQUATION.search(text) or _INNER_HEADING.search(text) or not _paired(text):
+    if (
+        _LETTER.match(text)
+        or _GLUED.search(text)
+        or _OPEN_EQUATION.search(text)
+        or _INNER_HEADING.search(text)
+        or not _paired(text)
+    ):
         return None
     if extreme := _EXTREME.match(text):
         listed = [int(number) for number in re.findall(r"\d+", extreme[3])]

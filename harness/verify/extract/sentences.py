@@ -49,6 +49,8 @@ _ITALIC = re.compile(
 )
 _LEADING = ("#", ".", ",", ";", ":", "!")
 _LEADING_MARKS = re.compile(r"\A(?:#+|(?:[.,;:!]\s+)+)")
+_YES = re.compile(r"\A(?:Yes|Yeah|Ok|OK|Okay|Sure|Well|Right|yes|ok|okay)[,:!.]\s+(?=[-−$*\d])")
+_YES_BEGINS = ("Y", "O", "S", "W", "R", "y", "o")
 _GLUED = re.compile(r"(?<![\\A-Za-z])(?=[A-Z]*[a-z])([A-Za-z]{2,})\d[\d.,]*[^\d]*$")
 _AFTER_LEADING = frozenset((
     "the", "for", "where", "when", "with", "if", "because", "since", "as", "is", "are", "which", "so", "in", "that", "by", "ways",
@@ -165,6 +167,7 @@ def leading_choice(sentence: str) -> str | None:
 def without_marks(text: str) -> str:
     """Return a text without marks of Markdown, the calculation in brackets that ends it, and `in all` or `I think`."""
     text = _LEADING_MARKS.sub("", text) if text[:1] in _LEADING else text
+    text = _YES.sub("", text) if text[:1] in _YES_BEGINS else text
     text = _BOLD_BESIDE.sub(r" \1", text) if "**" in text else text
     text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
     text = _ITALIC.sub(r"\2", text) if "*" in text or "_" in text else text
