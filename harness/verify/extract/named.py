@@ -85,14 +85,14 @@ _OF_TWO: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "minus": lambda n, m: n - m,
     "percent": lambda n, m: n * m / 100,
 }
-_WORD_BEHIND = re.compile(r"[A-Z][a-z]")
+_TORN_BEHIND = re.compile(r"[A-Z][a-z]|\.\.+\d")
 
 
 def named_otherwise(after: str, value: str) -> bool:
     """Return whether a value is said to be another number, or an extreme of numbers that it is none of: `11 is the smallest number 94`."""
     if len(after) < _SHORTEST_NAMED:
         return False
-    if _PART.match(after) or _WORD_BEHIND.match(after):
+    if _PART.match(after) or _TORN_BEHIND.match(after):
         return True
     if (told := _SAID.match(after)) is not None and _told_otherwise(
         value, told["gap"], told["number"], told["behind"]
