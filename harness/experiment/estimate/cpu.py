@@ -43,7 +43,7 @@ class Rates:
 
 
 TESTBED = Rates("the testbed's published ladder, two cores", 154e3, 12.7, 2.7, 45_600, 71_600, 86_000, 5.0)
-SMOLLM2 = Rates("SmolLM2's published ladder, two cores", 134.5e6, 17.1, 1.7, 150, 360, 397, 20.0)
+SMOLLM2 = Rates("SmolLM2's published ladder, two cores", 134.5e6, 17.1, 1.7, 199, 459, 465, 20.0)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _SAID = re.compile(
-    rf"[\s*_$]*(?:is|are|was|equals)\b(?P<gap>[^\d;=<>]*?)[*_$\\]*(?P<number>{VALUE})%?(?P<behind>[^;]*)",
+    rf"[\s*_$]*(?:is|are|was|equals)\b(?P<gap>[^\d;=<>]*?)[*_$\\]*(?P<number>{VALUE})(?P<behind>[^;]*)",
     re.IGNORECASE,
 )
 _EQUAL = re.compile(r"\b(?:equal to|the same as)\b", re.IGNORECASE)
@@ -57,8 +57,13 @@ _WORKED_OF = re.compile(
     r"\b(sum|product|difference|quotient) of (?:the |both )*(?:numbers? )?[\W_]*$", re.IGNORECASE
 )
 _BOTH_AND = re.compile(r"\bboth\b.*\band\W*$", re.IGNORECASE)
-_SIGN_BEHIND = re.compile(r"\s*\$?\s*(?:[-−+*/×·÷^!%(\\=°]|x\s*\d)")
-_RELATION = re.compile(r"\s*\$?\s*([a-z]+)\b(.*)", re.IGNORECASE | re.DOTALL)
+_SIGN_BEHIND = re.compile(r"\s*\$?\s*(?:[-−+*/×·÷^!(\\=°]|x\s*\d)")
+_SUM_OF_UNITS = re.compile(r"\s[a-z]+\s*[-−+*/×·÷]\s*[\d$]", re.IGNORECASE)
+_CLAUSE_OF_ITS_OWN = re.compile(r"[\s*_$]*(?:is|are|was|were)\b")
+_NEXT_CLAUSE = re.compile(
+    r"\.(?!\d)|\b(?:because|since|so|but|while|where|if|which|then)\b|\band\s+\S+\s+(?:is|are)\b"
+)
+_RELATION = re.compile(r"\s*\$?\s*(%|[a-z]+\b)(.*)", re.IGNORECASE | re.DOTALL)
 _TOLD_BY_WORDS = re.compile(r"\b(?:than|as|of|by|from|to) [a-z]{2,}", re.IGNORECASE)
 _PLACES = {"hundreds": 100, "tens": 10, "ones": 1}
 _PLACE = re.compile(rf"({VALUE})\s+(hundreds|tens|ones)\b", re.IGNORECASE)
@@ -83,7 +88,7 @@ _OF_TWO: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     **dict.fromkeys(("times", "multiplied"), lambda n, m: n * m),
     **dict.fromkeys(("divided", "over"), lambda n, m: n / m if m else Fraction(-1)),
     "minus": lambda n, m: n - m,
-    "percent": lambda n, m: n * m / 100,
+    **dict.fromkeys(("percent", "%"), lambda n, m: n * m / 100),
 }
 _TORN_BEHIND = re.compile(r"[A-Z][a-z]|\.\.+\d")
 
@@ -114,7 +119,9 @@ def _told_otherwise(value: str, gap: str, number: str, behind: str) -> bool:
     if size is None or named is None:
         return False
     sizes = (size.value, size.value / 100) if size.percent else (size.value,)
-    behind, gap = _OTHER_CLAUSE.split(behind)[0], _EQUAL.sub("", gap)
+    if "and" in gap and _CLAUSE_OF_ITS_OWN.match(behind):
+        return False
+    behind, gap = _NEXT_CLAUSE.split(behind)[0], _EQUAL.sub("", gap)
     others = [other for other in map(_number, re.findall(VALUE, behind)) if other is not None]
     if gap.rstrip(" $*_\\").endswith("between"):
         upper = _UPPER.match(behind)
@@ -123,12 +130,18 @@ def _told_otherwise(value: str, gap: str, number: str, behind: str) -> bool:
         return (bool(others) and _worked(worked[1].lower(), named, others) not in sizes) or _ends(behind)
     if _BOTH_AND.search(gap):
         return True
-    if _BY_WORDS.search(gap) or _SIGN_BEHIND.match(behind) or same_value(value, number):
+    signed = _SIGN_BEHIND.match(behind) or _SUM_OF_UNITS.match(behind)
+    if _BY_WORDS.search(gap) or signed or same_value(value, number) or _is_percent(value, number, behind):
         return False
     before = gap.lower().split()[-1:] or [""]
     if before[0] in _TIMES_BEFORE:
         return _TIMES_BEFORE[before[0]] * named not in sizes
     return not _relates(sizes, named, others, number + behind)
+
+
+def _is_percent(value: str, number: str, behind: str) -> bool:
+    """Return whether a value is a number of percent: `0.5 is 50%`."""
+    return behind.lstrip(" \\").startswith("%") and same_value(value, number + "%")
 
 
 def _ends(behind: str) -> bool:
