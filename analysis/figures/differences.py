@@ -40,10 +40,10 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
         other = plan.reference_of(arm) if len(references) > 1 else None
         labels.append(
             textwrap.fill(
-                arm.label if other is None else f"{arm.label} against {other.label}", 34 if wide else 22
+                arm.label if other is None else f"{arm.label} against {other.label}", 30 if wide else 22
             )
         )
-    rows = sum(1 + 0.6 * label.count("\n") for label in labels)
+    rows = len(labels) * (1 + 0.6 * max(label.count("\n") for label in labels))  # rows are of one height
     figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
