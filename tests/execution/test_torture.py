@@ -80,7 +80,11 @@ def check_history(store: ResultStore, run_id: str) -> None:
 @pytest.mark.parametrize(
     ("kills", "seed"),
     [
-        (int(os.environ.get("HARNESS_TORTURE_KILLS", "5")), int(os.environ.get("HARNESS_TORTURE_SEED", "0"))),
+        pytest.param(
+            int(os.environ.get("HARNESS_TORTURE_KILLS", "5")),
+            int(os.environ.get("HARNESS_TORTURE_SEED", "0")),
+            marks=pytest.mark.thorough,
+        ),
         pytest.param(100, 1, marks=pytest.mark.slow),
     ],
 )

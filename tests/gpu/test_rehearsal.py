@@ -98,6 +98,7 @@ def test_the_transformers_engine_samples_what_it_samples_on_a_cpu(base_policy: P
 # ---- training -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_testbed_trains(bench: Bench) -> None:
     config = small_config(
         runtime__device="cuda",
@@ -116,6 +117,7 @@ def test_the_testbed_trains(bench: Bench) -> None:
     assert all(isinstance(parameter, Pretend) for parameter in trainer.policy.parameters())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_a_model_of_transformers_trains_stops_and_resumes(
     bench: Bench, tmp_path: Path, case: dict[str, Any]
