@@ -43,7 +43,8 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
                 arm.label if other is None else f"{arm.label} against {other.label}", 30 if wide else 22
             )
         )
-    rows = len(labels) * (1 + 0.6 * max(label.count("\n") for label in labels))  # rows are of one height
+    breaks = [label.count("\n") for label in labels]
+    rows = len(labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(labels) * max(breaks))
     figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
