@@ -57,7 +57,7 @@ _WORKED_OF = re.compile(
     r"\b(sum|product|difference|quotient) of (?:the |both )*(?:numbers? )?[\W_]*$", re.IGNORECASE
 )
 _BOTH_AND = re.compile(r"\bboth\b.*\band\W*$", re.IGNORECASE)
-_SIGN_BEHIND = re.compile(r"\s*\$?\s*(?:[-−+*/×·÷^!(\\=°]|x\s*\d)")
+_SIGN_BEHIND = re.compile(r"\s*(?:\\?%)?\s*\$?\s*(?:[-−+*/×·÷^!(\\=°]|x\s*\d)")
 _SUM_OF_UNITS = re.compile(r"\s[a-z]+\s*[-−+*/×·÷]\s*[\d$]", re.IGNORECASE)
 _CLAUSE_OF_ITS_OWN = re.compile(r"[\s*_$]*(?:is|are|was|were)\b")
 _NEXT_CLAUSE = re.compile(
