@@ -175,6 +175,28 @@ def report(found: dict[str, list[dict[str, float]]], precisions: list[str]) -> N
                 print(f"| {title}, {precision} | {' | '.join(cells)} |")
 
 
+def commands_of(
+    folder: Path, precisions: list[str], threads: int, peer_float32: bool
+) -> dict[str, list[str]]:
+    """Return the command of each part by its name, in the order of a round."""
+    commands: dict[str, list[str]] = {}
+    for precision in precisions:
+        settings = ["--threads", str(threads), "--precision", precision]
+        limit = [str(HERE / "language_limit.py"), f"{folder}/model", f"{folder}/requests.pt", str(threads)]
+        for kind in ("ours", "limit of", "native", "generate"):
+            own = [sys.executable, __file__, *settings, "--part", kind, str(folder)]
+            commands[f"{kind} {precision}"] = [sys.executable, *limit] if kind == "limit of" else own
+    trl = [
+        str(HERE / "language_trl.py"),
+        f"{folder}/model",
+        f"{folder}/problems.json",
+        str(WARM + TIMED),
+        str(threads),
+    ]
+    commands["TRL"] = [str(interpreter("trl")), *trl, "false" if peer_float32 else "true"]
+    return commands
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -194,41 +216,12 @@ def main() -> None:
             folder, name, precisions[0], threads
         )
         return
-    left, count, found = options.without.split(","), str(WARM + TIMED), dict[str, list[dict[str, float]]]()
+    left, found = options.without.split(","), dict[str, list[dict[str, float]]]()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         prepare(folder)
         for turn in range(options.rounds):
-            commands: dict[str, list[str]] = {}
-            for precision in precisions:
-                own = [
-                    sys.executable,
-                    __file__,
-                    "--threads",
-                    str(threads),
-                    "--precision",
-                    precision,
-                    "--part",
-                ]
-                limit = [
-                    str(HERE / "language_limit.py"),
-                    f"{folder}/model",
-                    f"{folder}/requests.pt",
-                    str(threads),
-                ]
-                commands |= {
-                    f"ours {precision}": [*own, "ours", scratch],
-                    f"limit of {precision}": [sys.executable, *limit],
-                }
-                commands |= {f"{kind} {precision}": [*own, kind, scratch] for kind in ("native", "generate")}
-            trl = [
-                str(HERE / "language_trl.py"),
-                f"{folder}/model",
-                f"{folder}/problems.json",
-                count,
-                str(threads),
-            ]
-            commands["TRL"] = [str(interpreter("trl")), *trl, "false" if options.peer_float32 else "true"]
+            commands = commands_of(folder, precisions, threads, options.peer_float32)
             groups = {"native": "engines", "generate": "engines", "TRL": "trl"}
             for name, command in commands.items():
                 if groups.get(name.split()[0], name.split()[0]) not in left:

@@ -20,9 +20,12 @@ _EXTREME = re.compile(
     rf"[\s*_$]*(?:(?:is|are|was|equals)\b(?:\s+(?:actually|really|still|also|then|indeed|clearly|now|just|simply|always)\b)*|[,=])?\s*(?:the\s+)?(?P<superlative>{SUPERLATIVE})(?P<rest>[^;]*)",
     re.IGNORECASE,
 )
-_OTHER_CLAUSE = re.compile(
-    r"\.(?!\d)|\b(?:because|since|as|so|but|while|where|if|which|then)\b|\band\s+\S+\s+(?:is|are)\b"
+_NEXT_CLAUSE = re.compile(
+    r"\.(?!\d)|\b(?:because|since|so|but|while|where|if|which|then)\b|\band\s+\S+\s+(?:is|are)\b"
 )
+_OTHER_CLAUSE = re.compile(
+    rf"{_NEXT_CLAUSE.pattern}|\bas\b"
+)  # `as many as` belongs to what relates two numbers
 _BOUND = re.compile(
     r"\s(?!numbers?|integers?|values?)[a-z]+ of \d[\d,]*\W*$"
     r"|\b(?:than|under|over|above|below|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
@@ -43,7 +46,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _SAID = re.compile(
-    rf"[\s*_$]*(?:is|are|was|equals)\b(?P<gap>[^\d;=<>]*?)[*_$\\]*(?P<number>{VALUE})(?P<behind>[^;]*)",
+    rf"[\s*_$]*(?:is|are|was|equals)\b(?P<gap>[^\d;=<>]*?)(?P<number>{VALUE})(?P<behind>[^;]*)",
     re.IGNORECASE,
 )
 _EQUAL = re.compile(r"\b(?:equal to|the same as)\b", re.IGNORECASE)
@@ -54,15 +57,12 @@ _BY_WORDS = re.compile(
 )
 _UPPER = re.compile(rf"\s*\$?\s*(?:and|to)\s*\\?\$?({VALUE})", re.IGNORECASE)
 _WORKED_OF = re.compile(
-    r"\b(sum|product|difference|quotient) of (?:the |both )*(?:numbers? )?[\W_]*$", re.IGNORECASE
+    r"\b(sum|product|difference|quotient) of(?: the| both)*(?: numbers?)?:?$", re.IGNORECASE
 )
-_BOTH_AND = re.compile(r"\bboth\b.*\band\W*$", re.IGNORECASE)
+_BOTH_AND = re.compile(r"\bboth\b.*\band$", re.IGNORECASE)
 _SIGN_BEHIND = re.compile(r"\s*(?:\\?%)?\s*\$?\s*(?:[-−+*/×·÷^!(\\=°]|x\s*\d)")
 _SUM_OF_UNITS = re.compile(r"\s[a-z]+\s*[-−+*/×·÷]\s*[\d$]", re.IGNORECASE)
 _CLAUSE_OF_ITS_OWN = re.compile(r"[\s*_$]*(?:is|are|was|were)\b")
-_NEXT_CLAUSE = re.compile(
-    r"\.(?!\d)|\b(?:because|since|so|but|while|where|if|which|then)\b|\band\s+\S+\s+(?:is|are)\b"
-)
 _RELATION = re.compile(r"\s*\$?\s*(%|[a-z]+\b)(.*)", re.IGNORECASE | re.DOTALL)
 _TOLD_BY_WORDS = re.compile(r"\b(?:than|as|of|by|from|to) [a-z]{2,}", re.IGNORECASE)
 _PLACES = {"hundreds": 100, "tens": 10, "ones": 1}
@@ -76,7 +76,7 @@ _OF_ONE: dict[str, Callable[[Fraction], Fraction]] = {
     **dict.fromkeys(("dozen", "dozens"), lambda n: 12 * n),
     **dict.fromkeys(("pair", "pairs"), lambda n: 2 * n),
 }
-_OF_TWO: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+_OF_TWO: dict[str, Callable[[Fraction, Fraction], Fraction | None]] = {
     **dict.fromkeys(
         ["more", "greater", "larger", "bigger", "higher", "older", "longer", "plus", "above", "added"],
         lambda n, m: n + m,
@@ -86,10 +86,11 @@ _OF_TWO: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
         lambda n, m: m - n,
     ),
     **dict.fromkeys(("times", "multiplied"), lambda n, m: n * m),
-    **dict.fromkeys(("divided", "over"), lambda n, m: n / m if m else Fraction(-1)),
+    **dict.fromkeys(("divided", "over"), lambda n, m: n / m if m else None),
     "minus": lambda n, m: n - m,
     **dict.fromkeys(("percent", "%"), lambda n, m: n * m / 100),
 }
+_MARKS = " $*_\\"
 _TORN_BEHIND = re.compile(r"[A-Z][a-z]|\.\.+\d")
 
 
@@ -121,9 +122,9 @@ def _told_otherwise(value: str, gap: str, number: str, behind: str) -> bool:
     sizes = (size.value, size.value / 100) if size.percent else (size.value,)
     if "and" in gap and _CLAUSE_OF_ITS_OWN.match(behind):
         return False
-    behind, gap = _NEXT_CLAUSE.split(behind)[0], _EQUAL.sub("", gap)
+    behind, gap = _NEXT_CLAUSE.split(behind)[0], _EQUAL.sub("", gap).rstrip(_MARKS)
     others = [other for other in map(_number, re.findall(VALUE, behind)) if other is not None]
-    if gap.rstrip(" $*_\\").endswith("between"):
+    if gap.endswith("between"):
         upper = _UPPER.match(behind)
         return upper is None or not named <= size.value <= (_number(upper[1]) or named)
     if (worked := _WORKED_OF.search(gap)) is not None:

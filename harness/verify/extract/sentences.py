@@ -51,7 +51,7 @@ _LEADING = ("#", ".", ",", ";", ":", "!")
 _LEADING_MARKS = re.compile(r"\A(?:#+|(?:[.,;:!]\s+)+)")
 _YES = re.compile(r"\A(?:Yes|Yeah|Ok|OK|Okay|Sure|Well|Right|yes|ok|okay)[,:!.]\s+(?=[-−$*\d])")
 _YES_BEGINS = ("Y", "O", "S", "W", "R", "y", "o")
-_GLUED = re.compile(r"(?<![\\A-Za-z])(?=[A-Z]*[a-z])([A-Za-z]{2,})\d[\d.,]*[^\d]*$")
+_GLUED = re.compile(r"(?<![\\A-Za-z])(?=[A-Z]*[a-z])([A-Za-z]{2,})\d[\d.,]*+[^\d]*$")
 _AFTER_LEADING = frozenset((
     "the", "for", "where", "when", "with", "if", "because", "since", "as", "is", "are", "which", "so", "in", "that", "by", "ways",
 ))  # fmt: skip
