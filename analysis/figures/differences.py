@@ -46,6 +46,10 @@ def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
     breaks = [label.count("\n") for label in labels]
     rows = len(labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(labels) * max(breaks))
     figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
+    if (
+        max(breaks) > 1
+    ):  # letters are some hundredths wider where the file is drawn than where the layout measures them
+        figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
     if margin is not None:
         axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
