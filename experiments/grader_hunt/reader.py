@@ -16,6 +16,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
 * `=` with nothing on one side is torn. What stands on the left of the last one may be torn where it has words: `16 - x = 7` claims 7.
 * A letter with a number (`T, 4.`) is two things, and `A is 10.` chooses A.
+* A statement that begins with `Or` doubts what was said. Dollar signs that do not pair are torn.
 * A point glued to a number is torn: `it is.18`.
 * Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
 """
@@ -36,14 +37,15 @@ _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
 _GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|[^\W\d]\.\d|(?<!\d)\s\.\d|\b(?:and|or)$")
 _OPEN_EQUATION = re.compile(r"^\s*=|=\s*(?:=|$)")
-_LETTER = re.compile(r"[A-J] is \d+[.!]?$|\W?[A-Za-z]?, \d+[.!]?$")
+_LETTER = re.compile(r"[A-J] is \d+\b|\W?[A-Za-z]?, \d+[.!]?$")
 _TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
 _INNER_HEADING = re.compile(r"(?<!^)(?<![# ])#|\S +#")
 _EXTREME = re.compile(r"(\d+) is the (smallest|largest) (?:number )?of ([\d, and]+)[.!]?$")
 _TOLD = re.compile(
     r"(\d+) is (?:(\d+) (more|less|fewer) than (\d+)|the (sum|product|difference) of (\d+) and (\d+))[.!]?$"
 )
-_NOT_THAT = re.compile(r"(\d+),? not \d+[.!]?$")
+_NOT_THAT = re.compile(r"(?:.*\bis )?(\d+),? not \d+[.!]?$")
+_DOUBT = re.compile(r"Or\b(?! rather)")
 _EQUATION_OF_WORDS = re.compile(r"[^=]*[A-Za-z][^=]*=[\s$]*\d+[\s$.!]*$")
 _OPERATIONS = {"x": "*", "×": "*", "times": "*", "plus": "+", "minus": "-"}
 _EXTREMES = {"smallest": min, "largest": max}
@@ -109,6 +111,8 @@ def statement(text: str) -> int | None:
         or _GLUED.search(text)
         or _OPEN_EQUATION.search(text)
         or _INNER_HEADING.search(text)
+        or _DOUBT.match(text)
+        or text.count("$") % 2
         or not _paired(text)
     ):
         return None

@@ -32,7 +32,7 @@ from harness.verify.service.server import Case
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
 
-CANONICAL_VERSION = 11
+CANONICAL_VERSION = 12
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _TRY_ALONE = ("timeout", "killed")

@@ -72,6 +72,9 @@ _OPEN_ENDED = re.compile(
     r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|less|fewer|up|above|below|higher|lower|something)\b",
     re.IGNORECASE,
 )
+_SUM_OF_UNITS = re.compile(  # `5 apples + 3 apples`: an operation that is left to do
+    rf"\s[a-z]+(?:\s*(?:[-−+*/×·÷]|x\b)\s*{VALUE}(?:\s[a-z]+)?)+[\s.!$*_]*$", re.IGNORECASE
+)
 _OF_A_LIST = re.compile(rf"(?:the\s+)?{SUPERLATIVE}[^.;=]*?\b(?:of|in|among|from)\b", re.IGNORECASE)
 _CORRECTED = re.compile(
     r"(?:\b(?:(?:or|but) rather|I mean|I meant|make (?:that|it)|scratch that|correction)"
@@ -272,7 +275,14 @@ def is_offered(said: str, value: str) -> bool:
         return True
     at = last_place(value, said)
     if (
-        (at >= 0 and (is_denied(said, at) or _OPEN_ENDED.match(said, at + len(value))))
+        (
+            at >= 0
+            and (
+                is_denied(said, at)
+                or _OPEN_ENDED.match(said, at + len(value))
+                or _SUM_OF_UNITS.match(said, at + len(value))
+            )
+        )
         or named_otherwise(said[max(at, 0) + len(value) :], value)
         or (said.find(value) < at and named_otherwise(said[said.find(value) + len(value) :], value))
         or _worked_otherwise(said, value)

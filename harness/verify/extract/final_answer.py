@@ -49,6 +49,11 @@ _MARKER = re.compile(
 _MARKING = (
     ":", "####", "answer", "solution", "correct", "reponse", "respuesta", "resposta", "risposta", "antwort",
 )  # fmt: skip
+_CUT_OFF = re.compile(  # an answer line that ends before it says anything: `The answer is the`
+    r"(?:[\s:*_]|\b(?:is|are|be|the|an|about|approximately|roughly|exactly|actually|just|only|simply|equal|to|now|then|therefore|thus|indeed|also|still"
+    r"|answer|result|value|number|total|sum|of)\b)+",
+    re.IGNORECASE,
+)
 _FINAL = re.compile(r"final answer is", re.IGNORECASE)
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</(?:final_)?answer>|<end_of_turn>")
 _AFTER_ANSWER = re.compile(
@@ -217,7 +222,9 @@ def _answer_line(body: str) -> Extracted | None:
         stated = _on_the_line(body, final.end()) if final is not None else None
         if stated is not None and _HOLDS_VALUE.search(stated.text):
             return stated
-    return found if found is None else _unless_overruled(found, body)
+    if found is None or (_CUT_OFF.fullmatch(found.text) and not body[found.end :].strip()):
+        return None
+    return _unless_overruled(found, body)
 
 
 def _unless_overruled(found: Extracted, body: str) -> Extracted:

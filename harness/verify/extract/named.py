@@ -17,7 +17,8 @@ SUPERLATIVE = (
     r"(?:smallest|largest|biggest|greatest|least|lowest|highest|maximum|minimum|max|min|most|fewest)\b"
 )
 _EXTREME = re.compile(
-    rf"[\s*_$]*(?:(?:is|are|was|equals)\b(?:\s+(?:actually|really|still|also|then|indeed|clearly|now|just|simply|always)\b)*|[,=])?\s*(?:the\s+)?(?P<superlative>{SUPERLATIVE})(?P<rest>[^;]*)",
+    r"[\s*_$]*(?:(?:is|are|was|equals)\b(?:(?!\b(?:than|of|to|with|from|between|by|not|one|among|less|more|as|near|a|an|second|third)\b)[^\d.;,]){0,30}?"
+    rf"|[,=])?\s*\b(?:the\s+)?(?P<superlative>{SUPERLATIVE})(?P<rest>[^;]*)",
     re.IGNORECASE,
 )
 _NEXT_CLAUSE = re.compile(
@@ -27,7 +28,7 @@ _OTHER_CLAUSE = re.compile(
     rf"{_NEXT_CLAUSE.pattern}|\bas\b"
 )  # `as many as` belongs to what relates two numbers
 _BOUND = re.compile(
-    r"\s(?!numbers?|integers?|values?)[a-z]+ of \d[\d,]*\W*$"
+    rf"\s(?!numbers?|integers?|values?|{SUPERLATIVE})[a-z]+ of \d[\d,]*\W*$"
     r"|\b(?:than|under|over|above|below|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
     re.IGNORECASE,
 )

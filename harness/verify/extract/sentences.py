@@ -66,21 +66,23 @@ _ASIDE = re.compile(
 )  # no units
 _HAS = re.compile(
     r"\b(?:there (?:is|are|were|will be)|has|have|had|needs?|takes|costs?|gets?|reads|pays|earns|spends|travels)\s+"
-    rf"(?:(?:a total of|about|only|exactly|now)\s+)?({NUMBER.pattern})(?:\s[a-z]+){{0,4}}?\s"
+    rf"(?:(?:a total of|about|only|exactly|now)\s+)?({NUMBER.pattern})(?:\s(?!comes|adds|works|amounts|it\b)[a-z]+){{0,4}}?\s"
     r"(?:after|before|in|for|to|when|if|because|by|at|with|from)\b"
     r"(?!.*\b(?:but|while|though|is|are|was|equals?|makes?|gives|totals?|get|gets|has|have|had|leaves)\b)[^.,;:=<>+*]*\.?$",
     re.IGNORECASE,
 )
 _HAVING = ("there ", "ha", "need", "takes", "cost", "get", "reads", "pays", "earns", "spends", "travels")
-_CHECK = re.compile(
-    r"\W*(?:(?:to|you can|we can|let'?s|let us) )?(?:double[- ])?(?:check|verify)\b", re.IGNORECASE
+_CHECK = re.compile(  # a sentence that checks or compares what was said
+    r"\W*(?:(?:(?:to|you can|we can|let'?s|let us) )?(?:double[- ])?(?:check|verify)\b"
+    r"|(?:that|this|it) is (?:[a-z]+ )?(?:more|less|fewer|larger|smaller|greater|bigger|higher|lower) than \S+?\W*$)",
+    re.IGNORECASE,
 )
 _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(
     r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?[\da-z])|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
 )
 _STATEMENT_END = re.compile(  # begins with the characters themselves, for which a search is fast
-    r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$(\d−-]|\s*$))"
+    r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$(\d−-]|\s*$|(?<=\d[.!?])\s+[a-z]))"
 )
 _LEADING_CHOICE = re.compile(
     r"(?:for sure |probably |[Oo]ption |[Cc]hoice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as|is)\b)"
