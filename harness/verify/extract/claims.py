@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from harness.verify.extract.named import SUPERLATIVE, named_otherwise
+from harness.verify.extract.named import SUPERLATIVE, named_otherwise, stands_beside_another
 from harness.verify.extract.worth import VALUE, is_worth, same_value
 
 _STRONG = (
-    r"(?<![<>!=:])=(?!=)|->|=>|→|⇒|≈|\\approx(?![a-z])|\b(?:equals?|equal(?:ling|ing)?\s+to|makes?|making|comes?\s+(?:out\s+)?(?:to|as|at)|totals?|gives?|giving"
-    r"|yields?|leaves|leaving|amounts?\s+to|results?\s+in|works?\s+out\s+(?:to|as|at)|which\s+(?:is|are)|that\s+is|that's|becomes?|adds?\s+up\s+to)\b"
+    r"(?<![<>!=:])=(?!=)|->|=>|→|⇒|≈|\\approx(?![a-z])|\b(?:equals?|equal(?:ling|ing)?\s+to|makes?|making|comes?\s+(?:out\s+)?(?:to|as|at)"
+    r"|(?<!\bis the )totals?|gives?|giving|yields?|leaves|leaving|amounts?\s+to|results?\s+in|works?\s+out\s+(?:to|as|at)"
+    r"|which\s+(?:is|are)|that\s+is|that's|becomes?|adds?\s+up\s+to)\b"
 )
 _CLAIM = re.compile(  # what it can begin with stands first: most characters are passed over at once
     rf"(?=[-=→⇒≈\\:abcegilmrtwy])(?:(?P<strong>{_STRONG})|\b(?:is|are|was|were|be)\b|:(?=\s))", re.IGNORECASE
@@ -30,6 +31,12 @@ _OPERATION = re.compile(
     re.IGNORECASE,
 )
 _FRACTION = re.compile(r"[-−+]?\d+\s*/\s*\d+|\\[dt]?frac\s*\{?-?\d+\}?\s*\{?\d+\}?")
+_BOTH = re.compile(rf"(?:^|\b(?:of|is|that|so|then|because),?\s){VALUE} and {VALUE}\s*$", re.IGNORECASE)
+_GIVEN_AWAY = re.compile(
+    rf"\s+(?:[a-z]+\s+)?{VALUE}(?:\s+[a-z]+){{0,3}}?\s+(?:to|away|back|up)\b", re.IGNORECASE
+)
+_SEVERAL = re.compile(r"\d,?\s+and\s+$")
+_ARE = re.compile(r"[\s*_$]*(?:are|were)\b")
 _SIGN = re.compile(r"(?:[-−+*/×·÷x]|\b(?:plus|minus|times|over)\b)", re.IGNORECASE)
 _WORKED = re.compile(
     rf"(?:[\s*_~≈$]|about|roughly|approximately|exactly|just)*(?P<left>{VALUE}%?(?P<operation>(?:\s*{_SIGN.pattern})+\s*(?:\\boxed\{{)?{VALUE}%?)*)"
@@ -103,12 +110,13 @@ _SIGNS = "\\$€£¥₹% "
 _JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
 _TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
 _CALCULATION = re.compile(rf"[\s$]*{VALUE}(?:\s*[-+*/×x]\s*{VALUE})+[\s.$]*")
+_CUT_BRACKET = re.compile(r"(?<=\d)\s+\([^)]*$")  # `7 times 8 (7 * 8`
 _SYMBOL = re.compile(r"(?<![A-Za-z])[-−+*/×·÷xX](?![A-Za-z])")
 _NO_SIGN = re.compile(
     r"(?:(?<=\w)-)?(?!\b(?:plus|minus|times|over|x)\b)[A-Za-z]+(?:-[A-Za-z]+)*|\*\*|[\\#=${}_]", re.IGNORECASE
 )
 _EQUATED = re.compile(
-    rf"(?:^|(?<=[=:(])|(?<=\bis))[\s$*_]*({VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$]*(?:=|\bequals\b)"
+    rf"(?:^|(?<=[=:(])|(?<=, )|(?<=\bis))[\s$*_]*({VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$]*(?:=|\bequals\b)"
     rf"(?=[\s$*_]*({VALUE}(?:\s*/\s*\d+)?\\?%?)[\s$*_]*(?:$|[=.,;)](?!\d)))",
     re.IGNORECASE,
 )
@@ -165,13 +173,13 @@ def _is_claim(mark: re.Match[str]) -> bool:
     """Return whether a mark claims what follows: not `giving 8 to Ann` with no number before it, nor `is` behind nothing to work out."""
     before = mark.string[: mark.start()]
     if mark["strong"] and mark["strong"].lower() in ("gives", "giving"):
-        return any(map(str.isdecimal, before))
+        return any(map(str.isdecimal, before)) and _GIVEN_AWAY.match(mark.string, mark.end()) is None
     return bool(mark["strong"]) or _comes_to(before)
 
 
 def _comes_to(text: str) -> bool:
-    """Return whether a text before `is` is something to work out, a division included."""
-    return is_operation(text) or _FRACTION.search(text) is not None
+    """Return whether a text before `is` is something to work out, a division and `20 and 18` included."""
+    return is_operation(text) or _FRACTION.search(text) is not None or _BOTH.search(text) is not None
 
 
 def is_denied(sentence: str, at: int) -> bool:
@@ -237,7 +245,10 @@ def _comes_to_another(said: str, at: int, value: str, first: bool) -> bool:
     """Return whether what stands behind `is` or `=` is not worth a value: a calculation, a torn one, and as the first claim a number."""
     start = _TO_WORK.match(said, at).end()  # type: ignore[union-attr]
     end = _CLAUSE_END.search(said, start).start()  # type: ignore[union-attr]
-    clause, told_again = said[start:end], re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:])
+    clause, told_again = (
+        _CUT_BRACKET.sub("", said[start:end]),
+        re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:]),
+    )
     numerals = _NO_SIGN.sub(" ", clause)
     if _SYMBOL.search(numerals) and (any(map(str.isdecimal, clause)) or not any(map(str.isalpha, clause))):
         return not is_worth(value, numerals) and (first or not told_again)
@@ -275,14 +286,7 @@ def is_offered(said: str, value: str) -> bool:
         return True
     at = last_place(value, said)
     if (
-        (
-            at >= 0
-            and (
-                is_denied(said, at)
-                or _OPEN_ENDED.match(said, at + len(value))
-                or _SUM_OF_UNITS.match(said, at + len(value))
-            )
-        )
+        (at >= 0 and (is_denied(said, at) or _stands_otherwise(said, at, at + len(value))))
         or named_otherwise(said[max(at, 0) + len(value) :], value)
         or (said.find(value) < at and named_otherwise(said[said.find(value) + len(value) :], value))
         or _worked_otherwise(said, value)
@@ -310,6 +314,15 @@ def is_offered(said: str, value: str) -> bool:
         if listed_from >= 0 and (at < 0 or (listed_from < at + len(value) and at < second.end())):
             return False
     return True
+
+
+def _stands_otherwise(said: str, at: int, end: int) -> bool:
+    """Return whether a value is open-ended, one of several or has an operation behind it: `5 or more`, `35 and 92 are`, `5 apples + 3`."""
+    if _OPEN_ENDED.match(said, end) or (_SEVERAL.search(said, 0, at) and _ARE.match(said, end)):
+        return True
+    if not said[:at].strip(" *_$") and stands_beside_another(said[end:]):
+        return True
+    return said.find(said[at:end]) == at and _SUM_OF_UNITS.match(said, end) is not None
 
 
 def _gives(said: str, value: str) -> bool:

@@ -29,7 +29,7 @@ _OTHER_CLAUSE = re.compile(
 )  # `as many as` belongs to what relates two numbers
 _BOUND = re.compile(
     rf"\s(?!numbers?|integers?|values?|{SUPERLATIVE})[a-z]+ of \d[\d,]*\W*$"
-    r"|\b(?:than|under|over|above|below|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
+    r"|\b(?:than|by|under|over|above|below|exceed|between|the|these|all|given)\s+\d|\d%? (?:numbers|values)",
     re.IGNORECASE,
 )
 _SHORTEST_NAMED = len(" is 1")
@@ -52,13 +52,29 @@ _SAID = re.compile(
 )
 _EQUAL = re.compile(r"\b(?:equal to|the same as)\b", re.IGNORECASE)
 _BY_WORDS = re.compile(
-    r"\b(?:of|to|for|than|because|since|as|when|if|where|after|before|which|that|in|from|by|with|at|over|under|above|below|what|how|so|but"
+    r"\b(?:of|among|to|for|than|because|since|as|when|if|where|after|before|which|that|in|from|by|with|at|over|under|above|below|what|how|so|but"
     r"|while|a|an|one)\b|[,.:(]",
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(  # words that relate a number to another one in a way that is not worked out here
+    rf"{SUPERLATIVE}|\b(?:than|times|percent|multiples?|factors?|divisors?|divisible|divided|multiplied|added|taken|subtracted|half|third|quarter|double"
+    r"|twice|roots?|squares?|cubes?|powers?|remainder|close|closer|closest|near|nearest|next|prior|equal|due|answer|solution|problem|question|part|step"
+    r"|out|exceed|between|under|over|below|above|up|before|after|as|because|since|so|when|if|where|which|that|what|how|but|while)\b",
+    re.IGNORECASE,
+)
+_ONLY_NUMBERS = re.compile(rf"(?:[\s,.:!*_$]|and\b|or\b|{VALUE})*", re.IGNORECASE)
+_JOINTS = frozenset((
+    "the", "a", "an", "of", "to", "in", "is", "it", "for", "and", "by", "from", "with", "at", "on", "or", "this", "be", "are",
+))  # fmt: skip
+_CLOSE_JOINTS = frozenset(("of", "to", "for", "by", "from"))
+_BESIDE = re.compile(
+    rf"[\s*_$]+(?!{_RELATING}|and\b|or\b|to\b|is\b|are\b|was\b|equals?\b|makes?\b)(?:[a-z]+\s+){{1,3}}\$?{VALUE}[\s.!*_$]*",
     re.IGNORECASE,
 )
 _UPPER = re.compile(rf"\s*\$?\s*(?:and|to)\s*\\?\$?({VALUE})", re.IGNORECASE)
 _WORKED_OF = re.compile(
-    r"\b(sum|product|difference|quotient) of(?: the| both)*(?: numbers?)?:?$", re.IGNORECASE
+    r"\b(sum|total|average|mean|product|difference|quotient) of(?: the| both)*(?: numbers?)?:?$",
+    re.IGNORECASE,
 )
 _BOTH_AND = re.compile(r"\bboth\b.*\band$", re.IGNORECASE)
 _SIGN_BEHIND = re.compile(r"\s*(?:\\?%)?\s*\$?\s*(?:[-−+*/×·÷^!(\\=°]|x\s*\d)")
@@ -91,6 +107,7 @@ _OF_TWO: dict[str, Callable[[Fraction, Fraction], Fraction | None]] = {
     "minus": lambda n, m: n - m,
     **dict.fromkeys(("percent", "%"), lambda n, m: n * m / 100),
 }
+_CERTAIN = 2  # numbers of a list of which the last may be cut off
 _MARKS = " $*_\\"
 _TORN_BEHIND = re.compile(r"[A-Z][a-z]|\.\.+\d")
 
@@ -127,10 +144,11 @@ def _told_otherwise(value: str, gap: str, number: str, behind: str) -> bool:
     others = [other for other in map(_number, re.findall(VALUE, behind)) if other is not None]
     if gap.endswith("between"):
         upper = _UPPER.match(behind)
-        return upper is None or not named <= size.value <= (_number(upper[1]) or named)
+        ends = sorted((named, named if upper is None else _number(upper[1]) or named))
+        return upper is None or not ends[0] <= size.value <= ends[1]
     if (worked := _WORKED_OF.search(gap)) is not None:
         return (bool(others) and _worked(worked[1].lower(), named, others) not in sizes) or _ends(behind)
-    if _BOTH_AND.search(gap):
+    if _BOTH_AND.search(gap) or (_ONLY_NUMBERS.fullmatch(behind) and _torn(gap)):
         return True
     signed = _SIGN_BEHIND.match(behind) or _SUM_OF_UNITS.match(behind)
     if _BY_WORDS.search(gap) or signed or same_value(value, number) or _is_percent(value, number, behind):
@@ -139,6 +157,20 @@ def _told_otherwise(value: str, gap: str, number: str, behind: str) -> bool:
     if before[0] in _TIMES_BEFORE:
         return _TIMES_BEFORE[before[0]] * named not in sizes
     return not _relates(sizes, named, others, number + behind)
+
+
+def stands_beside_another(after: str) -> bool:
+    """Return whether what follows a value that begins a sentence is another number behind words that relate nothing: `60 the 99.`"""
+    return _BESIDE.fullmatch(after) is not None and _BY_WORDS.search(after.rstrip(" .!$*_")) is None
+
+
+def _torn(gap: str) -> bool:
+    """Return whether the words between a value and the number that ends its sentence relate nothing: `10 is the of of 99`."""
+    words = re.findall("[a-z]+", gap.lower())
+    if not words or _KNOWN.search(gap) or _WORKED_OF.search(gap):
+        return False
+    told = sum(word not in _JOINTS for word in words)
+    return told == 0 or (told == 1 and words[-1] in _CLOSE_JOINTS)
 
 
 def _is_percent(value: str, number: str, behind: str) -> bool:
@@ -157,9 +189,11 @@ def _number(text: str) -> Fraction | None:
 
 
 def _worked(name: str, first: Fraction, others: list[Fraction]) -> Fraction | None:
-    """Return the sum, product, difference or quotient of numbers; None where there is none."""
-    if name == "sum":
+    """Return the sum, average, product, difference or quotient of numbers; None where there is none."""
+    if name in ("sum", "total"):
         return first + sum(others)
+    if name in ("average", "mean"):
+        return (first + sum(others)) / (1 + len(others))
     if name == "product":
         return first * prod(others)
     if len(others) != 1:
@@ -186,7 +220,10 @@ def _relates(sizes: tuple[Fraction, ...], named: Fraction, others: list[Fraction
 def _is_extreme(value: str, superlative: str, rest: str) -> bool:
     """Return whether a value may be an extreme of what follows: of numbers that it is among, of none, or of those less than another."""
     rest = _OTHER_CLAUSE.split(rest)[0]
-    size, others = parse_exact(value), [parse_exact(text) for text in re.findall(VALUE, rest)]
+    numbers = re.findall(VALUE, rest)
+    if len(numbers) > _CERTAIN and rest[-1:].isdecimal() and numbers[-1] != value:
+        numbers.pop()  # may be cut off: `28 is the smallest of 85, 84, 28, and 7`
+    size, others = parse_exact(value), [parse_exact(text) for text in numbers]
     sizes = [other.value for other in others if other is not None]
     if size is None or not sizes or _BOUND.search(rest) or superlative in ("most", "least"):
         return True

@@ -77,12 +77,13 @@ _CHECK = re.compile(  # a sentence that checks or compares what was said
     r"|(?:that|this|it) is (?:[a-z]+ )?(?:more|less|fewer|larger|smaller|greater|bigger|higher|lower) than \S+?\W*$)",
     re.IGNORECASE,
 )
+_TORN = re.compile(r"(?:=|\d\s+[-+*/×x])\s*$")  # ends before it says what it comes to
 _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(
     r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?[\da-z])|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
 )
 _STATEMENT_END = re.compile(  # begins with the characters themselves, for which a search is fast
-    r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$(\d−-]|\s*$|(?<=\d[.!?])\s+[a-z]))"
+    r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$#(\d−-]|\s*$|(?<=\d[.!?])\s+[a-z]))"
 )
 _LEADING_CHOICE = re.compile(
     r"(?:for sure |probably |[Oo]ption |[Cc]hoice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as|is)\b)"
@@ -272,6 +273,7 @@ def _states(sentence: str) -> bool:
         not sentence.endswith("?")
         and any(char.isdigit() or char in "\\$" for char in sentence)
         and _CHECK.match(sentence) is None
+        and _TORN.search(sentence) is None
     )
 
 
