@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from harness.verify.extract.garbled import is_garbled
 from harness.verify.extract.named import SUPERLATIVE, named_otherwise, stands_beside_another
 from harness.verify.extract.worth import VALUE, is_worth, same_value
+from harness.verify.read.units import is_unit
 
 _STRONG = (
     r"(?<![<>!=:])=(?!=)|->|=>|→|⇒|≈|\\approx(?![a-z])|\b(?:equals?|equal(?:ling|ing)?\s+to|makes?|making|comes?\s+(?:out\s+)?(?:to|as|at)"
@@ -111,6 +113,7 @@ _JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
 _TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
 _CALCULATION = re.compile(rf"[\s$]*{VALUE}(?:\s*[-+*/×x]\s*{VALUE})+[\s.$]*")
 _CUT_BRACKET = re.compile(r"(?<=\d)\s+\([^)]*$")  # `7 times 8 (7 * 8`
+_GLUED_BEHIND = re.compile(r"\d([A-Za-z\\`]+)\{?\s*$")  # `45 is 9 x 5x`
 _SYMBOL = re.compile(r"(?<![A-Za-z])[-−+*/×·÷xX](?![A-Za-z])")
 _NO_SIGN = re.compile(
     r"(?:(?<=\w)-)?(?!\b(?:plus|minus|times|over|x)\b)[A-Za-z]+(?:-[A-Za-z]+)*|\*\*|[\\#=${}_]", re.IGNORECASE
@@ -249,6 +252,9 @@ def _comes_to_another(said: str, at: int, value: str, first: bool) -> bool:
         _CUT_BRACKET.sub("", said[start:end]),
         re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:]),
     )
+    glued = _GLUED_BEHIND.search(clause)
+    if glued is not None and not (is_unit(glued[1].lower()) and said.count(glued[1]) > 1):
+        return True
     numerals = _NO_SIGN.sub(" ", clause)
     if _SYMBOL.search(numerals) and (any(map(str.isdecimal, clause)) or not any(map(str.isalpha, clause))):
         return not is_worth(value, numerals) and (first or not told_again)
@@ -286,7 +292,8 @@ def is_offered(said: str, value: str) -> bool:
         return True
     at = last_place(value, said)
     if (
-        (at >= 0 and (is_denied(said, at) or _stands_otherwise(said, at, at + len(value))))
+        is_garbled(said)
+        or (at >= 0 and (is_denied(said, at) or _stands_otherwise(said, at, at + len(value))))
         or named_otherwise(said[max(at, 0) + len(value) :], value)
         or (said.find(value) < at and named_otherwise(said[said.find(value) + len(value) :], value))
         or _worked_otherwise(said, value)
@@ -320,7 +327,7 @@ def _stands_otherwise(said: str, at: int, end: int) -> bool:
     """Return whether a value is open-ended, one of several or has an operation behind it: `5 or more`, `35 and 92 are`, `5 apples + 3`."""
     if _OPEN_ENDED.match(said, end) or (_SEVERAL.search(said, 0, at) and _ARE.match(said, end)):
         return True
-    if not said[:at].strip(" *_$") and stands_beside_another(said[end:]):
+    if _OFFER.search(said, 0, at) and stands_beside_another(said[end:]):
         return True
     return said.find(said[at:end]) == at and _SUM_OF_UNITS.match(said, end) is not None
 

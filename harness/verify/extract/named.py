@@ -68,7 +68,7 @@ _JOINTS = frozenset((
 ))  # fmt: skip
 _CLOSE_JOINTS = frozenset(("of", "to", "for", "by", "from"))
 _BESIDE = re.compile(
-    rf"[\s*_$]+(?!{_RELATING}|and\b|or\b|to\b|is\b|are\b|was\b|equals?\b|makes?\b)(?:[a-z]+\s+){{1,3}}\$?{VALUE}[\s.!*_$]*",
+    rf"[\s*_$]+(?!{_RELATING}|remainder\b|and\b|or\b|to\b|is\b|are\b|was\b|equals?\b|makes?\b)(?:[a-z]+\s+){{1,3}}\$?{VALUE}[\s.!*_$]*",
     re.IGNORECASE,
 )
 _UPPER = re.compile(rf"\s*\$?\s*(?:and|to)\s*\\?\$?({VALUE})", re.IGNORECASE)
@@ -109,7 +109,7 @@ _OF_TWO: dict[str, Callable[[Fraction, Fraction], Fraction | None]] = {
 }
 _CERTAIN = 2  # numbers of a list of which the last may be cut off
 _MARKS = " $*_\\"
-_TORN_BEHIND = re.compile(r"[A-Z][a-z]|\.\.+\d")
+_TORN_BEHIND = re.compile(r"[A-Z][a-z]|\.\.+\d|[.?][-+=<>,;:!?#\\/a-z]|\?\w")
 
 
 def named_otherwise(after: str, value: str) -> bool:

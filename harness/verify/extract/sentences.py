@@ -83,7 +83,7 @@ _SENTENCE_END = re.compile(
     r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?[\da-z])|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
 )
 _STATEMENT_END = re.compile(  # begins with the characters themselves, for which a search is fast
-    r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$#(\d−-]|\s*$|(?<=\d[.!?])\s+[a-z]))"
+    r"[.!?。！？](?:(?<=[。！？])|(?<!\.[.!?])(?<!\b[A-Z][.!?])[.!?]*+(?=\s+[A-Z*_$#(\d−-]|\s*$|(?<=\d[.!?])(?:\s+[a-z]|[A-Z][a-z])))"
 )
 _LEADING_CHOICE = re.compile(
     r"(?:for sure |probably |[Oo]ption |[Cc]hoice )?\(?([A-J])\)?(?:[,.:;)]\s|\s+(?:because|since|it|as|is)\b)"
@@ -174,6 +174,7 @@ def without_marks(text: str) -> str:
     text = _BOLD_BESIDE.sub(r" \1", text) if "**" in text else text
     text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
     text = _ITALIC.sub(r"\2", text) if "*" in text or "_" in text else text
+    text = text[:-1].lstrip('"') if text.endswith(('."', '!"')) else text
     text = _WORKING.sub(r"\1", text) if text.endswith((")", ").")) else text
     return _ASIDE.sub("", text) if " in " in text or " I " in text or " old" in text else text
 
