@@ -17,7 +17,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 * `=` with nothing on one side is torn. What stands on the left of the last one may be torn where it has words: `16 - x = 7` claims 7.
 * A letter with a number (`T, 4.`) is two things, and `A is 10.` chooses A.
 * A statement that begins with `Or` doubts what was said. Dollar signs that do not pair are torn.
-* A point glued to a number is torn: `it is.18`.
+* A point glued to a number, and words glued together, are torn: `it is.18`, `NoIt comes to 20.`
 * Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
 """
 
@@ -35,9 +35,9 @@ _TAKEN_BACK = re.compile(r"(?:That|that|it|It|this) is wrong\W*$")
 _CORRECTION = re.compile(r"\b(?:No wait|Actually|actually|I mean|[Oo]r rather|wait)\b")
 _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
-_GLUED = re.compile(r"\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|[^\W\d]\.\d|(?<!\d)\s\.\d|\b(?:and|or)$")
+_GLUED = re.compile(r"\w[A-Z][a-z]|\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|[^\W\d]\.\d|(?<!\d)\s\.\d|\b(?:and|or)$")
 _OPEN_EQUATION = re.compile(r"^\s*=|=\s*(?:=|$)")
-_LETTER = re.compile(r"[A-J] is \d+\b|\W?[A-Za-z]?, \d+[.!]?$")
+_LETTER = re.compile(r"[A-J] (?:is )?\d+\b|\W?[A-Za-z]?, \d+[.!]?$")
 _TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
 _INNER_HEADING = re.compile(r"(?<!^)(?<![# ])#|\S +#")
 _EXTREME = re.compile(r"(\d+) is the (smallest|largest) (?:number )?of ([\d, and]+)[.!]?$")
@@ -46,7 +46,7 @@ _TOLD = re.compile(
 )
 _NOT_THAT = re.compile(r"(?:.*\bis )?(\d+),? not \d+[.!]?$")
 _DOUBT = re.compile(r"Or\b(?! rather)")
-_EQUATION_OF_WORDS = re.compile(r"[^=]*[A-Za-z][^=]*=[\s$]*\d+[\s$.!]*$")
+_EQUATION_OF_WORDS = re.compile(r"(?!.*\bor\b)[^=]*[A-Za-z][^=]*=[\s$]*\d+[\s$.!]*$")
 _OPERATIONS = {"x": "*", "×": "*", "times": "*", "plus": "+", "minus": "-"}
 _EXTREMES = {"smallest": min, "largest": max}
 _HARMLESS = frozenset(".,:;!$*#()'")

@@ -113,7 +113,8 @@ _JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
 _TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
 _CALCULATION = re.compile(rf"[\s$]*{VALUE}(?:\s*[-+*/×x]\s*{VALUE})+[\s.$]*")
 _CUT_BRACKET = re.compile(r"(?<=\d)\s+\([^)]*$")  # `7 times 8 (7 * 8`
-_GLUED_BEHIND = re.compile(r"\d([A-Za-z\\`]+)\{?\s*$")  # `45 is 9 x 5x`
+_SIGN_BEHIND = re.compile(r"\d\s?\$(?:\s+[A-Za-z]+)*\s*$")
+_GLUED_BEHIND = re.compile(r"\d([A-Za-z\\`{]+)\s*$")  # `45 is 9 x 5x`
 _SYMBOL = re.compile(r"(?<![A-Za-z])[-−+*/×·÷xX](?![A-Za-z])")
 _NO_SIGN = re.compile(
     r"(?:(?<=\w)-)?(?!\b(?:plus|minus|times|over|x)\b)[A-Za-z]+(?:-[A-Za-z]+)*|\*\*|[\\#=${}_]", re.IGNORECASE
@@ -253,7 +254,11 @@ def _comes_to_another(said: str, at: int, value: str, first: bool) -> bool:
         re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:]),
     )
     glued = _GLUED_BEHIND.search(clause)
-    if glued is not None and not (is_unit(glued[1].lower()) and said.count(glued[1]) > 1):
+    if (said.count("$") % 2 and _SIGN_BEHIND.search(clause)) or said[end:].strip(" .") == "=":
+        return True
+    if glued is not None and not (
+        is_unit(glued[1].lower()) and len(re.findall(rf"\d\s?{re.escape(glued[1])}\b", said)) > 1
+    ):
         return True
     numerals = _NO_SIGN.sub(" ", clause)
     if _SYMBOL.search(numerals) and (any(map(str.isdecimal, clause)) or not any(map(str.isalpha, clause))):
@@ -299,7 +304,7 @@ def is_offered(said: str, value: str) -> bool:
         or _worked_otherwise(said, value)
         or contradicts(said)
         or is_retracted(said)
-        or said.rstrip(" *_\"'$)").endswith("?")
+        or ("?" in said and not any(map(str.isdecimal, said.rpartition("?")[2])))
     ):
         return False
     span = _BETWEEN.search(said) or _AMONG.search(said)
@@ -340,4 +345,4 @@ def _gives(said: str, value: str) -> bool:
 def _listed(said: str, start: int, end: int) -> bool:
     """Return whether what stands between two numbers makes them items of a list; `1 000` and `2 1/2` are one number."""
     match = _LIST.match(said, start)
-    return match is not None and match.end() == end
+    return match is not None and match.end() >= end  # a sign of money may belong to both

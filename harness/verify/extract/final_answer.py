@@ -51,7 +51,7 @@ _MARKING = (
 )  # fmt: skip
 _CUT_OFF = re.compile(  # an answer line that ends before it says anything: `The answer is the`
     r"(?:[\s:*_]|\b(?:is|are|be|the|an|about|approximately|roughly|exactly|actually|just|only|simply|equal|to|now|then|therefore|thus|indeed|also|still"
-    r"|answer|result|value|number|total|sum|of)\b)+",
+    r"|answer|result|value|number|total|sum|of|which|that|this|so|it|there)\b)+",
     re.IGNORECASE,
 )
 _FINAL = re.compile(r"final answer is", re.IGNORECASE)

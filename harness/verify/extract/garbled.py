@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _OPENING = r"(?:The|That|There|Therefore|This|It|So|We|What|Answer|No|Or|Here|Actually|Then|Thus)\b"
-_FUNCTION = r"(?:is|are|was|to|and|or|of|the|equals|makes|get|which|that|it)"
+_FUNCTION = r"(?:is|are|was|to|and|or|of|the|equals|makes|get|which|that|it|not)"
 _GARBLED = re.compile(
     rf"[a-z\d](?={_OPENING})"  # a sentence begins inside a word
     rf"|\d(?={_FUNCTION}\b)"

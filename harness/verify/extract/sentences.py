@@ -356,6 +356,7 @@ def _beside_operator(text: str, word: re.Match[str]) -> bool:
 def _trimmed(part: str) -> str:
     """A part without the punctuation and joints around it, and without brackets that close or open elsewhere."""
     part = re.sub(r"^(?:[\s,;:!?*_`.。，]|(?:and|or)\b)+(?!\d)|[\s,;:!?*_`。，]+$", "", part)
+    part = re.sub(r"^([-−+]?\d+)\.{2,}$", r"\1", part)
     part = re.sub(r"(?:\s+(?:and|or|[aà]\.*|times(?: in)?))+$", "", part)
     for opening, closing in ("()", "[]"):
         if part.count(opening) != part.count(closing):
