@@ -61,7 +61,7 @@ _WORKED_OUT = re.compile(rf"({NUMBER.pattern})\s+\((?=[^()]*[-+*/=×])[^()]*\)\.
 _SAID_AGAIN = re.compile(rf"({NUMBER.pattern}\s[a-z]+),?\s+or\s+({NUMBER.pattern}\s[a-z]+)")
 _HEADED = re.compile(r"(?:After|At|By|For|In|On|With)\s[^:]*:\s")
 _WORKING = re.compile(r"((?:[A-Za-z]{2}|=)[^()\n]*\d)\s+\((?=[^()]*[-+*/=×])[-\d\s.,;$%+*/=×x]+\)\.?$")
-_DOTS = re.compile(r"(?<=\s\d)\.{2,}$|(?<=\s\d\d)\.{2,}$|(?<=\s\d{3})\.{2,}$")  # `The result is 60...`
+_DOTS = re.compile(r"(?<![\d.,])(\d+)\.{2,}$")  # `The result is 60...`
 _ASIDE = re.compile(
     r"(?<=\d) in (?:all|total)\b|(?<=\d),? I (?:think|believe|guess)\b|(?<=years) old\b"
 )  # no units
@@ -176,7 +176,7 @@ def without_marks(text: str) -> str:
     text = _BOLD.sub("", text) if "**" in text or "__" in text or "`" in text else text
     text = _ITALIC.sub(r"\2", text) if "*" in text or "_" in text else text
     text = text[:-1].lstrip('"') if text.endswith(('."', '!"')) else text
-    text = _DOTS.sub(".", text) if text.endswith("..") else text
+    text = _DOTS.sub(r"\1.", text) if text.endswith("..") else text
     text = _WORKING.sub(r"\1", text) if text.endswith((")", ").")) else text
     return _ASIDE.sub("", text) if " in " in text or " I " in text or " old" in text else text
 
