@@ -5,7 +5,7 @@ It says what an answer claims, or that it claims nothing. Its rules, in this ord
 * The last box counts.
 * Questions say nothing. Nor does an end that is cut off: words behind the last full stop that make no whole statement.
 * A text that ends with `That is wrong.` claims nothing.
-* The last answer line counts, unless a later statement corrects it or works out something else.
+* The last answer line counts, whatever it says (`Answer: F`), unless a later statement corrects it or works out something else.
 * Without an answer line the last statement with a number counts.
 
 A statement has sides, with `=`, `is` and their like between them. A side is a number, a calculation or words.
@@ -86,6 +86,8 @@ def _whole(response: str) -> list[str]:
     texts = [text.strip() for text in _ENDS.split(response)]
     texts = [text for text in texts if text and not text.endswith("?")]
     cut_off = texts and not response.rstrip().endswith((".", "!")) and statement(texts[-1]) is None
+    if cut_off and any(map(str.isalnum, "".join(_LINE.split(texts[-1])[1:]))):
+        return texts  # an answer line counts, whatever it says
     return texts[:-1] if cut_off and len(texts) > 1 else texts
 
 
