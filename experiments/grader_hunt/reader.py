@@ -10,7 +10,8 @@ It says what an answer claims, or that it claims nothing. Its rules, in this ord
 
 A statement has sides, with `=`, `is` and their like between them. A side is a number, a calculation or words.
 
-* A number on the last side is claimed. Another number alone before it says that the two are the same, and claims nothing.
+* A number on the last side is claimed. Another number alone before it, or before a calculation that is not worth it,
+  says that the two are the same, and claims nothing: `12 is 26`, `13 = 1 + 6 = 12`.
 * A calculation on the last side has to come to the number before it: `30 is 3 x 10`.
 * The smallest or largest of a list has to be that; so has `17 more than 25` or `the sum of 17 and 25`. `42, not 43` claims 42.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
@@ -134,9 +135,7 @@ def statement(text: str) -> int | None:
         numbers = {side.value for side in sides if not side.calculation}
         same = len(sides) > 1 and {side.value for side in sides} == {last.value} and numbers == {last.value}
         return int(last.value) if same and last.value is not None else None
-    if any(
-        one.bare and one.value != two.value and not two.calculation for one, two in itertools.pairwise(sides)
-    ):
+    if any(one.bare and one.value != two.value for one, two in itertools.pairwise(sides)):
         return None
     return None if last.value is None else int(last.value)
 

@@ -283,7 +283,7 @@ def _states(sentence: str) -> bool:
 def last_statement(text: str) -> str:
     """Return the last sentence of a text that holds a number and is no question; the text itself where there is none."""
     stated = [part for part in statements(text) if any(char.isdigit() for char in part) and _states(part)]
-    return stated[-1] if stated and text.count("$") % 2 == 0 and "\\" not in text else text
+    return stated[-1] if stated and "\\" not in text.replace("\\boxed{", "") else text
 
 
 def said_once(text: str) -> str:
