@@ -18,6 +18,7 @@ from harness.verify.compare.answers import AnswerComparison
 from harness.verify.config import VerifierConfig
 from harness.verify.extract.claims import contradicts, is_offered
 from harness.verify.extract.final_answer import Extracted, ends_there, extract, spoken
+from harness.verify.extract.garbled import is_garbled
 from harness.verify.extract.sentences import choice_in
 from harness.verify.form import form_of, open_operations
 from harness.verify.gold import Gold
@@ -213,7 +214,7 @@ class MathVerifier:
         if found.said:
             return is_offered(found.said, found.text)
         if not found.beside:
-            return not contradicts(found.text)
+            return not contradicts(found.text) and not (gold.exact is not None and is_garbled(found.text))
         texts = {canonical_text(text) for text in found.beside if any(map(str.isalnum, text))}
         return len(texts) < 2 or all(self._comparison.equal(gold, parse_node(text)) for text in texts)
 
