@@ -16,6 +16,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
 * The smallest or largest of a list has to be that; so has `17 more than 25` or `the sum of 17 and 25`. `42, not 43` claims 42.
 * `not`, `or`, two numbers side by side, an operation without its number and characters of no language are torn: nothing is claimed.
 * `=` with nothing on one side is torn. What stands on the left of the last one may be torn where it has words: `16 - x = 7` claims 7.
+  Not so numbers side by side: `We5 17 + 17 = 30`.
 * A letter with a number (`T, 4.`) is two things, and `A is 10.` chooses A.
 * A statement that begins with `Or` doubts what was said. Dollar signs that do not pair are torn.
 * A point glued to a number, and words glued together, are torn: `it is.18`, `NoIt comes to 20.`
@@ -47,7 +48,7 @@ _TOLD = re.compile(
 )
 _NOT_THAT = re.compile(r"(?:.*\bis )?(\d+),? not \d+[.!]?$")
 _DOUBT = re.compile(r"Or\b(?! rather)")
-_EQUATION_OF_WORDS = re.compile(r"(?!.*\bor\b)[^=]*[A-Za-z][^=]*=[\s$]*\d+[\s$.!]*$")
+_EQUATION_OF_WORDS = re.compile(r"(?!.*(?:\bor\b|\d\s+\d|[A-Za-z]\d))[^=]*[A-Za-z][^=]*=[\s$]*\d+[\s$.!]*$")
 _OPERATIONS = {"x": "*", "×": "*", "times": "*", "plus": "+", "minus": "-"}
 _EXTREMES = {"smallest": min, "largest": max}
 _HARMLESS = frozenset(".,:;!$*#()'")
