@@ -19,7 +19,7 @@ A statement has sides, with `=`, `is` and their like between them. A side is a n
   Not so numbers side by side: `We5 17 + 17 = 30`.
 * A letter with a number (`T, 4.`) is two things, and `A is 10.` chooses A.
 * A statement that begins with `Or` doubts what was said. Dollar signs that do not pair are torn.
-* A point glued to a number, and words glued together, are torn: `it is.18`, `NoIt comes to 20.`
+* A point glued to a number, and words glued together, are torn: `it is.18`, `NoIt comes to 20.`, `17 + to17`
 * Marks of Markdown that do not pair (`**30*`) and heading marks inside a line (`# wait## 1`) are torn.
 """
 
@@ -37,7 +37,9 @@ _TAKEN_BACK = re.compile(r"(?:That|that|it|It|this) is wrong\W*$")
 _CORRECTION = re.compile(r"\b(?:No wait|Actually|actually|I mean|[Oo]r rather|wait)\b")
 _MARKS = re.compile(r"=|\b(?:is|are|equals|makes|comes to|get)\b")
 _TOKEN = re.compile(r"\d+|[A-Za-z']+|[-+*/×]|\S")
-_GLUED = re.compile(r"\w[A-Z][a-z]|\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|[^\W\d]\.\d|(?<!\d)\s\.\d|\b(?:and|or)$")
+_GLUED = re.compile(
+    r"\b(?:is|are|was|to|and|or|of|the|equals|makes|get|which|that|it|not)\d|\w[A-Z][a-z]|\d[A-Za-z]|\b[A-Za-z]\d|\d[.,]\d|[^\W\d]\.\d|(?<!\d)\s\.\d|\b(?:and|or)$"
+)
 _OPEN_EQUATION = re.compile(r"^\s*=|=\s*(?:=|$)")
 _LETTER = re.compile(r"[A-J] (?:is )?\d+\b|\W?[A-Za-z]?, \d+[.!]?$")
 _TIMES = re.compile(r"\d\s*\*\s*(?=\d)")
