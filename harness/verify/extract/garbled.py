@@ -16,7 +16,7 @@ _GARBLED = re.compile(
     rf"|\b{_FUNCTION}(?=\d)"
     r"|[+=×]\s*(?=[?!,;:=×+]|\.(?!\.))"  # a sign without its number
     r"|(?<!\.)[.?!;](?=\s*[+×=])(?<!\d!)"
-    r"|[.?!](?=[^\s\w\"'”’)\]}*_$,.!?…:;-])(?<!\d!)|\?(?=\w)"  # a sentence goes on behind its end
+    r"|[.?!](?=[^(\s\w\"'”’)\]}*_$,.!?…:;-])(?<!\d!)|\?(?=\w)"  # a sentence goes on behind its end
     r"|(?<![\d,.])\d(?:[.,]?\d)*+ +(?!\d{3}\b)\d++(?!\s*/|[.,]?\d)"  # two numbers, not `1 000` or `2 1/2`
 )
 
