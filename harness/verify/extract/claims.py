@@ -330,9 +330,11 @@ def is_offered(said: str, value: str) -> bool:
 
 def _stands_otherwise(said: str, at: int, end: int) -> bool:
     """Return whether a value is open-ended, one of several or has an operation behind it: `5 or more`, `35 and 92 are`, `5 apples + 3`."""
+    if not any(map(str.isalnum, said[end:])):
+        return False
     if _OPEN_ENDED.match(said, end) or (_SEVERAL.search(said, 0, at) and _ARE.match(said, end)):
         return True
-    if _OFFER.search(said, 0, at) and stands_beside_another(said[end:]):
+    if stands_beside_another(said[end:]) and _OFFER.search(said, 0, at):
         return True
     return said.find(said[at:end]) == at and _SUM_OF_UNITS.match(said, end) is not None
 

@@ -21,6 +21,15 @@ _GARBLED = re.compile(
 )
 
 
+_MAY_BE = re.compile(
+    r"[a-z\d][A-Z]|\d[a-z]|[a-z]\d|[+=×.?!;]\s*[^\s\w]|[.?!;]\w|\d +\d"
+)  # for speed: the slow one has no match without it
+
+
 def is_garbled(sentence: str) -> bool:
     """Return whether a sentence without LaTeX has words, numbers, signs or marks stuck together that nobody writes so."""
-    return "\\" not in sentence and _GARBLED.search(sentence) is not None
+    return (
+        "\\" not in sentence
+        and _MAY_BE.search(sentence) is not None
+        and _GARBLED.search(sentence) is not None
+    )

@@ -78,6 +78,7 @@ _CHECK = re.compile(  # a sentence that checks or compares what was said
     r"|(?:that|this|it) is (?:[a-z]+ )?(?:more|less|fewer|larger|smaller|greater|bigger|higher|lower) than \S+?\W*$)",
     re.IGNORECASE,
 )
+_TORN_ENDS = ("=", "+", "-", "*", "/", "×", "x", " ")
 _TORN = re.compile(r"(?:=|\d\s+[-+*/×x])\s*$")  # ends before it says what it comes to
 _MONEY = re.compile(r"[$€£¥₹]")
 _SENTENCE_END = re.compile(
@@ -276,7 +277,7 @@ def _states(sentence: str) -> bool:
         not sentence.endswith("?")
         and any(char.isdigit() or char in "\\$" for char in sentence)
         and _CHECK.match(sentence) is None
-        and _TORN.search(sentence) is None
+        and not (sentence.endswith(_TORN_ENDS) and _TORN.search(sentence))
     )
 
 
