@@ -80,6 +80,8 @@ TEXTS = {
     "JSON": '{"answer": ' * 180_000,
     "thinking": "</think><think>" * 130_000,
     "dollars": "$1" * 1_000_000,
+    "dollars behind a number": "43 is the of of 99 " + "$5 " * 60 + "x.",
+    "brackets behind a number": "43 is " + "1 (1 " * 700 + ")",
     "displays": r"\[1" * 660_000,
     "numbers": "1,234,567 " * 200_000,
     "digits": "1" * 2_000_000,

@@ -81,7 +81,7 @@ _OPEN_ENDED = re.compile(
     r"(?:\s[a-z]+)?[\s,]*\b(?:or|and)\s+(?:more|less|fewer|up|above|below|higher|lower|something)\b",
     re.IGNORECASE,
 )
-_SUM_OF_UNITS = re.compile(  # `5 apples + 3 apples`: an operation that is left to do
+_LEFT_TO_DO = re.compile(  # `5 apples + 3 apples`: an operation that is left to do
     rf"\s[a-z]+(?:\s*(?:[-−+*/×·÷]|x\b)\s*{VALUE}(?:\s[a-z]+)?)+[\s.!$*_]*$", re.IGNORECASE
 )
 _OF_A_LIST = re.compile(rf"(?:the\s+)?{SUPERLATIVE}[^.;=]*?\b(?:of|in|among|from)\b", re.IGNORECASE)
@@ -112,8 +112,8 @@ _SIGNS = "\\$€£¥₹% "
 _JUST_SAID = re.compile(r"\d%?[\s*$]*,?\s*(?:(?:which|that)\s*)?$")
 _TO_WORK = re.compile(rf"{_FILLER.pattern}[#=\s]*", re.IGNORECASE)
 _CALCULATION = re.compile(rf"[\s$]*{VALUE}(?:\s*[-+*/×x]\s*{VALUE})+[\s.$]*")
-_CUT_BRACKET = re.compile(r"(?<=\d)\s+\([^)]*$")  # `7 times 8 (7 * 8`
-_SIGN_BEHIND = re.compile(r"\d\s?\$(?:\s+[A-Za-z]+)*\s*$")
+_CUT_BRACKET = re.compile(r"(?<=\d)\s+\([^()]*$")  # `7 times 8 (7 * 8`
+_DOLLAR_BEHIND = re.compile(r"\d\s?\$(?:\s+[A-Za-z]+)*\s*$")
 _GLUED_BEHIND = re.compile(r"\d([A-Za-z\\`{]+)\s*$")  # `45 is 9 x 5x`
 _SYMBOL = re.compile(r"(?<![A-Za-z])[-−+*/×·÷xX](?![A-Za-z])")
 _NO_SIGN = re.compile(
@@ -254,7 +254,7 @@ def _comes_to_another(said: str, at: int, value: str, first: bool) -> bool:
         re.match(rf"\s*=[\s$]*{re.escape(value)}(?!\d)", said[end:]),
     )
     glued = _GLUED_BEHIND.search(clause)
-    if (said.count("$") % 2 and _SIGN_BEHIND.search(clause)) or said[end:].strip(" .") == "=":
+    if (said.count("$") % 2 and _DOLLAR_BEHIND.search(clause)) or said[end:].strip(" .") == "=":
         return True
     if glued is not None and not (
         is_unit(glued[1].lower()) and len(re.findall(rf"\d\s?{re.escape(glued[1])}\b", said)) > 1
@@ -336,7 +336,7 @@ def _stands_otherwise(said: str, at: int, end: int) -> bool:
         return True
     if stands_beside_another(said[end:]) and _OFFER.search(said, 0, at):
         return True
-    return said.find(said[at:end]) == at and _SUM_OF_UNITS.match(said, end) is not None
+    return said.find(said[at:end]) == at and _LEFT_TO_DO.match(said, end) is not None
 
 
 def _gives(said: str, value: str) -> bool:

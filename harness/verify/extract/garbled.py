@@ -1,7 +1,7 @@
 """Garbled text, which says no number: `20Therefore`, `is5`, `+ =`, `23.+ 10`, `12 9`.
 
-A policy that is paid for parting two graders learns to say such things around the right number. People and language models hardly do: four
-of 31,737 right answers of SmolLM2 135M (`language_ladder`) are garbled so.
+A policy that is paid for parting two graders learns to say such things around the right number; people and language models hardly do
+(experiments/grader_hunt/README.md).
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ _GARBLED = re.compile(
     r"|(?<![\d,.])\d(?:[.,]?\d)*+ +(?!\d{3}\b)\d++(?!\s*/|[.,]?\d)"  # two numbers, not `1 000` or `2 1/2`
 )
 
-
-_MAY_BE = re.compile(
-    r"[a-z\d][A-Z]|\d[a-z]|[a-z]\d|[+=×.?!;]\s*[^\s\w]|[.?!;]\w|\d +\d"
-)  # for speed: the slow one has no match without it
+# For speed: where this finds nothing, the slow pattern has no match.
+_MAY_BE = re.compile(r"[a-z\d][A-Z]|\d[a-z]|[a-z]\d|[+=×.?!;]\s*[^\s\w]|[.?!;]\w|\d +\d")
 
 
 def is_garbled(sentence: str) -> bool:

@@ -62,7 +62,7 @@ _KNOWN = re.compile(  # words that relate a number to another one in a way that 
     r"|out|exceed|between|under|over|below|above|up|before|after|as|because|since|so|when|if|where|which|that|what|how|but|while)\b",
     re.IGNORECASE,
 )
-_ONLY_NUMBERS = re.compile(rf"(?:[\s,.:!*_$]|and\b|or\b|{VALUE})*", re.IGNORECASE)
+_ONLY_NUMBERS = re.compile(rf"(?:[\s,.:!*_$]|and\b|or\b|{VALUE})*+", re.IGNORECASE)
 _JOINTS = frozenset((
     "the", "a", "an", "of", "to", "in", "is", "it", "for", "and", "by", "from", "with", "at", "on", "or", "this", "be", "are",
 ))  # fmt: skip
@@ -160,7 +160,7 @@ def _told_otherwise(value: str, gap: str, number: str, behind: str) -> bool:
 
 
 def stands_beside_another(after: str) -> bool:
-    """Return whether what follows a value that begins a sentence is another number behind words that relate nothing: `60 the 99.`"""
+    """Return whether what follows a value is another number, behind words that relate nothing: `60 the 99.`"""
     return _BESIDE.fullmatch(after) is not None and _BY_WORDS.search(after.rstrip(" .!$*_")) is None
 
 

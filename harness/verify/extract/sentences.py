@@ -75,7 +75,7 @@ _HAS = re.compile(
 _HAVING = ("there ", "ha", "need", "takes", "cost", "get", "reads", "pays", "earns", "spends", "travels")
 _CHECK = re.compile(  # a sentence that checks or compares what was said
     r"\W*(?:(?:(?:to|you can|we can|let'?s|let us) )?(?:double[- ])?(?:check|verify)\b"
-    r"|(?:that|this|it) is (?:[a-z]+ )?(?:more|less|fewer|larger|smaller|greater|bigger|higher|lower) than \S+?\W*$)",
+    r"|(?:that|this|it) is (?:[a-z]+ )?(?:more|less|fewer|larger|smaller|greater|bigger|higher|lower) than [-\w.,$%]{1,20}[\s!]*$)",
     re.IGNORECASE,
 )
 _TORN_ENDS = ("=", "+", "-", "*", "/", "×", "x", " ")
