@@ -296,14 +296,18 @@ def second_reading_table(results: Results) -> Table:
 
 
 def cost_table(results: Results) -> Table:
-    """Make the table of wall seconds by phase and generated tokens per second; not deterministic, so apart from the rest."""
+    """Make the table of wall seconds by phase and generated tokens per second of the finished runs.
+
+    It is not deterministic, so apart from the rest.
+    """
     plan, steps = results.experiment.plan, results.experiment.steps
     phases = ("rollout", "verify", "train", "evaluate", "total")
     rows: list[Mapping[str, Cell]] = []
     for arm in plan.arms:
-        own = steps[steps["arm"] == arm.name] if len(steps) else steps
+        finished = results.experiment.finished_seeds(arm)
         row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
-        if len(own):
+        if finished:
+            own = steps[(steps["arm"] == arm.name) & steps["seed"].isin(finished)]
             runs = own.groupby("run_id")
             for phase in phases:
                 row[phase] = float(runs[f"seconds_{phase}"].sum().mean())
