@@ -20,5 +20,5 @@ if [[ ! -e "$venv/ready" ]]; then
     pip uninstall -y torchvision torchaudio torchcodec triton
     touch "$venv/ready"
 fi
-pip install -e "$root" pytest hypothesis
+pip install -e "$root" pytest pytest-xdist hypothesis
 echo "$venv/bin/python"
