@@ -49,6 +49,15 @@ def show_report(found: Report) -> None:
         print(f"written: {found.folder}{everything if found.part == 'all' else f' ({found.part})'}")
 
 
+def _formats(said: str) -> list[str]:
+    from analysis.figures.style import FORMATS
+
+    chosen = [name for name in said.split(",") if name]
+    if unknown := [name for name in chosen if name not in FORMATS]:
+        raise ConfigError(f"formats: no {', '.join(unknown)}; choose from {','.join(FORMATS)}")
+    return chosen
+
+
 def report_of(
     store: ResultStore,
     experiment: str,
@@ -79,7 +88,7 @@ def report_of(
 
     folder = Path(out) if out else store.root / "experiments" / experiment
     part = "figures" if figures == "paper" else only
-    chosen = [name for name in formats.split(",") if name]
+    chosen = _formats(formats)
     keys = [key for key in also.split(",") if key]
     try:
         paths = write_parts(
@@ -127,9 +136,7 @@ def transfer_of(
             raise ConfigError(
                 f"{experiment} and {other} share no comparison whose runs have finished: the same labels of arm and reference"
             )
-        paths = save(
-            figure, folder / "figures", f"transfer-{other}", [name for name in formats.split(",") if name]
-        )
+        paths = save(figure, folder / "figures", f"transfer-{other}", _formats(formats))
     return Report(experiment, [], [], "", "figure", str(folder), list(map(str, paths)))
 
 

@@ -76,6 +76,12 @@ def test_two_experiments_in_one_folder_keep_theirs(store, tmp_path):
     assert {"ladder.md", "other.md"} <= names
 
 
+def test_an_unknown_format_is_named_with_those_that_are(store, capsys):
+    figures = ["report", "experiment=ladder", f"runtime.results={store.root}", "only=figures"]
+    assert main([*figures, "formats=pdf,jpg"]) == 2
+    assert "formats: no jpg; choose from pdf,svg,png" in capsys.readouterr().err
+
+
 def test_another_part_or_format_leaves_figures_alone(store, two_training_figures):
     folder = store.root / "experiments" / "ladder"
     figures = ["report", "experiment=ladder", f"runtime.results={store.root}", "only=figures"]
