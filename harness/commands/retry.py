@@ -89,6 +89,8 @@ def _retriable(selection: Selection, run_id: str) -> StoredSpec | None:
     manifest = run.manifest()
     if manifest is None or manifest["status"] == "finished" or run.claimed_by() is not None:
         return None
+    if "foreign" in manifest["labels"]:  # an import that was killed: importing again completes it
+        return None
     text = run.config()
     if selection.runtime_overrides:
         values = yaml.safe_load(text)

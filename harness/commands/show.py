@@ -147,7 +147,10 @@ def _facts(found: Answer) -> dict[str, Any]:
 
 
 def _changes(run: RunDir) -> dict[str, tuple[Any, Any]]:
-    base, ours = flatten(dump(compose_run([]))), flatten(run.settings())
+    settings = run.settings()
+    if "foreign" in settings:
+        return {}
+    base, ours = flatten(dump(compose_run([]))), flatten(settings)
     return {
         key: (base.get(key), ours.get(key))
         for key in sorted(base.keys() | ours.keys())

@@ -89,9 +89,12 @@ def main(stream: TextIO) -> int:
     over = threading.Event()
 
     def read() -> None:
-        for line in stream:
-            events.append(json.loads(line))
-        over.set()
+        try:
+            for line in stream:
+                with _reported("a line of the input is lost"):
+                    events.append(json.loads(line))
+        finally:
+            over.set()
 
     threading.Thread(target=read, daemon=True).start()
     followed: dict[str, Followed] = {}

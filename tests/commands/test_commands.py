@@ -265,7 +265,16 @@ def test_clean_lists_no_run_that_was_never_started(store, said):
 
 def test_nothing_to_retry_or_to_stop_is_said(store, said):
     finish(store, plan(store).arms[0].runs[0])
+    killed = {
+        "identity_version": 0,
+        "arm_id": "a",
+        "seed": 0,
+        "labels": {"experiment": "theirs", "arm": "a", "foreign": "trl"},
+    }
+    killed |= {"attempts": [], "provenance": {}, "error": None, "status": "claimed"}
+    store.run("0123456789abcdef").create("foreign: {file: log.json}\n", killed)  # an import that was killed
     assert "nothing failed or was interrupted" in said("retry", f"runtime.results={store.root}")
+    assert "changed from the base" not in said("show", "0123456789abcdef", f"runtime.results={store.root}")
     assert "nothing is running" in said("stop", f"runtime.results={store.root}")
 
 

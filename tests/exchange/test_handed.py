@@ -69,6 +69,19 @@ def test_a_script_cannot_write_or_run_programs_by_their_path(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["evil.sh"]
 
 
+def test_negative_values_belong_to_their_key_and_short_options_end_one(tmp_path: Path) -> None:
+    found = read(
+        tmp_path / "t.sh", "python t.py --max_steps -1 --beta -0.1 --list -0.5 2 --bf16 -c conf.yaml\n"
+    )
+    assert found.values == {"max_steps": -1, "beta": -0.1, "list": [-0.5, 2], "bf16": True}
+
+
+def test_python_that_calculates_with_zero_is_known_unless_it_divides(tmp_path: Path) -> None:
+    text = "from trl import GRPOConfig\nB = 0.1\nGRPOConfig(beta=B * 0, max_steps=1 - 0, epsilon=B + 0, temperature=B / 0)\n"
+    found = read(tmp_path / "t.py", text).values
+    assert found == {"beta": 0, "max_steps": 1, "epsilon": 0.1}
+
+
 def test_launchers_say_devices_and_configurations_are_read_beside(tmp_path: Path) -> None:
     (tmp_path / "zero.yaml").write_text("distributed_type: DEEPSPEED\nmachine_rank: 0\nnum_processes: 8\n")
     (tmp_path / "grpo.yaml").write_text("beta: 0.04\nlearning_rate: 1e-6\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -205,3 +206,9 @@ def test_the_real_wandb_writes_offline_runs_and_sync_sees_them(store):
     (folder,) = (store.root / "wandb").glob(f"offline-run-*-{runs[0].run_id}")
     assert list(folder.glob("run-*.wandb"))
     assert sent_step(store.run(runs[0].run_id), "wandb", "offline rlvr-harness") == 3
+
+
+def test_a_torn_line_of_the_input_does_not_keep_the_follower():
+    follower = [sys.executable, "-m", "harness.tracking._follow"]
+    ended = subprocess.run(follower, input='{"run": ', capture_output=True, text=True, timeout=60, check=True)
+    assert "a line of the input is lost" in ended.stderr

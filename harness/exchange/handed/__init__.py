@@ -22,6 +22,7 @@ from harness.exchange.handed.shell import commands_of, inner_script
 Yaml = Callable[[str, str], Any]
 _PINNED = r"\b{name}(?:\[[\w,\s-]*\])?\s*(?:==|@v|~=)\s*v?(\d+\.\d+)"
 _PIN_FILES = ("setup.py", "pyproject.toml", "requirements.txt", "requirements-dev.txt", "environment.yml")
+_NEGATIVE = re.compile(r"-\.?\d")
 _RUNS = re.compile(r"(^|[\s/])(python[\d.]*|uv|accelerate|torchrun|deepspeed|trl|ray)\s|(^|\s)-m\s")
 _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=", re.DOTALL)
 
@@ -312,7 +313,9 @@ def _flags(words: Sequence[str], load: Yaml) -> dict[str, Any]:
             key = key if key.startswith("config-") else key.replace("-", "_")
             found[key] = _value(text, load) if equals else True
             key = "" if equals else key
-        elif key and not word.startswith("-"):
+        elif word.startswith("-") and not _NEGATIVE.match(word):
+            key = ""  # a short option: what follows is its own
+        elif key:
             value = _value(word, load)
             before = found[key]
             found[key] = (

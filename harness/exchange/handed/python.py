@@ -102,7 +102,10 @@ def _value(node: ast.expr, constants: dict[str, Any]) -> Any:
             ast.Mult: lambda: left * right,
         }
         kinds |= {ast.Div: lambda: left / right, ast.FloorDiv: lambda: left // right}
-        return kinds[type(node.op)]() if numbers and type(node.op) in kinds and right else None
+        known = (
+            numbers and type(node.op) in kinds and (right or not isinstance(node.op, ast.Div | ast.FloorDiv))
+        )
+        return kinds[type(node.op)]() if known else None
     try:
         return ast.literal_eval(node)
     except ValueError:

@@ -13,7 +13,13 @@ from harness.execution.supervise import Summary
 
 @dataclass
 class Config(Checked, key="runtime.launcher"):
-    """`runs_per_job`: runs that one job supervises; `jobs`: unused here, all start at once; `wait`: follow them; `minutes`: limit."""
+    """Local jobs, which all start at once.
+
+    Attributes:
+        runs_per_job: runs that one job supervises.
+        wait: follow the jobs here; false: submit and return (`harness status` shows them).
+        minutes: time limit of a job.
+    """
 
     kind: str = "submitit_local"
     runs_per_job: int = ranged(1, low=1)

@@ -29,7 +29,8 @@ def describe_failure(code: int, stderr: Path) -> str:
     if code >= 0:
         how = f"exit code {code}"
     else:
-        how = f"killed by {signal.Signals(-code).name}"
+        known = -code in set(signal.Signals)
+        how = f"killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         if -code == signal.SIGKILL:
             how += " (out of memory, or killed by hand)"
     tail = read_tail(stderr)
