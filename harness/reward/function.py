@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 import runpy
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,14 +27,15 @@ class RewardFunction:
     """The function that `algorithm.reward.function` names, `FILE.py:NAME` or `package.module:NAME`.
 
     Attributes:
-        faults: calls that raised or returned no finite number; such responses earn `reward.wrong`.
+        faults: calls that raised or returned no finite number; such responses earn `reward.wrong`. The first is said on standard error.
+        last_fault: how the last of them failed, empty where none has.
 
     Raises:
         ConfigError: the file cannot be run, or the function takes other names.
     """
 
     def __init__(self, reward: RewardConfig) -> None:
-        self.reward, self.faults = reward, 0
+        self.reward, self.faults, self.last_fault = reward, 0, ""
         path, name = parts_of(reward.function)
         try:
             self._function: Callable[..., Any] = runpy.run_path(str(path))[name]
@@ -60,10 +62,14 @@ class RewardFunction:
         try:
             found = self._function(**{key: given[key] for key in self._takes})
             value = float(found)
-        except Exception:  # one response must not end a run
-            value = math.nan
-        if not math.isfinite(value):
-            self.faults += 1
+            fault = "" if math.isfinite(value) else f"it returned {found!r}"
+        except Exception as error:  # one response must not end a run
+            fault = f"{type(error).__name__}: {error}"
+        if fault:
+            self.faults, self.last_fault = self.faults + 1, fault
+            if self.faults == 1:
+                said = f"{self.reward.function} failed on a response, which earns reward.wrong ({fault}); verifier_faults counts them"
+                print(said, file=sys.stderr, flush=True)
             return self.reward.wrong
         if isinstance(found, bool):
             return self.reward.correct if found else self.reward.wrong

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from harness.configuration.algorithm import RewardConfig
+from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.graders import second_codes, shares
 from harness.reward.function import RewardFunction
 from harness.reward.grading import Grades
@@ -58,6 +59,8 @@ def collect(trainer: Trainer, step: int, tally: Tally) -> Collected:
         stream = key("train", trainer.config.seed, step, len(rounds))
         seeds_PG = sample_seeds(stream, trainer.prompt_keys[chosen], algorithm.responses_per_prompt)
         groups = roll_out(trainer, chosen, seeds_PG, tally)
+        if step == 1 and not rounds:
+            _refuse_a_broken_function(trainer, tally)
         trainer.curriculum.observe(chosen, groups.accuracy_P.numpy())
         rounds.append(groups)
     return choose_groups(rounds, *selection)
@@ -165,6 +168,21 @@ def _grades(
 ) -> Grades:
     """The verifier's verdicts on the responses' texts."""
     return trainer.grader.grade(*_asked(trainer, chosen, completions, samples))
+
+
+def _refuse_a_broken_function(trainer: Trainer, tally: Tally) -> None:
+    """Raise `ConfigError`, on all ranks, where every call of a reward function of one's own has failed: nothing could be learned."""
+    function = trainer.reward_function
+    if function is None:
+        return
+    counts = trainer.ranks.gather((function.faults, tally.verdicts, function.last_fault))
+    calls = sum(verdicts for _, verdicts, _ in counts)
+    if calls and sum(faults for faults, _, _ in counts) == calls:
+        last = next(fault for _, _, fault in counts if fault)
+        named = f"algorithm.reward.function={function.reward.function}"
+        raise ConfigError(
+            f"{named} failed on each of the first {calls} responses, at last with {last}; mend it"
+        )
 
 
 def _scores(

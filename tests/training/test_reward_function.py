@@ -47,9 +47,21 @@ def test_verdicts_earn_the_rewards_of_verdicts_and_numbers_themselves(code: Path
     assert outcomes(code, "partly") == ([0.2, 0.0], 0)
 
 
-@pytest.mark.parametrize("name", ["broken", "endless"])
-def test_a_call_that_fails_costs_its_response_and_is_counted(code: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "how"), [("broken", "RuntimeError: 12"), ("endless", "it returned inf")])
+def test_a_call_that_fails_costs_its_response_is_counted_and_the_first_is_said(
+    code: Path, name: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert outcomes(code, name) == ([-1.0, -1.0], 2)
+    (said,) = capsys.readouterr().err.splitlines()
+    assert f"{name} failed on a response, which earns reward.wrong ({how})" in said
+
+
+def test_a_function_that_fails_on_every_first_response_ends_the_run(bench: Bench, code: Path) -> None:
+    reward = RewardConfig(function=f"{code}:broken")
+    with pytest.raises(
+        ConfigError, match=r"broken failed on each of the first 32 responses, at last with RuntimeError"
+    ):
+        bench.trained(small_config(training__steps=1, algorithm__reward=reward), "c")
 
 
 @pytest.mark.parametrize(
