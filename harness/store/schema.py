@@ -12,7 +12,7 @@ from harness.store.errors import SchemaMismatch, TornFile
 MANIFEST_VERSION = 1
 PLAN_VERSION = 1
 
-STATUSES = ("claimed", "running", "finished", "failed", "interrupted", "refused")
+STATUSES = ("claimed", "running", "finished", "failed", "interrupted")
 
 _MANIFEST_KEYS: dict[str, type] = {"arm_id": str, "seed": int, "labels": dict, "attempts": list}
 _JSON_NAMES = {str: "a text", int: "an integer", dict: "an object", list: "a list"}

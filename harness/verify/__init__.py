@@ -6,7 +6,7 @@ May import: nothing of ours.
 from __future__ import annotations
 
 from harness.verify.config import VerifierConfig
-from harness.verify.verdict import TROUBLE, VERDICTS, Verdict
+from harness.verify.verdict import TROUBLE, Verdict
 from harness.verify.verifier import MathVerifier
 
-__all__ = ["TROUBLE", "VERDICTS", "MathVerifier", "Verdict", "VerifierConfig"]
+__all__ = ["TROUBLE", "MathVerifier", "Verdict", "VerifierConfig"]

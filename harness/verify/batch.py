@@ -25,14 +25,12 @@ class VerifySummary:
         correct: lines whose verdict is `right`.
         verdicts: how many lines got each verdict; malformed lines count as `malformed`.
         malformed: (line number counted from 1, what is wrong with the line).
-        fingerprint: versions and policy the verdicts depend on.
     """
 
     total: int = 0
     correct: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     malformed: list[tuple[int, str]] = field(default_factory=list)
-    fingerprint: dict[str, str] = field(default_factory=dict)
 
 
 def verify_file(
@@ -61,7 +59,7 @@ def verify_file(
     with cases.open(encoding="utf-8", errors="replace", newline="\n") as source:
         lines = [(number, text) for number, text in enumerate(source, start=1) if text.strip()]
     with MathVerifier(settings) as verifier, out.open("w", encoding="utf-8") as sink:
-        summary = VerifySummary(fingerprint=verifier.fingerprint())
+        summary = VerifySummary()
         for start in range(0, len(lines), CHUNK):
             chunk = [_parse(number, text) for number, text in lines[start : start + CHUNK]]
             good = [case for case in chunk if "error" not in case]

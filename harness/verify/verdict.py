@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TROUBLE = ("timeout", "killed", "error", "over_limit", "gold_unparsable")
-VERDICTS = ("right", "wrong", "no_answer", "unevaluated", "restated", *TROUBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +20,12 @@ class Verdict:
         method: what decided: `integer`, `rational`, `string`, `structure`, `arithmetic`, `math_verify`, `extraction`,
             `limits`, `form` or `pool`.
         seconds: elapsed time that grading took; of a verdict from the cache, what it took the first time.
-        fingerprint: short hash of the library versions and the policy the verdict was made with.
     """
 
     verdict: str
     answer: str | None
     method: str
-    seconds: float
-    fingerprint: str = ""
+    seconds: float = 0.0
 
     @property
     def correct(self) -> bool:

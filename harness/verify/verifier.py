@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import platform
@@ -64,8 +63,6 @@ class MathVerifier:
         self._cache: OrderedDict[_Key, Verdict] = OrderedDict()
         self._cache_lock = Lock()
         self._fingerprint = _versions(self.config)
-        digest = hashlib.sha256(repr(sorted(self._fingerprint.items())).encode())
-        self.fingerprint_hash = digest.hexdigest()[:12]
 
     def verify(self, response: str, gold: str, problem: str | None = None) -> Verdict:
         """Return the verdict on one response; `problem` is the text that was asked, where it is known."""
@@ -106,7 +103,7 @@ class MathVerifier:
         """Return the verdict on a gold answer given as its own answer, read by the parser: anything but `right` is a fault."""
         prepared = self._gold(gold)
         if prepared.refused:
-            return self._verdict("gold_unparsable", prepared.text or None, "limits")
+            return Verdict("gold_unparsable", prepared.text or None, "limits")
         return self._graded(prepared.text, prepared.text)
 
     def left_open(self, gold: str) -> dict[str, int]:
@@ -116,11 +113,6 @@ class MathVerifier:
         """
         node = self._gold(gold).node
         return {} if node is None or self.config.form == "value" else dict(open_operations(node))
-
-    def canonical(self, response: str) -> str | None:
-        """Return the canonical answer that would be graded, None when there is none."""
-        found = extract(response, self.config.extraction)
-        return None if found is None else canonical_text(found.text) or None
 
     def fingerprint(self) -> dict[str, str]:
         """Return the versions and the policy that a verdict depends on."""
@@ -138,17 +130,8 @@ class MathVerifier:
     ) -> None:
         self.close()
 
-    def _since(self, began: float, verdict: str, answer: str | None, method: str) -> Verdict:
-        return self._verdict(verdict, answer, method, time.perf_counter() - began)
-
     def _formulas_equal(self, gold: str, answer: str) -> bool | None:
         return formulas_equal(gold, answer, self.config.decimal_digits)
-
-    def _verdict(self, verdict: str, answer: str | None, method: str, seconds: float = 0.0) -> Verdict:
-        return Verdict(verdict, answer, method, seconds, self.fingerprint_hash)
-
-    def _integer(self, plain: str, gold: Gold) -> Verdict:
-        return self._verdict("right" if plain == gold.integer else "wrong", plain, "integer")
 
     def _in_form(self, verdict: Verdict, key: _Key, problem: str | None) -> Verdict:
         """Return the verdict on an answer by its form as well, where its value is right."""
@@ -157,7 +140,7 @@ class MathVerifier:
         status = form_of(*key, problem, self.config.decimal_digits)
         if status is None:
             return verdict
-        return self._verdict(status, key[1][:1000], "form", verdict.seconds)
+        return Verdict(status, key[1][:1000], "form", verdict.seconds)
 
     # ------------------------------------------------------------------ one response
 
@@ -165,7 +148,7 @@ class MathVerifier:
         """Return the verdict on a response by its value, None where a worker has to tell, and the (gold, answer) pair that is compared."""
         plain, alone = _plain_integer(response) if gold.integer is not None else ("", False)
         if alone:
-            return self._integer(plain, gold), None
+            return _integer(plain, gold), None
         began = time.perf_counter()
         verdict, answer = self._without_comparison(response, gold, plain, began)
         if verdict is not None:
@@ -179,10 +162,10 @@ class MathVerifier:
         """Return a verdict that needs no comparison, else None and the canonical answer; `plain` is the integer in the last box."""
         said_gold = self.config.extraction == "any" and gold.text and len(response) < 1000
         if said_gold and response.strip() == gold.raw:
-            return self._since(began, "right", gold.text[:1000], "string"), gold.text
+            return _since(began, "right", gold.text[:1000], "string"), gold.text
         found = extract(response, self.config.extraction)
         if found is None or (self.config.answer_must_end and not ends_there(response, found.end)):
-            return self._since(began, "no_answer", None, "extraction"), ""
+            return _since(began, "no_answer", None, "extraction"), ""
         if gold.node is not None and gold.node.kind in _SCALARS:
             found = self._as_one(found, gold.node)
         answer = self._answer_text(found, gold)
@@ -192,11 +175,11 @@ class MathVerifier:
             and gold.integer is None
             and _same_words(canonical_text(found.said), gold.text)
         ):
-            return self._since(began, "right", gold.text[:1000], "string"), gold.text
+            return _since(began, "right", gold.text[:1000], "string"), gold.text
         if gold.node is not None and gold.node.kind in _SCALARS and not self._offered(found, gold.node):
-            return self._since(began, "no_answer", None, "extraction"), ""
+            return _since(began, "no_answer", None, "extraction"), ""
         if plain and answer == plain:
-            return self._integer(plain, gold), plain
+            return _integer(plain, gold), plain
         if (
             answer.endswith("!")
             and answer[:-1] == gold.integer
@@ -204,9 +187,9 @@ class MathVerifier:
         ):
             answer = gold.text  # an exclamation, no factorial
         if not answer:
-            return self._since(began, "no_answer", None, "extraction"), ""
+            return _since(began, "no_answer", None, "extraction"), ""
         if gold.refused and gold.text != answer:
-            return self._since(began, "gold_unparsable", answer[:200], "limits"), answer
+            return _since(began, "gold_unparsable", answer[:200], "limits"), answer
         return None, answer
 
     def _offered(self, found: Extracted, gold: Node) -> bool:
@@ -242,7 +225,7 @@ class MathVerifier:
     def _locally(self, gold: str, answer: str, began: float) -> Verdict | None:
         """Return the verdict on canonical texts, when the cache or exact comparison has one."""
         if gold == answer:
-            return self._since(began, "right", answer[:1000], "string")
+            return _since(began, "right", answer[:1000], "string")
         key = gold, answer
         with self._cache_lock:
             if key in self._cache:
@@ -254,13 +237,13 @@ class MathVerifier:
             left, right = parse_node(gold), parse_node(answer)
             equal = self._comparison.equal(left, right)
         except RecursionError:
-            return self._since(began, "over_limit", answer[:200], "limits")
+            return _since(began, "over_limit", answer[:200], "limits")
         if equal is None:
             return None
         method = _method(left, right)
         if method == "integer" and right.exact is not None and not right.exact.percent:
             answer = str(right.exact.value)
-        verdict = self._since(began, "right" if equal else "wrong", answer, method)
+        verdict = _since(began, "right" if equal else "wrong", answer, method)
         self._remember(key, verdict)
         return verdict
 
@@ -277,7 +260,7 @@ class MathVerifier:
         for key, found in answers.items():
             if found[0] in _TRY_ALONE:
                 found = self.pool.submit(self._case(key), alone=True).result()
-            verdicts[key] = self._verdict(found[0], key[1], found[1], found[2])
+            verdicts[key] = Verdict(found[0], key[1], found[1], found[2])
             self._remember(key, verdicts[key])
         return verdicts
 
@@ -291,6 +274,14 @@ class MathVerifier:
             self._cache[key] = verdict
             while len(self._cache) > self.config.cache_size:
                 self._cache.popitem(last=False)
+
+
+def _since(began: float, verdict: str, answer: str | None, method: str) -> Verdict:
+    return Verdict(verdict, answer, method, time.perf_counter() - began)
+
+
+def _integer(plain: str, gold: Gold) -> Verdict:
+    return Verdict("right" if plain == gold.integer else "wrong", plain, "integer")
 
 
 def _plain_integer(response: str) -> tuple[str, bool]:

@@ -47,7 +47,7 @@ def test_the_value_alone_counts_where_that_is_asked(verifier: MathVerifier, gold
     assert verifier.verify(rf"\boxed{{{answer}}}", gold).verdict == "unevaluated"
     with MathVerifier(VerifierConfig(form="value")) as by_value:
         assert by_value.verify(rf"\boxed{{{answer}}}", gold).correct
-        assert by_value.fingerprint_hash != verifier.fingerprint_hash
+        assert by_value.fingerprint() != verifier.fingerprint()
 
 
 def test_what_repeats_the_problem_is_restated_only_where_the_problem_is_known(verifier: MathVerifier) -> None:

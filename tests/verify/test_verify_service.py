@@ -173,7 +173,6 @@ def test_gold_that_cannot_be_read_is_a_fault_of_the_gold(verifier: MathVerifier)
 def test_fingerprint_names_every_library_and_the_policy(verifier: MathVerifier) -> None:
     libraries = {"math-verify", "sympy", "latex2sympy2_extended", "antlr4-python3-runtime", "gmpy2"}
     assert libraries | {"policy"} <= set(verifier.fingerprint())
-    assert verifier.verify(r"\boxed{1}", "1").fingerprint == verifier.fingerprint_hash
 
 
 def test_settings_that_cannot_work_are_refused_with_the_fix() -> None:

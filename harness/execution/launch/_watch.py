@@ -20,7 +20,6 @@ _ENDED = {
     "failed": "failed",
     "unreadable": "failed",
     "interrupted": "interrupted",
-    "refused": "refused",
 }
 
 
