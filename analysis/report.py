@@ -40,6 +40,7 @@ from analysis.tables.table import Table
 from analysis.written import note_written
 from harness.evaluation.metrics.names import BY_SECOND
 from harness.store import ResultStore
+from harness.store.layout import experiment_dir
 
 
 def write_answer(
@@ -64,7 +65,7 @@ def write_answer(
         formats: figure formats.
     """
     results = results_of(load_experiment(store_root, experiment_name, further=True))
-    out = Path(store_root) / "experiments" / experiment_name if out_dir is None else Path(out_dir)
+    out = experiment_dir(Path(store_root), experiment_name) if out_dir is None else Path(out_dir)
     return write_parts(results, store_root, out, style=style, formats=formats)
 
 

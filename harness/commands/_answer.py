@@ -10,6 +10,7 @@ from analysis.found import MetricFound
 from harness.commands._as_json import VerbAnswer
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore
+from harness.store.layout import experiment_dir
 
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
     from harness.execution.looks import Decisions
@@ -86,7 +87,7 @@ def report_of(
     from analysis.report import write_parts
     from analysis.tables.latex import UnfitColumn
 
-    folder = Path(out) if out else store.root / "experiments" / experiment
+    folder = Path(out) if out else experiment_dir(store.root, experiment)
     part = "figures" if figures == "paper" else only
     chosen = _formats(formats)
     keys = [key for key in also.split(",") if key]
@@ -129,7 +130,7 @@ def transfer_of(
     here, there = (
         results_of(load_experiment(store.root, name, curves=False)) for name in (experiment, other)
     )
-    folder = Path(out) if out else store.root / "experiments" / experiment
+    folder = Path(out) if out else experiment_dir(store.root, experiment)
     with styled(style):
         figure = transfer_figure(here, there)
         if figure is None:

@@ -27,6 +27,7 @@ from harness.experiment.declaration import Experiment
 from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
 from harness.experiment.refusals import absent, refusals
 from harness.store import ResultStore
+from harness.store.layout import experiment_dir
 
 ARGUMENTS = {
     "--trials": {"type": int, "help": "how many trials the study is to have in total"},
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if sweep.plan().arms:
         store.write_plan(experiment.name, sweep.plan().record())
     print("\n".join(best_lines(sweep)))
-    folder = store.root / "experiments" / experiment.name / "figures"
+    folder = experiment_dir(store.root, experiment.name) / "figures"
     if summary.stopped_by is None:
         from harness.search.figures import draw
 

@@ -64,9 +64,14 @@ def experiments_dir(root: Path) -> Path:
     return root / "experiments"
 
 
+def experiment_dir(root: Path, name: str) -> Path:
+    """The directory of one experiment: its plan, tables and figures."""
+    return experiments_dir(root) / safe_name(name, "experiment name")
+
+
 def plan_file(root: Path, name: str) -> Path:
     """The plan of an experiment."""
-    return experiments_dir(root) / safe_name(name, "experiment name") / PLAN
+    return experiment_dir(root, name) / PLAN
 
 
 def cache_dir(root: Path, name: str) -> Path:

@@ -14,6 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.families import TRACKING
 from harness.configuration.registry import implementation
 from harness.store import ResultStore
+from harness.store.layout import experiment_dir
 from harness.tracking._sink import about, absent, mark_sent, metrics_of, sent_step
 
 PATIENCE_SECONDS = 120.0
@@ -41,7 +42,7 @@ def send_results(store: ResultStore, experiment: str, trackers: Mapping[str, Any
 
 
 def _send_results(config: Any, root: Path, experiment: str) -> None:
-    folder = root.resolve() / "experiments" / experiment
+    folder = experiment_dir(root.resolve(), experiment)
     files = sorted(path for path in folder.rglob("*") if path.suffix in _RESULT_SUFFIXES)
     implementation(TRACKING, config).send_results(config, root.resolve(), experiment, files)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import require
+from harness.store.layout import experiment_dir
 from harness.tracking._sink import About
 
 MODULES = ("wandb",)
@@ -71,7 +72,7 @@ def send_results(config: Config, results: Path, experiment: str, files: list[Pat
         job_type="results",
     )
     artifact = importlib.import_module("wandb").Artifact(f"{experiment}-results", type="results")
-    folder = results / "experiments" / experiment
+    folder = experiment_dir(results, experiment)
     for file in files:
         artifact.add_file(str(file), name=str(file.relative_to(folder)))
     run.log_artifact(artifact)

@@ -18,6 +18,7 @@ from pathlib import Path
 from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+from harness.store.layout import attempt_dir
 from harness.training.torchrun import ERROR, RESULT
 
 _POLL_SECONDS = 1.0
@@ -73,4 +74,4 @@ def _leave(code: int) -> None:
 
 
 if __name__ == "__main__":
-    _leave(main(Path(sys.argv[1]) / "attempts" / f"{int(sys.argv[2]):03d}", sys.argv[3:]))
+    _leave(main(attempt_dir(Path(sys.argv[1]), int(sys.argv[2])), sys.argv[3:]))

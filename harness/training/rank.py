@@ -12,6 +12,7 @@ import yaml
 
 from harness.store import RunDir
 from harness.store.atomic import write_file
+from harness.store.layout import attempt_dir
 from harness.training.parent_death import die_with
 
 
@@ -31,7 +32,7 @@ def main(run_path: Path, attempt: int) -> int:
     from harness.training.torchrun import ERROR, RESULT, STOP
 
     run = RunDir(run_path)
-    folder = run.path / "attempts" / f"{attempt:03d}"
+    folder = attempt_dir(run.path, attempt)
     try:
         with blamed():
             complete = train_run(load(yaml.safe_load(run.config())), run, (folder / STOP).exists, attempt)

@@ -15,6 +15,7 @@ from pathlib import Path
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
 from harness.store import RunDir
+from harness.store.layout import attempt_dir
 
 STOP, RESULT, ERROR = "stop-ranks", "ranks.json", "rank-error.txt"
 _POLL_SECONDS = 0.5
@@ -43,7 +44,7 @@ def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool]
         ConfigError: several nodes outside a Slurm job.
         RankFailed: a rank failed.
     """
-    folder = run.path / "attempts" / f"{attempt:03d}"
+    folder = attempt_dir(run.path, attempt)
     for name in (STOP, RESULT, ERROR):
         (folder / name).unlink(missing_ok=True)
     command = torchrun_command(runtime, run.path, attempt, os.environ)

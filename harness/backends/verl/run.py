@@ -28,6 +28,7 @@ from harness.problems.problem import load_benchmark
 from harness.reward.grading import Grader
 from harness.rollout.prompts import stop_tokens
 from harness.store import RunDir
+from harness.store.layout import attempt_dir
 from harness.training.numerics import settle_kernel
 
 _POLL_SECONDS = 1.0
@@ -147,6 +148,6 @@ class Evaluation:
 
 
 def _log(run: RunDir, attempt: int) -> Path:
-    folder = run.path / "attempts" / f"{attempt:03d}"
+    folder = attempt_dir(run.path, attempt)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / LOG
