@@ -8,16 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
+import yaml
+
+from harness.configuration.error import ConfigError
+from harness.configuration.identity import content_hash, identity
+from harness.configuration.schema import RunConfig, load
 from harness.evaluation.metrics.names import POINTS
 from harness.experiment.asked import asked_metrics
 from harness.experiment.planning import Plan, PlannedArm
 from harness.statistics.families import comparison_level
 from harness.statistics.power import minimum_detectable_difference, seeds_needed
 from harness.statistics.spread import pooled_spread, replicate_count, replicates
-from harness.store import ResultStore
+from harness.store import ResultStore, StoreError
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
-_OTHER_RUNS = 100  # read at most from other experiments
+_OTHER_ARMS = 100  # of other experiments, the newest, whose configuration is read
 
 
 class Power:
@@ -89,7 +94,7 @@ def power_lines(plan: Plan, store: ResultStore) -> list[str]:
         )
     spread = seed_spread(plan, store)
     if spread is None:
-        return [*lines, "power: unknown until an arm on this benchmark has two finished seeds"]
+        return [*lines, "power: unknown until an arm trained and evaluated alike has two finished seeds"]
     (sd, source), power = spread, Power(plan)
     of_what = "standard deviation of the means of their seeds" if power.shares_bases else "standard deviation"
     told = f"power: {power.units} differ by {100 * sd:.1f} points ({of_what}, {source})"
@@ -159,7 +164,7 @@ def evaluation_noise(plan: Plan) -> float:
 def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
     """Pooled spread as `Power` takes it, a fraction of 1, and where it was seen; None where no arm has two finished seeds.
 
-    It is that of paired differences in this experiment, else of its arms' scores, else of other arms on this benchmark.
+    It is that of paired differences in this experiment, else of its arms' scores, else of other arms that train and are evaluated alike.
     """
     both = (
         math.sqrt(2) if plan.experiment.paired else 1.0
@@ -177,7 +182,9 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
     return (
         pooled(differences, 1.0, "paired differences of {} comparison{} of this experiment")
         or pooled(scores.values(), both, "{} arm{} of this experiment, taken as unpaired")
-        or pooled(_other_arms(plan, store), both, "{} other arm{} on this benchmark, taken as unpaired")
+        or pooled(
+            _other_arms(plan, store), both, "{} other arm{} trained and evaluated alike, taken as unpaired"
+        )
     )
 
 
@@ -200,12 +207,34 @@ def score(store: ResultStore, run_id: str, benchmark: str, cap: int, step: int |
 
 
 def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
-    """Scores by seed. Their seeds are taken to share base policies as the plan's do."""
-    cap = plan.arms[0].config.score_cap
+    """Scores by seed of stored arms that share all but the algorithm with an arm of the plan.
+
+    Seeds of another model, task or length spread otherwise. Their seeds are taken to share base policies as the plan's do.
+    """
+    cap, wanted = plan.arms[0].config.score_cap, {_without_algorithm(one.config) for one in plan.arms}
     finished = [row for row in store.readable() if row["status"] == "finished"]
-    arms: dict[str, dict[int, float]] = {}
-    for row in finished[-_OTHER_RUNS:]:
-        value = score(store, row["run_id"], plan.experiment.benchmark, cap)
-        if value is not None:
-            arms.setdefault(row["arm_id"], {})[row["seed"]] = value
-    return list(arms.values())
+    arms: dict[str, dict[int, str]] = {}
+    for row in sorted(finished, key=lambda row: str(row.get("created_at", "")), reverse=True):
+        arms.setdefault(row["arm_id"], {})[row["seed"]] = row["run_id"]
+    several = [runs for runs in arms.values() if len(runs) > 1][:_OTHER_ARMS]
+    alike = [runs for runs in several if _stored_without_algorithm(store, min(runs.values())) in wanted]
+    found = [
+        {seed: score(store, run, plan.experiment.benchmark, cap) for seed, run in runs.items()}
+        for runs in alike
+    ]
+    return [{seed: value for seed, value in of.items() if value is not None} for of in found]
+
+
+def _without_algorithm(config: RunConfig) -> str:
+    """A hash of what a run's numbers depend on beside its algorithm and seed: model, task, sampling, length, optimizer, evaluation."""
+    return content_hash(
+        {key: part for key, part in identity(config).items() if key not in ("algorithm", "seed")}
+    )
+
+
+def _stored_without_algorithm(store: ResultStore, run_id: str) -> str | None:
+    """The same of a stored run; None where its configuration cannot be read."""
+    try:
+        return _without_algorithm(load(store.run(run_id).settings()))
+    except (ConfigError, StoreError, yaml.YAMLError):
+        return None

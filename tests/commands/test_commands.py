@@ -20,7 +20,7 @@ from harness.configuration.identity import arm_id
 from harness.execution.supervise import Summary
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 from harness.experiment.history import History
-from harness.experiment.planning import plan_experiment
+from harness.experiment.planning import plan_experiment, plan_multirun
 from harness.experiment.power import Power, planned_comparisons, power_lines, seed_spread
 from harness.statistics.power import minimum_detectable_difference
 
@@ -98,6 +98,25 @@ def test_power_prefers_paired_differences_and_says_so(store):
     assert f"3 seeds resolve a difference of {100 * needed:.1f} points or more" in text
     assert f"5 % level, together over {GRID - 1} comparisons" in text
     assert "5 points: 4" in text
+
+
+@pytest.mark.parametrize(
+    "other", ["training.steps=5", "task.problems=64", "evaluation.temperature=0.5", "preset=ten_times", ""]
+)
+def test_the_spread_of_seeds_comes_from_runs_trained_and_evaluated_alike(store, other):
+    """A short try, another task, protocol or model tells nothing of the planned runs; another algorithm does."""
+    given = list(filter(None, ["algorithm=cispo", other]))
+    for seed, accuracy in enumerate((0.30, 0.90)):
+        (spec,) = plan_multirun([*given, f"seed={seed}"]).specs
+        finish(store, spec, accuracy)
+    told = power_lines(plan(store), store)
+    if other:
+        assert told[-1] == "power: unknown until an arm trained and evaluated alike has two finished seeds"
+    else:
+        assert "1 other arm trained and evaluated alike, taken as unpaired" in told[1]
+        (store.run(spec.run_id).path / "config.yaml").write_text("torn: [")
+        (store.run(plan_multirun([*given, "seed=0"]).specs[0].run_id).path / "config.yaml").unlink()
+        assert "unknown" in power_lines(plan(store), store)[-1]
 
 
 def test_no_power_is_told_of_a_difference_beyond_all_points(store):
