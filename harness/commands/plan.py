@@ -48,7 +48,7 @@ ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A check's objection to an arm: name, reason and fix."""
+    """A check's objection to an arm, or to a level of crossed factors: name, reason and fix."""
 
     check: str
     arm: str

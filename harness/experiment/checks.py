@@ -15,6 +15,7 @@ from harness.configuration.identity import difference
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import OptimizerConfig
+from harness.experiment.cost_checks import Said, undeclared_cost, unequal_cells, unequal_updates
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
 from harness.experiment.planning import Plan, PlannedArm
 
@@ -46,10 +47,6 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
     return objections
 
 
-Said = tuple[str, str, str]
-"""Name of the check, reason and fix."""
-
-
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
     by_name = {planned.arm.name: planned for planned in plan.arms}
@@ -68,13 +65,13 @@ def check_plan(plan: Plan) -> list[Objection]:
         if parent is not None:
             pairs = _PAIR_CHECKS
             if plan.experiment.match != "steps":
-                pairs = tuple(pair for pair in pairs if pair is not _undeclared_cost)  # it is what is equal
+                pairs = tuple(pair for pair in pairs if pair is not undeclared_cost)  # it is what is equal
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
                 parent = dataclasses.replace(parent, config=same_budget)
             said += [one for pair in pairs for one in pair(planned, parent)]
         objections += [Objection(planned.arm.name, *one) for one in said]
-    return objections
+    return objections + [Objection(level, *said) for level, said in unequal_cells(plan)]
 
 
 def _ratio_is_one(config: RunConfig) -> bool:
@@ -297,60 +294,6 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Said]:
         )
 
 
-def _undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
-    """Another amount of generated tokens or responses an update at equal steps."""
-    ours, theirs = planned.config, parent.config
-    if ours.training.generated_tokens is not None:
-        return
-    reasons = []
-    refills, refilled = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
-    if refills and not refilled:
-        reasons.append("dynamic sampling generates several times the tokens")
-    if refilled and not refills:
-        reasons.append("without dynamic sampling it generates a fraction of the tokens")
-    responses, before = (
-        c.algorithm.prompts_per_step * c.algorithm.responses_per_prompt / c.algorithm.updates_per_step
-        for c in (ours, theirs)
-    )
-    if responses != before:
-        reasons.append(f"{responses:g} responses per update instead of {before:g}")
-    cap, other_cap = ours.sampling.max_response_tokens, theirs.sampling.max_response_tokens
-    if cap != other_cap:
-        reasons.append(f"a cap of {cap} instead of {other_cap} tokens")
-    if reasons:
-        yield (
-            "unequal cost",
-            f"against {parent.arm.name}: {'; '.join(reasons)}; at equal steps it has another amount of compute",
-            "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
-        )
-
-
-def _unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
-    """The critic's warm-up is part of the steps, and the policy waits meanwhile."""
-    ours, theirs = planned.config, parent.config
-    warmup, before = _critic_warmup(ours), _critic_warmup(theirs)
-    if warmup == before:
-        return
-    longer = planned if warmup > before else parent
-    steps = max(warmup, before) - min(warmup, before)
-    yield (
-        "unequal policy updates",
-        f"in the warm-up of its critic {longer.arm.name} does not train the policy for {steps} steps more, which count as training steps: "
-        f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.arm.name}",
-        f"read the updates axis, or give the arm with the longer warm-up {steps} steps more (training.steps)",
-    )
-
-
-def _critic_warmup(config: RunConfig) -> int:
-    critic = getattr(config.algorithm.advantage, "critic", None)
-    return int(critic.warmup_steps) if critic else 0
-
-
-def _policy_updates(config: RunConfig) -> int:
-    algorithm, steps = config.algorithm, max(0, config.training.steps - _critic_warmup(config))
-    return steps * algorithm.updates_per_step * algorithm.epochs_per_step
-
-
 def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     """Importance weights between two computations of the same numbers."""
     changes = difference(parent.config, planned.config)
@@ -386,8 +329,8 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Said]], ...] = (
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Said]], ...] = (
     _more_than_its_patch,
-    _undeclared_cost,
-    _unequal_updates,
+    undeclared_cost,
+    unequal_updates,
     _inert_correction,
     _only_inert_changes,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from verbs import Said
@@ -149,6 +150,32 @@ def test_another_number_of_generated_tokens_per_update(override: str, reason: st
     assert reason in finding.reason
     equal = planned("arm", "algorithm=grpo", override, "training.generated_tokens=100000", parent="base")
     assert not findings(base, equal)
+
+
+def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "patch").mkdir()
+    for size in (4, 16):
+        text = f"# @package _global_\nalgorithm:\n  responses_per_prompt: {size}\n"
+        (tmp_path / "patch" / f"group_{size}.yaml").write_text(text)
+    levels = (
+        "{group: [none, group_4, group_16], sampling: [none, dynamic_sampling], clip: [none, clip_higher]}"
+    )
+    declared = [
+        f"config_dir={tmp_path}",
+        "experiment=dapo_factorial",
+        "~experiment.patches",
+        "~experiment.together",
+    ]
+    declared.append(f"experiment.factors={levels}")
+    found = {one.arm: one for one in check_plan(plan_experiment(declared))}
+    assert list(found) == ["group_4", "group_16", "dynamic_sampling"]
+    assert {one.check for one in found.values()} == {"unequal cost"}
+    assert found["group_16"].reason.startswith(
+        "in 4 of 12 cells, against base: 32 responses per update instead"
+    )
+    assert "in 6 of 12 cells, against base: dynamic sampling generates" in found["dynamic_sampling"].reason
+    assert "match=tokens" in found["dynamic_sampling"].fix
+    assert check_plan(plan_experiment([*declared, "match=tokens"])) == []
 
 
 @pytest.mark.parametrize("name", ["dapo_leave_one_out", "olmo3_leave_one_out"])
