@@ -73,6 +73,12 @@ def _needs_the_testbed(config: RunConfig) -> Iterator[str]:
 
 def _needs_one_place(config: RunConfig) -> Iterator[str]:
     runtime = config.runtime
+    for name in ("gpus_per_run", "runs_per_gpu"):
+        if runtime.device != "cuda" and getattr(runtime, name) > 1:
+            yield (
+                f"runtime.{name}={getattr(runtime, name)} with runtime.device={runtime.device}, which trains on the CPU; add "
+                f"runtime.device=cuda, or set runtime.{name}=1"
+            )
     if config.algorithm.source.kind != "policy" and distributed(runtime):
         yield f"algorithm.source={config.algorithm.source.kind} trains on one rank only; set runtime.ranks=1"
     if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):

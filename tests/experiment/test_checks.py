@@ -273,6 +273,10 @@ REFUSED = {
     ],
     "trains on one rank only": ["algorithm=rft", "runtime.ranks=2"],
     "needs a Slurm job": ["runtime.nodes=2"],
+    "runtime.gpus_per_run=8 with runtime.device=auto, which trains on the CPU; add runtime.device=cuda": [
+        "runtime.gpus_per_run=8"
+    ],
+    "runtime.runs_per_gpu=4 with runtime.device=cpu": ["runtime.runs_per_gpu=4", "runtime.device=cpu"],
 }
 
 
