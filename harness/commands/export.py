@@ -13,7 +13,7 @@ from types import ModuleType
 
 import yaml
 
-from harness.configuration.compose import compose_run
+from harness.configuration.compose import compose_run, refuse_second_choice
 from harness.configuration.error import ConfigError, require
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
@@ -60,6 +60,7 @@ def _configuration(items: list[str]) -> RunConfig:
     if not any(item.startswith("experiment=") for item in rest):
         if arms:
             raise ConfigError(f"arm={arms[0]} needs experiment=NAME")
+        refuse_second_choice(rest)
         return compose_run(rest)
     planned = {one.arm.name: one.config for one in plan_experiment(rest).arms}
     if len(arms) != 1 and len(planned) > 1:

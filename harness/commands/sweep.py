@@ -17,14 +17,15 @@ from typing import Any
 from harness.commands._exit_codes import Exit
 from harness.commands.run import refuse_imported
 from harness.commands.run import run as run_grid
-from harness.configuration.compose import compose_run, parse_overrides
+from harness.configuration.compose import compose_run, parse_overrides, refuse_second_choice
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.runtime import of_machine
 from harness.execution.dispatch import search_runs
 from harness.execution.progress import progress_on
 from harness.experiment.declaration import Experiment
-from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
+from harness.experiment.given import refuse_seed
+from harness.experiment.planning import common_overrides, declared_experiment
 from harness.experiment.refusals import absent, refusals
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
@@ -104,6 +105,7 @@ def _declared(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
 def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[str]]:
     space = [str(item.input_line) for item in parse_overrides(options.overrides) if item.is_sweep_override()]
     fixed = [item for item in options.overrides if item not in space]
+    refuse_second_choice(options.overrides)
     if not space:
         raise ConfigError(
             "nothing to search: name an experiment, or give 'KEY=interval(low,high)' or 'KEY=choice(a,b)'"

@@ -8,6 +8,8 @@ import itertools
 import pickle
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -22,13 +24,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.error import ConfigError, UnknownKeyError
 from harness.configuration.flat import flatten
-from harness.configuration.folder import config_directory, no_option, options, searched
+from harness.configuration.folder import KEY as CONFIG_DIR
+from harness.configuration.folder import config_directory, file_of, no_option, options, searched
 from harness.configuration.kept import kept
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, load
 
 __all__ = ["compose_run", "compose_values", "config_directory", "expand", "options", "parse_overrides"]
 
+_WORDS = (CONFIG_DIR, "match", "checks")  # what stands for a key, beside groups
 _MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
 
 OmegaConf.register_new_resolver("twice", lambda number: 2 * number, replace=True)
@@ -46,7 +50,9 @@ def _run_of(directory: str, overrides: tuple[str, ...]) -> RunConfig:
     try:
         return load(values)
     except UnknownKeyError as error:
-        raise ConfigError(f"{error}{_set_by(error.key, overrides)}") from error
+        raise ConfigError(
+            _misplaced(error.key, overrides) or f"{error}{_set_by(error.key, overrides)}"
+        ) from error
 
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
@@ -62,7 +68,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     try:
         values = OmegaConf.to_container(_composed(searched(overrides)), resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(_explained(str(error), error.__cause__)) from error
+        raise ConfigError(_explained(str(error), error.__cause__, overrides)) from error
     except yaml.MarkedYAMLError as error:
         raise ConfigError(_broken(error)) from error
     assert isinstance(values, dict)
@@ -89,10 +95,39 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
 
 def sets_a_value(item: Override) -> bool:
     """Say if an override gives a key a value, rather than choosing files, adding, deleting or sweeping."""
-    key = item.key_or_group
-    chooses = "/" in key or ((config_directory() / key).is_dir() and not isinstance(item.value(), dict))
     plain = item.type in (OverrideType.CHANGE, OverrideType.FORCE_ADD) and item.package is None
-    return plain and not (chooses or item.is_hydra_override() or item.is_sweep_override())
+    return plain and not (_chooses(item) or item.is_hydra_override() or item.is_sweep_override())
+
+
+def _chooses(item: Override) -> bool:
+    """Say if an override chooses members of a group, rather than giving a key a value."""
+    key = item.key_or_group
+    return "/" in key or ((config_directory() / key).is_dir() and not isinstance(item.value(), dict))
+
+
+def choices(overrides: Sequence[str]) -> list[tuple[str, Override]]:
+    """The overrides that choose members, each with its group (and the place of the members, `benchmark@evaluation.benchmarks.aime24`)."""
+    parsed = parse_overrides([item for item in overrides if not item.startswith(f"{CONFIG_DIR}=")])
+    return [(item.get_key_element().lstrip("+~"), item) for item in parsed if _chooses(item)]
+
+
+def refuse_second_choice(overrides: Sequence[str]) -> None:
+    """Raises `ConfigError` for a group that one list chooses twice, of which Hydra takes the last; of a value it is meant to."""
+    chosen: dict[str, str] = {}
+    for group, item in choices(overrides):
+        if first := chosen.get(group):
+            names = [line.partition("=")[2].strip("[]") for line in (first, item.input_line)]
+            several = f"give {group}=[{','.join(names)}]" if _takes_several(group) else "keep one of them"
+            raise ConfigError(
+                f"{first} {item.input_line}: the second would take the place of the first; {several}"
+            )
+        chosen[group] = str(item.input_line)
+
+
+def _takes_several(group: str) -> bool:
+    """Say if several members of a group may be chosen together."""
+    defaults = yaml.safe_load((config_directory() / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    return any(isinstance(entry, dict) and isinstance(entry.get(group), list) for entry in defaults)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -111,7 +146,7 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
-        raise ConfigError(_explained(str(error))) from error
+        raise ConfigError(_explained(str(error), None, overrides)) from error
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
@@ -134,7 +169,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
                 values = item.sweep_string_iterator() if sweeps else [item.get_value_element_as_str()]
                 jobs[key] = [f"{key}={value}" for value in values]
         except HydraException as error:
-            raise ConfigError(_explained(str(error))) from error
+            raise ConfigError(_explained(str(error), None, overrides)) from error
     return [list(job) for job in itertools.product(*jobs.values())]
 
 
@@ -143,12 +178,27 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
 
 def _set_by(key: str, overrides: Sequence[str]) -> str:
     """Name the patch of the command line that wrote a key which its configuration does not have; empty without one."""
-    chosen = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith("patch=")]
-    for name in (part.strip() for item in chosen for part in item.split(",")):
-        path = config_directory() / "patch" / f"{name}.yaml"
-        if path.exists() and OmegaConf.select(OmegaConf.load(path), key) is not None:
+    for name, path in _chosen_files("patch", overrides):
+        if OmegaConf.select(OmegaConf.load(path), key) is not None:
             return f" (patch={name} sets it; the members chosen here do not have it)"
     return ""
+
+
+def _misplaced(key: str, overrides: Sequence[str]) -> str:
+    """Name the file of a patch, rung or preset that says nothing of its place, so that its keys stand under its group; else empty."""
+    if key not in ("patch", "rung", "preset"):
+        return ""
+    for name, path in _chosen_files(key, overrides):
+        if not re.search(r"^# *@package +_global_", path.read_text(encoding="utf-8"), re.MULTILINE):
+            return f"{key}={name} changes nothing: {path} must begin with the line `# @package _global_`"
+    return ""
+
+
+def _chosen_files(group: str, overrides: Sequence[str]) -> list[tuple[str, Path]]:
+    """The members of a group that overrides choose, with their files."""
+    chosen = [item.partition("=")[2].strip("[]") for item in overrides if item.startswith(f"{group}=")]
+    names = [part.strip() for item in chosen for part in item.split(",")]
+    return [(name, path) for name in names if (path := file_of(group, name, overrides)).exists()]
 
 
 def _broken(error: yaml.MarkedYAMLError) -> str:
@@ -159,36 +209,62 @@ def _broken(error: yaml.MarkedYAMLError) -> str:
     return f"{mark.name}, line {mark.line + 1}, column {mark.column + 1}: {reason}; mend the YAML there or just above"
 
 
-def _explained(message: str, cause: BaseException | None = None) -> str:
+def _explained(message: str, cause: BaseException | None, overrides: Sequence[str]) -> str:
     """Hydra's message, with the nearest valid key, option or group appended where one was mistyped, else with its cause."""
     first = message.strip().splitlines()[0] if message.strip() else "the configuration cannot be composed"
     if first.startswith("Error merging override") and cause is not None:
         first = f"{first}: {str(cause).strip().splitlines()[0]}"
+    word = re.match(r"Error parsing override '([\w./-]+)'$", first)
+    if word:
+        return f"{word[1]!r} is no key=value{_meant(word[1], overrides)}"
     key = re.search(r"Could not override '([^']+)'", message)
     if key and "No match in the defaults list" not in message:
-        return f"unknown key {key[1]!r}{_nearest_key(key[1])}"
+        return f"unknown key {key[1]!r}{_nearest_key(key[1], overrides)}"
     if key:
-        folder = config_directory()
-        groups = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir())
-        return f"unknown group {key[1]!r}{nearest(key[1], groups)}"
+        return f"unknown group {key[1]!r}{nearest(key[1], _groups())}"
     option = re.search(r"(?:Could not find|Could not load) '([^']+)/([^'/]+)'", message)
     if option:
-        return no_option(option[1], option[2])
+        return no_option(option[1], option[2], overrides)
     return first
 
 
-def _nearest_key(key: str) -> str:
-    """The nearest key: the nearest last part under the longest prefix that exists, else over all keys."""
-    leaves = set(flatten(compose_values([])))
-    keys = leaves | {".".join(leaf.split(".")[:n]) for leaf in leaves for n in range(1, leaf.count(".") + 1)}
-    parent, _, leaf = key.rpartition(".")
-    siblings = sorted(k.rpartition(".")[2] for k in keys if k.rpartition(".")[0] == parent)
-    if leaf in siblings:
+def _groups() -> list[str]:
+    folder = config_directory()
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir())
+
+
+def _meant(word: str, overrides: Sequence[str]) -> str:
+    """What a word without `=` may stand for: the member of a group, else a group itself."""
+    members = {name: group for group in reversed(_groups()) for name in options(group, overrides)}
+    members |= dict.fromkeys(options("experiment", overrides), "experiment")
+    close = get_close_matches(word, members, n=1, cutoff=0.8)
+    if close:
+        return f"; did you mean {members[close[0]]}={close[0]}?"
+    close = get_close_matches(word, _groups(), n=1, cutoff=0.8)
+    return f"; did you mean {close[0]}=NAME?" if close else "; give KEY=VALUE, for example experiment=NAME"
+
+
+def _nearest_key(key: str, overrides: Sequence[str]) -> str:
+    """The nearest key of the chosen members: the nearest last part under its prefix, else over all keys; of a single word also groups."""
+    if key in _keys([]):
         return (
             f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made, or the YAML of a member of your own "
             "does not list it"
         )
+    folders = [item for item in overrides if item.startswith(f"{CONFIG_DIR}=")]
+    keys = _keys([*folders, *(str(item.input_line) for _, item in choices(overrides))])
+    parent, _, leaf = key.rpartition(".")
+    siblings = {k.rpartition(".")[2] for k in keys if k.rpartition(".")[0] == parent}
+    if not parent:
+        return nearest(key, sorted({*siblings, *_groups(), *_WORDS}))
     if siblings:
-        hint = nearest(leaf, siblings)
-        return hint.replace("'", f"'{parent}.", 1) if parent and "did you mean" in hint else hint
-    return nearest(key, sorted(keys))
+        hint = nearest(leaf, sorted(siblings))
+        return hint.replace("'", f"'{parent}.", 1) if "did you mean" in hint else hint
+    close = get_close_matches(key, keys, n=1)
+    return f"; did you mean {close[0]!r}?" if close else "; `harness keys` lists them"
+
+
+def _keys(overrides: Sequence[str]) -> set[str]:
+    """Every key of a configuration, and every prefix of one."""
+    leaves = set(flatten(compose_values(overrides)))
+    return leaves | {".".join(leaf.split(".")[:n]) for leaf in leaves for n in range(1, leaf.count(".") + 1)}

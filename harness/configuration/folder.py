@@ -48,10 +48,10 @@ RENAMED = {
 }
 
 
-def no_option(group: str, name: str) -> str:
+def no_option(group: str, name: str, overrides: Sequence[str] = ()) -> str:
     """Say that a group has no such option, and what is near it or what it is called now."""
     new = RENAMED.get(f"{group}/{name}")
-    hint = f"; it is called {new!r} now" if new else nearest(name, options(group))
+    hint = f"; it is called {new!r} now" if new else nearest(name, options(group, overrides))
     return f"{group} has no option {name!r}{hint}"
 
 

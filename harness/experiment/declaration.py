@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.compose import compose_run, expand
+from harness.configuration.compose import compose_run, expand, refuse_second_choice
 from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.families import neutral, neutral_when
 from harness.configuration.identity import arm_id
@@ -178,9 +178,11 @@ class Experiment:
 
     def declared_arms(self, folders: Sequence[str] = ()) -> list[Arm]:
         """The arms, listed, or expanded from a grid or from patches. `folders`: the `config_dir=` overrides that apply to every arm."""
+        for name, overrides in (("base", self.base), ("overrides", self.overrides)):
+            _refuse_second_choice(f"experiment.{name}", overrides)
         if self.arms:
             arms = [_listed(f"experiment.arms[{index}]", values) for index, values in enumerate(self.arms)]
-            return as_a_ladder(arms) if self.design == "cumulative" else arms
+            return as_a_ladder(arms, folders) if self.design == "cumulative" else arms
         if self.grid:
             return grid_arms(self.grid, [*self.base, *self.overrides], folders)
         if self.search is not None:
@@ -205,9 +207,17 @@ def _check_collapse(collapse: Collapse) -> None:
             raise ConfigError(f"experiment.collapse.{name}={ends} must be [lowest, highest]")
 
 
+def _refuse_second_choice(where: str, overrides: Sequence[str]) -> None:
+    try:
+        refuse_second_choice(overrides)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
+
+
 def _listed(where: str, values: Any) -> Arm:
     """Raises `ConfigError` naming the arm and the key."""
     arm = load_dataclass(Arm, values, where)
+    _refuse_second_choice(f"{where}.overrides", arm.overrides)
     if not arm.name:
         raise ConfigError(f"{where} needs a name")
     if arm.published is not None and "value" not in arm.published:

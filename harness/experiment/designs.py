@@ -18,7 +18,6 @@ import yaml
 
 from harness.configuration.compose import (
     compose_run,
-    config_directory,
     options,
     parse_overrides,
     sets_a_value,
@@ -285,13 +284,17 @@ def with_patch(overrides: Sequence[str], patch: str) -> list[str]:
     return [*rest, f"patch=[{','.join([*patches_of(overrides), patch])}]"]
 
 
-def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """The same overrides on each rung below theirs, the nearest first, with the patch that the rung above it adds."""
+def lower_rungs(overrides: Sequence[str], folders: Sequence[str] = ()) -> dict[tuple[str, ...], str]:
+    """The same overrides on each rung below theirs, the nearest first, with the patch that the rung above it adds.
+
+    `folders`: `config_dir=` overrides, in which rungs are looked for as well.
+    """
+    searched = [*folders, *overrides]
     found: dict[tuple[str, ...], str] = {}
     index = next((n for n, item in enumerate(overrides) if item.startswith("rung=")), None)
     rung = None if index is None else overrides[index].removeprefix("rung=")
-    while rung in (known := options("rung")):
-        text = (config_directory() / "rung" / f"{rung}.yaml").read_text(encoding="utf-8")
+    while rung in (known := options("rung", searched)):
+        text = file_of("rung", rung, searched).read_text(encoding="utf-8")
         entries = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, str)]
         rung = next((item for item in entries if item in known), None)
         patch = next((item.removeprefix("/patch/") for item in entries if item.startswith("/patch/")), "")
@@ -300,17 +303,21 @@ def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
     return found
 
 
-def as_a_ladder(arms: Sequence[Arm]) -> list[Arm]:
-    """The listed arms of a cumulative design: each is compared with the one before, and changes it by the patch that it has more."""
+def as_a_ladder(arms: Sequence[Arm], folders: Sequence[str] = ()) -> list[Arm]:
+    """The listed arms of a cumulative design: each is compared with the one before, and changes it by the patch that it has more.
+
+    `folders`: `config_dir=` overrides, in which rungs are looked for as well.
+    """
     ladder, named = list(arms[:1]), {arm.name: arm for arm in arms}
     for before, arm in itertools.pairwise(arms):
         parent = named.get(arm.parent or "", before)
-        more = [name for name in _all_patches(arm.overrides) if name not in _all_patches(parent.overrides)]
+        before_it = _all_patches(parent.overrides, folders)
+        more = [name for name in _all_patches(arm.overrides, folders) if name not in before_it]
         patch = arm.patch or (more[0] if len(more) == 1 else None)
         patches = (patch,) if patch else ()
         ladder.append(replace(arm, parent=arm.parent or parent.name, patch=patch, patches=patches))
     return ladder
 
 
-def _all_patches(overrides: Sequence[str]) -> list[str]:
-    return [*lower_rungs(overrides).values(), *patches_of(overrides)]
+def _all_patches(overrides: Sequence[str], folders: Sequence[str]) -> list[str]:
+    return [*lower_rungs(overrides, folders).values(), *patches_of(overrides)]

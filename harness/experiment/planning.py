@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.compose import compose_run, compose_values, expand
+from harness.configuration.compose import compose_run, compose_values, expand, refuse_second_choice
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, run_id, without_neutral
 from harness.configuration.loader import load_dataclass
@@ -23,6 +22,7 @@ from harness.experiment.claim import fingerprint
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm, lower_rungs
 from harness.experiment.equal_budget import spent, with_budget
+from harness.experiment.given import refuse_replaced, refuse_seed, spelled_out
 from harness.experiment.looks import replacing, with_looks
 from harness.experiment.replication import terms
 from harness.store import ResultStore
@@ -230,10 +230,9 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     experiment = declared_experiment(overrides)
     refuse_seed(overrides, "'experiment.seeds=[0,1]'")
     common = (*experiment.overrides, *common_overrides(overrides))
-    arms = [
-        PlannedArm(arm, compose_run([*arm.overrides, *common]), {}, common=common)
-        for arm in experiment.declared_arms([item for item in overrides if item.startswith("config_dir=")])
-    ]
+    declared = experiment.declared_arms([item for item in overrides if item.startswith("config_dir=")])
+    refuse_replaced(declared, common)
+    arms = [PlannedArm(arm, compose_run([*arm.overrides, *common]), {}, common=common) for arm in declared]
     _refuse_unfit(experiment, arms)
     return with_runs(Plan(experiment, arms, shlex.join(["harness", "run", *_recorded(overrides)])))
 
@@ -269,12 +268,17 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 
     Overrides of other keys are left to the arms: a key may exist only in a group that the experiment chooses (`engine.tensor_parallel`).
     """
-    spelled = [plain for item in overrides for plain in replacing(_spelled_out(item))]
+    spelled = [plain for item in overrides for plain in replacing(spelled_out(item))]
     own = ("experiment", "claim=", "config_dir=")
     both = [item for item in spelled if item.startswith(("experiment=", "claim="))]
     if len(both) > 1:
         raise ConfigError(f"{' and '.join(both)}: each is a whole declaration; name one of them")
+    refuse_second_choice(overrides)
     declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
+    if not isinstance(declared.get("experiment"), dict):
+        raise ConfigError(
+            f"{both[0]} declares nothing: its file must begin with the line `# @package experiment`"
+        )
     experiment = load_dataclass(Experiment, with_looks(declared["experiment"]), "experiment")
     changed = {item.lstrip("+~").partition("=")[0] for item in spelled}
     another = "experiment.metric" in changed and "experiment.margin" not in changed
@@ -289,7 +293,7 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 def common_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that apply to every arm: all but those on the declaration."""
     own = ("experiment", "claim=")
-    return [item for item in overrides if not _spelled_out(item).lstrip("+~").startswith(own)]
+    return [item for item in overrides if not spelled_out(item).lstrip("+~").startswith(own)]
 
 
 def _recorded(overrides: Sequence[str]) -> list[str]:
@@ -322,27 +326,13 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
         refuse_too_few(experiment.metrics, arm.name, config)
 
 
-def refuse_seed(overrides: Sequence[str], instead: str) -> None:
-    """Raises `ConfigError` for `seed=`, which each run gets from its experiment."""
-    given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
-    if given:
-        raise ConfigError(f"{given[0]} would be overridden: the seeds of an experiment are {instead}")
-
-
-def _spelled_out(item: str) -> str:
-    if item.startswith("match="):
-        return f"++experiment.{item}"
-    item = re.sub(r"^(experiment\.seeds=)(\d+(?:,\d+)*)$", r"\1[\2]", item)
-    # A documented field may be missing from the experiment's file: adding it is what the user means; typos are caught afterwards.
-    return f"++{item}" if item.startswith("experiment.") else item
-
-
 def plan_multirun(overrides: Sequence[str]) -> Plan:
     """Plan Hydra's own multirun syntax: every job is a run, jobs that differ only in the seed are one arm.
 
     An arm is compared with the rung below it where there is one, else with the arm that equals the base configuration (else the first).
     """
     arms: dict[str, PlannedArm] = {}
+    refuse_second_choice(overrides)
     given, (asked, overrides) = overrides, asked_of_a_multirun(overrides)
     jobs = expand(overrides)
     if not jobs:

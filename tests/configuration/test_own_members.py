@@ -54,6 +54,28 @@ def composed(*places: Path, choice: str = "algorithm/advantage=median", seed: in
     return compose_run([*(f"config_dir={place}" for place in places), choice, f"seed={seed}"])
 
 
+@pytest.mark.parametrize("group", ["patch", "rung", "preset"])
+def test_a_file_that_does_not_say_where_its_keys_belong_is_named(tmp_path: Path, group: str) -> None:
+    path = tmp_path / group / "short.yaml"
+    path.parent.mkdir()
+    path.write_text("# three steps\ntraining:\n  steps: 3\n")
+    with pytest.raises(ConfigError, match=f"{path} must begin with the line `# @package _global_`"):
+        composed(tmp_path, choice=f"{group}=short")
+    path.with_stem("placed").write_text(f"# @package _global_\n{path.read_text()}")
+    assert composed(tmp_path, choice=f"{group}=placed").training.steps == 3
+
+
+def test_an_experiment_or_a_claim_in_the_wrong_place_is_named(tmp_path: Path, said: Said) -> None:
+    for group, head in (("experiment", "# @package _global_"), ("claim", "# one")):
+        (tmp_path / group).mkdir()
+        (tmp_path / group / "mine.yaml").write_text(f"{head}\nname: mine\narms: [{{name: a}}]\n")
+        text = said("plan", f"config_dir={tmp_path}", f"{group}=mine", code=2)
+        assert (
+            f"{group}=mine declares nothing: its file must begin with the line `# @package experiment`"
+            in text
+        )
+
+
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     write(tmp_path / "mine", "objective/advantage/median", MEDIAN)

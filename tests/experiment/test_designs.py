@@ -118,6 +118,23 @@ def test_patches_of_ones_own_stand_in_every_design(tmp_path: Path) -> None:
     assert plan.arms[-1].config.algorithm.entropy_coefficient == 0.01
 
 
+def test_rungs_of_ones_own_are_a_ladder(tmp_path: Path) -> None:
+    given = own_patches(tmp_path)
+    (tmp_path / "rung").mkdir()
+    for name, below, patch in (("mine_1", "dapo_0_naive_grpo", "bonus"), ("mine_2", "mine_1", "group_16")):
+        (tmp_path / "rung" / f"{name}.yaml").write_text(
+            f"# @package _global_\ndefaults: [{below}, /patch/{patch}]\n"
+        )
+    arms = ", ".join(
+        f"{{name: {rung}, overrides: [rung={rung}]}}" for rung in ("dapo_0_naive_grpo", "mine_1", "mine_2")
+    )
+    (tmp_path / "experiment" / "ladder.yaml").write_text(
+        f"name: ladder\ndesign: cumulative\narms: [{arms}]\n"
+    )
+    plan = plan_experiment([given[0], "experiment=ladder"])
+    assert [arm.arm.patch for arm in plan.arms] == [None, "bonus", "group_16"]
+
+
 def test_a_base_that_overrides_a_patch_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"algorithm\.entropy_coefficient: patch 'bonus' writes it"):
         plan_experiment(own_patches(tmp_path, ", algorithm.entropy_coefficient=0.5"))
