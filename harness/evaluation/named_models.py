@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
-
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation, nearest
 from harness.configuration.schema import RunConfig, load
@@ -38,7 +36,7 @@ class Model:
 
 def run_config(run: RunDir) -> RunConfig:
     """Return the configuration that a run was trained and evaluated under."""
-    return load(yaml.safe_load(run.config()))
+    return load(run.settings())
 
 
 def resolve(name: str, store: ResultStore, linear_kernel: str, weights: bool = True) -> Model:

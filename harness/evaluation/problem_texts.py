@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-import yaml
-
 from harness.configuration.error import ConfigError
 from harness.problems.problem import benchmark_config, load_benchmark
 from harness.store import RunDir
@@ -22,7 +20,7 @@ class ProblemText:
 
 def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
     """Return prompt and gold by problem id, nothing where this machine does not have the data. Never asks the network."""
-    values = yaml.safe_load(run.config())
+    values = run.settings()
     for key in ("evaluation", "benchmarks", benchmark):
         values = values.get(key) if isinstance(values, dict) else None
     if not isinstance(values, dict) or "kind" not in values:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -89,7 +88,7 @@ def benchmarks_of(request: Request) -> dict[str, Any]:
 
 def _of_run(request: Request, run: RunDir) -> dict[str, Any]:
     """A run's own protocol with value overrides; machine settings come from here and now."""
-    values: dict[str, Any] = yaml.safe_load(run.config())
+    values: dict[str, Any] = run.settings()
     composed = compose_values(request.machine)
     values["runtime"] = composed["runtime"]
     if "engine" in map(_key, request.overrides):

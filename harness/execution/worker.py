@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pandas  # noqa: F401 (pyarrow imports it when it makes its first array)
 import pyarrow.dataset  # noqa: F401 (and this, with `compute`, when it reads a file)
-import yaml
 
 import harness.training.run  # noqa: F401
 from harness.configuration.own import blamed
@@ -29,7 +28,7 @@ def main(run_path: Path) -> int:
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     run = RunDir(run_path)
-    config = load(yaml.safe_load(run.config()))
+    config = load(run.settings())
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: stopping.set())

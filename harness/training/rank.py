@@ -8,8 +8,6 @@ import sys
 import traceback
 from pathlib import Path
 
-import yaml
-
 from harness.store import RunDir
 from harness.store.atomic import write_file
 from harness.store.layout import attempt_dir
@@ -35,7 +33,7 @@ def main(run_path: Path, attempt: int) -> int:
     folder = attempt_dir(run.path, attempt)
     try:
         with blamed():
-            complete = train_run(load(yaml.safe_load(run.config())), run, (folder / STOP).exists, attempt)
+            complete = train_run(load(run.settings()), run, (folder / STOP).exists, attempt)
         ranks = Ranks.join()
         ranks.gather(None)  # all are through
         if ranks.first:

@@ -16,7 +16,6 @@ from harness.verify.service.pool import VerifierPool
 
 _MOST_DIGITS = 400
 _LAST_CHARACTERS = 16_000  # of a response, for Math-Verify
-_TRY_ALONE = ("timeout", "killed")
 
 _THOUSANDS = re.compile(r"(?<=[0-9])(?:\{,\}|\\,|,\\!)(?=[0-9]{3}(?![0-9]))")
 _RAISED = re.compile(
@@ -56,12 +55,9 @@ def second_verdicts(
     others = [pair for pair in dict.fromkeys(pairs) if not is_numeral(pair[1])]
     found: dict[tuple[str, str], bool | None] = dict.fromkeys(others)
     cases = {} if numerals_only else {pair: (pair[1], pair[0][-_LAST_CHARACTERS:]) for pair in others}
-    waiting = {pair: pool.submit(case) for pair, case in cases.items()}
-    for pair, future in waiting.items():
-        verdict = future.result()[0]
-        if verdict in _TRY_ALONE:
-            verdict = pool.submit(cases[pair], alone=True).result()[0]
-        found[pair] = {"right": True, "wrong": False}.get(verdict)
+    answers = pool.answers(cases.values())
+    for pair, case in cases.items():
+        found[pair] = {"right": True, "wrong": False}.get(answers[case][0])
     return [found[pair] if pair in found else last_numeral_is(*pair) for pair in pairs]
 
 

@@ -28,14 +28,12 @@ from harness.verify.read.nodes import Node, parse_node, plain_words
 from harness.verify.read.wording import squeeze
 from harness.verify.second import second_verdicts
 from harness.verify.service.pool import VerifierPool
-from harness.verify.service.server import Case
 from harness.verify.service.worker import ENVIRONMENT
 from harness.verify.verdict import Verdict
 
 CANONICAL_VERSION = 12
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
-_TRY_ALONE = ("timeout", "killed")
 _GOLDS_REMEMBERED = 50_000
 _TAIL = 400
 _PLAIN_BOX = re.compile(r"\\boxed\{([1-9]\d{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
@@ -253,19 +251,15 @@ class MathVerifier:
         return self._locally(gold, answer, time.perf_counter()) or self._from_pool([key])[key]
 
     def _from_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
-        """Return the verdicts of a batch. What ran out of time or lost its process is graded once more, alone, after the others."""
-        submitted = {key: self.pool.submit(self._case(key)) for key in dict.fromkeys(keys)}
-        answers = {key: future.result() for key, future in submitted.items()}
+        """Return the verdicts of a batch."""
+        cases = {key: (*key, self.config.percent, self.config.decimal_digits) for key in keys}
+        answers = self.pool.answers(cases.values())
         verdicts = {}
-        for key, found in answers.items():
-            if found[0] in _TRY_ALONE:
-                found = self.pool.submit(self._case(key), alone=True).result()
+        for key, case in cases.items():
+            found = answers[case]
             verdicts[key] = Verdict(found[0], key[1], found[1], found[2])
             self._remember(key, verdicts[key])
         return verdicts
-
-    def _case(self, key: _Key) -> Case:
-        return *key, self.config.percent, self.config.decimal_digits
 
     def _remember(self, key: _Key, verdict: Verdict) -> None:
         if verdict.verdict in _TRANSIENT:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 from concurrent.futures import Future
 from multiprocessing.connection import Connection, Pipe
 
@@ -16,6 +17,7 @@ from harness.verify.service.server import Answer, Case, Job, PoolCounts, Report
 from harness.verify.service.worker import ENVIRONMENT
 
 _CLOSE_SECONDS = 10.0
+_TRY_ALONE = ("timeout", "killed")
 _Waiting = dict[int, Future[Answer]]
 
 
@@ -61,6 +63,15 @@ class VerifierPool:
             with contextlib.suppress(OSError):  # a server that is gone is noticed by `_listen`
                 self._link.send(Job(number, case, alone))
         return future
+
+    def answers(self, cases: Iterable[Case]) -> dict[Case, Answer]:
+        """Grade a batch. What ran out of time or lost its process is graded once more, alone, after the others."""
+        waiting = {case: self.submit(case) for case in dict.fromkeys(cases)}
+        found = {case: future.result() for case, future in waiting.items()}
+        for case, answer in found.items():
+            if answer[0] in _TRY_ALONE:
+                found[case] = self.submit(case, alone=True).result()
+        return found
 
     def close(self) -> None:
         """Ends every process and waits for them."""
