@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
 from harness.reward.function import RewardFunction
+from harness.verify import MathVerifier, VerifierConfig
 
 CODE = """
 import math
@@ -138,3 +140,15 @@ def test_training_follows_the_function_and_evaluation_the_verifier(bench: Bench,
     before = [run.samples("arithmetic_heldout", 0)["correct"].tolist() for run in runs]
     assert before[0] == before[1]
     assert {"unevaluated_fraction", "restated_fraction"} <= set(exact.columns)
+
+
+def test_the_example_of_the_page_grades_the_testbed_as_the_verifier_does(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "objective" / "reward.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "rewards.py").write_text(code)
+    function = RewardFunction(RewardConfig(function=f"{tmp_path}/rewards.py:score"))
+    responses = [r"7+5=12 \boxed{12}", r"\boxed{1} \boxed{12}", r"\boxed{7}", "12", r"\boxed{12"]
+    assert function.outcomes(responses, ["12"] * 5, [""] * 5).tolist() == [1.0, 1.0, -1.0, -1.0, -1.0]
+    with MathVerifier(VerifierConfig(extraction="boxed")) as verifier:
+        verdicts = verifier.verify_many([(response, "12") for response in responses])
+    assert [verdict.correct for verdict in verdicts] == [True, True, False, False, False]
