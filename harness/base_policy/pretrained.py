@@ -53,8 +53,8 @@ def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: st
     Raises:
         ConfigError: no such folder, no pinned revision, or the Hub cannot be reached.
     """
-    from harness.model.hub import checkpoint_folder
+    from harness.model.hub import checkpoint_folder, unnamed
 
     if not config.path:
-        raise ConfigError("model=pretrained needs model.path: ORG/NAME on the Hub, or a checkpoint's folder")
+        raise ConfigError(unnamed(config.path, config.revision))
     return checkpoint_folder(config.path, config.revision, cache)

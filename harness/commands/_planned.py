@@ -39,8 +39,9 @@ class ArmPlanned:
     """One arm.
 
     `changes`: key → its values in the neighbour that the arm is compared with and here; `against_base` the same for the base. `runs`: by
-    seed, empty where the budget is not known yet. `refused` and `lacking`: why it cannot be run at all, or not on this machine. `expected`:
-    cost of one run, None where unknown. `engaged`: what runs in the store tell of its mechanism. `configuration`: only with `--cfg`.
+    seed, empty where the budget is not known yet. `refused`: why it cannot be run at all; `lacking`: what it needs before it can start,
+    here or at all. `expected`: cost of one run, None where unknown. `engaged`: what runs in the store tell of its mechanism.
+    `configuration`: only with `--cfg`.
     """
 
     name: str

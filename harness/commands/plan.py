@@ -97,7 +97,7 @@ def answer(options: argparse.Namespace) -> Answer:
     lacking = {arm.name: arm.lacking for arm in arms}
     notes = [
         *refusal_lines(refused),
-        *(line.replace("refused", "not here:", 1) for line in refusal_lines(lacking)),
+        *(line.replace("refused", "cannot start:", 1) for line in refusal_lines(lacking)),
         *total_lines(totals),
         *metric_lines(plan),
         *look_lines(plan),

@@ -12,6 +12,7 @@ from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.experiment.estimate.fit import misfits
 from harness.experiment.planning import Plan
+from harness.model.hub import unnamed
 from harness.store import ResultStore
 
 _HERE = ("local", "submitit_local")
@@ -23,7 +24,13 @@ def refusals(config: RunConfig) -> list[str]:
 
 
 def absent(config: RunConfig) -> list[str]:
-    """List what this machine lacks to run it here; nothing where the launcher takes it to another machine."""
+    """List what is missing to start it: a policy's name, and what this machine lacks unless the launcher takes it to another one."""
+    model = config.model
+    said = [*filter(None, [unnamed(model.path, model.revision)])] if model.kind == "pretrained" else []
+    return [*said, *_absent_here(config)]
+
+
+def _absent_here(config: RunConfig) -> list[str]:
     if config.runtime.launcher.kind not in _HERE or config.backend.kind != "builtin":
         return []
     said = []

@@ -30,14 +30,30 @@ def checkpoint_folder(path: str, revision: str | None, cache: Path) -> Path:
                 f"model.path={path} has no config.json; give the folder of a saved transformers model"
             )
         return folder.resolve()
-    if path.startswith(("/", ".", "~")) or not HUB_ID.fullmatch(path):
+    if not is_hub_id(path):
         raise ConfigError(f"model.path={path}: no such folder")
-    if not revision or not _COMMIT.fullmatch(revision):
-        raise ConfigError(
-            f"model.path={path} is a Hub id and needs model.revision=COMMIT (40 hexadecimal digits): a branch moves, and the run "
-            "would lose its meaning"
-        )
+    if said := unnamed(path, revision):
+        raise ConfigError(said)
     return download(path, revision)
+
+
+def is_hub_id(path: str) -> bool:
+    """Say if a path stands for a repository of the Hub: it has its form, and is no folder here."""
+    if path.startswith(("/", ".", "~")) or path.endswith(".gguf") or not HUB_ID.fullmatch(path):
+        return False
+    return not Path(path).is_dir()
+
+
+def unnamed(path: str, revision: str | None) -> str:
+    """Say why these two name no policy, and what to give; nothing where they do. No network."""
+    if not path:
+        return "model=pretrained needs model.path=ORG/NAME with model.revision=COMMIT, or model.path=FOLDER of a checkpoint"
+    if is_hub_id(path) and not _COMMIT.fullmatch(revision or ""):
+        return (
+            f"model.path={path} is no folder here but a Hub id, and needs model.revision=COMMIT (40 hexadecimal digits): a branch moves, "
+            "and the run would lose its meaning"
+        )
+    return ""
 
 
 def download(repository: str, revision: str | None, weights: bool = True) -> Path:

@@ -65,14 +65,28 @@ def test_a_declared_experiment_that_never_ran_is_told_how_to_run(verb, tmp_path,
     assert "run it first: harness run experiment=dapo_ladder" in text
 
 
+def test_a_model_without_a_name_or_a_commit_is_said_before_anything_runs(tmp_path, said):
+    given = ("model=pretrained", "optimizer=verl_dapo", f"runtime.results={tmp_path}")
+    folder = (tmp_path / "policy").mkdir() or f"model.path={tmp_path / 'policy'}"
+    pinned = ("model.path=ORG/NAME", f"model.revision={'0' * 40}")
+    for more, names in (((), "needs model.path="), (("model.path=ORG/NAME",), "needs model.revision=COMMIT")):
+        text = " ".join(said("plan", *given, *more).split())
+        assert "cannot start: " in text
+        assert names in text
+        assert names in said("run", *given, *more, code=2)
+    for more in (pinned, (folder,)):
+        assert "cannot start" not in said("plan", *given, *more)
+    assert not list(tmp_path.glob("runs/*"))
+
+
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="this environment has the engine")
 def test_a_missing_engine_is_said_before_anything_runs(tmp_path, said):
     given = ("engine=vllm", f"runtime.results={tmp_path}")
-    assert "not here: vllm: engine=vllm needs the package vllm" in said("plan", *given)
+    assert "cannot start: vllm: engine=vllm needs the package vllm" in said("plan", *given)
     assert "engine=vllm needs the package vllm" in said("run", *given, code=2)
     assert not list(tmp_path.glob("runs/*"))
     elsewhere = ("launcher=slurm", "runtime.launcher.partition=gpu")
-    assert "not here" not in said("plan", *given, *elsewhere)
+    assert "cannot start" not in said("plan", *given, *elsewhere)
 
 
 @pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="this torch is for GPUs, too")
