@@ -148,7 +148,7 @@ def test_the_example_of_the_page_grades_the_testbed_as_the_verifier_does(tmp_pat
     (tmp_path / "rewards.py").write_text(code)
     function = RewardFunction(RewardConfig(function=f"{tmp_path}/rewards.py:score"))
     responses = [r"7+5=12 \boxed{12}", r"\boxed{1} \boxed{12}", r"\boxed{7}", "12", r"\boxed{12"]
-    assert function.outcomes(responses, ["12"] * 5, [""] * 5).tolist() == [1.0, 1.0, -1.0, -1.0, -1.0]
+    assert function.outcomes(responses, ["12"] * 5, [""] * 5).tolist() == [1.0, -1.0, -1.0, -1.0, -1.0]
     with MathVerifier(VerifierConfig(extraction="boxed")) as verifier:
         verdicts = verifier.verify_many([(response, "12") for response in responses])
-    assert [verdict.correct for verdict in verdicts] == [True, True, False, False, False]
+    assert [verdict.correct for verdict in verdicts] == [True, False, False, False, False]
