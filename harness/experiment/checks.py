@@ -17,7 +17,10 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import OptimizerConfig
 from harness.experiment.cost_checks import Said, undeclared_cost, unequal_cells, unequal_updates
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
+from harness.experiment.estimate.fit import billions
 from harness.experiment.planning import Plan, PlannedArm
+from harness.model.hub import is_hub_id
+from harness.model.shapes import shape_of
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,7 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Sai
 
 _RATE_FROM_SCRATCH = 1e-4  # published recipes for pretrained models stay far below it
 _RATE_OF_PRETRAINED = 1e-5  # a twentieth of the testbed's default
+_FOR_A_CPU = 3e8  # parameters that a few cores still train: SmolLM2 has 135 million
 
 
 def inert(key: str, config: RunConfig) -> bool:
@@ -318,6 +322,21 @@ def _same_computation(config: RunConfig) -> bool:
     return same and unfiltered and own and not carried
 
 
+def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Said]:
+    """What a configuration of another trainer becomes, which says nothing of a device."""
+    model, shape = config.model, shape_of(config.model)
+    if model.kind != "pretrained" or config.backend.kind != "builtin" or config.runtime.device != "auto":
+        return
+    large = is_hub_id(model.path) if shape is None else shape.parameters > _FOR_A_CPU
+    if large:
+        size = "of unknown size" if shape is None else f"of {billions(shape.parameters)} parameters"
+        yield (
+            "training on the CPU",
+            f"with runtime.device=auto {model.path}, a model {size}, is trained on the CPU, whatever GPUs there are",
+            "add runtime=one_gpu (runtime.device=cuda with its batch sizes), or runtime.device=cpu where that is meant",
+        )
+
+
 _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Said]], ...] = (
     _inert_clip,
     _reward_refill,
@@ -326,6 +345,7 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Said]], ...] = (
     _no_contrast,
     _answers_at_no_cap_of_training,
     _rate_of_another_model,
+    _large_model_on_the_cpu,
 )
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Said]], ...] = (
     _more_than_its_patch,

@@ -39,7 +39,8 @@ KL_IN_REWARD = [
     "algorithm.kl.coefficient=0.001",
     "algorithm.kl.placement=reward",
 ]
-OF_ITS_OWN = ["model=pretrained", "model.path=somewhere", "evaluation.samples_between=null"]
+OF_ITS_OWN = ["model=pretrained", "model.path=./somewhere", "evaluation.samples_between=null"]
+ON_THE_HUB = ["model=pretrained", "model.path=ORG/NAME", "optimizer=verl_dapo"]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,8 @@ OF_ITS_OWN = ["model=pretrained", "model.path=somewhere", "evaluation.samples_be
             "not evaluated at the training cap", "a cap of 64 tokens, while training cuts responses at 32", "add 32 to evaluation.caps",
         ),
         (OF_ITS_OWN, "learning rate", "0.0002", "optimizer=verl_dapo"),
+        (ON_THE_HUB, "training on the CPU", "ORG/NAME, a model of unknown size", "runtime=one_gpu"),
+        (["model=qwen25_0_5b", "optimizer=verl_dapo"], "training on the CPU", "of 494M parameters", "runtime.device=cpu"),
         (["optimizer.learning_rate=1e-6"], "learning rate", "hardly moves", "leave optimizer.learning_rate at 0.0002"),
     ],
 )  # fmt: skip
@@ -89,6 +92,9 @@ def test_an_arm_that_shows_nothing_by_itself(overrides: list[str], check: str, r
         ["sampling.max_response_tokens=32", "evaluation.caps=[32,64]"],
         [*OF_ITS_OWN, "optimizer=verl_dapo"],
         ["optimizer.learning_rate=1e-5"],
+        [*ON_THE_HUB, "runtime.device=cuda"],
+        [*ON_THE_HUB, "runtime.device=cpu"],
+        ["model=smollm2_135m_instruct", "optimizer=verl_dapo"],
         ["optimizer.learning_rate=0"],  # meant
         [*OF_ITS_OWN, "model.lora.rank=8"],
     ],
