@@ -29,6 +29,7 @@ from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import counted, format_seconds
 from harness.experiment.estimate.cpu import cpu_estimate, memory_lines
+from harness.experiment.estimate.unknown import why_unknown
 from harness.experiment.estimate.work import RunEstimate, estimate_lines, estimate_of
 from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
 from harness.experiment.planning import Plan, PlannedArm, make_plan
@@ -98,7 +99,7 @@ def answer(options: argparse.Namespace) -> Answer:
     notes = [
         *refusal_lines(refused),
         *(line.replace("refused", "cannot start:", 1) for line in refusal_lines(lacking)),
-        *total_lines(totals),
+        *total_lines(totals, _unknown(plan, costs, refused)),
         *metric_lines(plan),
         *look_lines(plan),
         *estimate_lines(estimates),
@@ -272,8 +273,14 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
     return "\n".join(f"{key}: {before} → {after}" for key, (before, after) in changes.items())
 
 
-def total_lines(totals: Totals) -> list[str]:
-    """Tell what is left to do and what it is expected to take."""
+def _unknown(plan: Plan, costs: Mapping[str, Cost | None], refused: Mapping[str, list[str]]) -> list[str]:
+    """Each reason once why nothing tells what runs of an arm cost."""
+    asked = (planned for planned in plan.arms if planned.runs and not refused[planned.arm.name])
+    return list(dict.fromkeys(why_unknown(one.config) for one in asked if costs[one.arm.name] is None))
+
+
+def total_lines(totals: Totals, unknown: Sequence[str] = ()) -> list[str]:
+    """Tell what is left to do and what it is expected to take, and why that is `unknown` of some."""
     counts = [counted(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.known:
@@ -284,7 +291,8 @@ def total_lines(totals: Totals) -> list[str]:
             f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {'; '.join(totals.sources)})"
         )
     if totals.known < totals.to_run:
-        lines.append(f"no run in the store tells what {totals.to_run - totals.known} of them cost")
+        left, why = totals.to_run - totals.known, "; ".join(unknown)
+        lines.append(f"nothing tells what {left} of them cost: no run like them is in the store, and {why}")
     return lines
 
 

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from verbs import Said
 
 from harness.configuration.compose import compose_run
 from harness.experiment.estimate import cpu
@@ -79,6 +80,36 @@ def test_what_a_run_takes_follows_its_sizes() -> None:
 )
 def test_nothing_is_said_of_what_is_not_known(overrides: list[str]) -> None:
     assert cpu_estimate(compose_run(overrides)) is None
+
+
+def test_the_rates_of_the_small_policy_are_not_taken_for_a_larger_one() -> None:
+    """Ten times the parameters took 36 to 85 s a run for 17 to 32, and six to nine minutes before (experiments/two_sizes)."""
+    assert cpu_estimate(compose_run(["preset=ten_times"])) is None
+    own = estimated("model.bases.set=null")
+    assert own.seconds == estimated().seconds
+    assert own.source.endswith("two cores, less the warm-up of a base policy")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["preset=ten_times"], "times are known of the testbed's own architecture only"),
+        (["runtime.device=cuda"], "timed on CPUs only"),
+        (["model=pretrained"], "model.path= names no model"),
+        (["model=pretrained", "model.path=a/b"], "the sizes of a/b are not known here; of a downloaded copy"),
+        (["model=pretrained", "model.path=FOLDER"], "are not counted (Llama, Mistral,"),
+        (["model=random_init", "engine=vllm"], "nothing is known of backend=builtin with engine=vllm"),
+    ],
+)
+def test_plan_says_why_there_is_no_estimate(
+    overrides: list[str], reason: str, tmp_path: Path, said: Said
+) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "gpt_neox"}')
+    given = [item.replace("FOLDER", str(tmp_path)) for item in overrides]
+    fitting = ["evaluation.samples_between=null"] * ("model" in overrides[0])
+    text = " ".join(said("plan", *given, *fitting, f"runtime.results={tmp_path / 'results'}").split())
+    assert "nothing tells what 1 of them cost: no run like them is in the store, and " in text
+    assert reason in text
 
 
 def test_memory_of_a_language_models_run_is_near_what_one_held() -> None:

