@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -162,8 +163,23 @@ def require_stored(store: ResultStore, name: str) -> None:
         raise ConfigError(
             f"{_place(store)} holds nothing of experiment {name!r} yet; run it first: harness run experiment={name}{where}"
         )
-    known = store.plans() or options("experiment")
-    raise ConfigError(f"{_place(store)} holds no experiment {name!r}{nearest(name, known)}")
+    meant = get_close_matches(name, options("experiment"), n=1)
+    hint = f"; did you mean {meant[0]!r}?" if meant and not store.plans() else nearest(name, store.plans())
+    raise ConfigError(f"{_place(store)} holds no experiment {name!r}{hint}")
+
+
+def require_one_experiment(overrides: Sequence[str], verb: str) -> str:
+    """The name that `experiment=` gives.
+
+    Raises:
+        ConfigError: none or several; the message names those in the store.
+    """
+    names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
+    if len(names) == 1:
+        return names[0]
+    store = ResultStore(compose_run([item for item in overrides if of_machine(item)]).runtime.results)
+    held = ", ".join(store.plans()) or "none yet"
+    raise ConfigError(f"name one experiment: harness {verb} experiment=NAME; {_place(store)} holds {held}")
 
 
 def _place(store: ResultStore) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands._arguments import key_values, select
+from harness.commands._arguments import key_values, require_one_experiment, select
 from harness.configuration.error import ConfigError
 from harness.store.pack import SUFFIX, write_pack
 
@@ -26,13 +26,11 @@ ARGUMENTS = {
 def run(options: argparse.Namespace) -> int:
     given = [item for item in options.overrides if item.partition("=")[0] in _OWN]
     own = key_values(given, _OWN, "pack")
-    selection = select([item for item in options.overrides if item not in given])
-    if len(selection.experiments) != 1:
-        raise ConfigError("name one experiment: harness pack experiment=NAME")
+    rest = [item for item in options.overrides if item not in given]
+    name, selection = require_one_experiment(rest, "pack"), select(rest)
     checkpoints = own.get("checkpoints", False)
     if not isinstance(checkpoints, bool):
         raise ConfigError(f"checkpoints={checkpoints} is neither true nor false")
-    name = selection.experiments[0]
     out = own.get("out") or f"{name}{SUFFIX}"
     packed = write_pack(selection.store, name, out, checkpoints=checkpoints)
     finished = sum(selection.store.run(run_id).status == "finished" for run_id in packed)

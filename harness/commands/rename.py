@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 
 from harness.commands._arguments import key_values, require_idle, select
 from harness.configuration.compose import options as declared
@@ -47,13 +48,19 @@ def _rename(store: ResultStore, old: str, new: str) -> None:
         raise ConfigError(
             f"there is an experiment {new!r} already ({target}); take another name, or remove it: harness clean --experiment"
         )
+    plan = store.plan(old)
+    # What was run of a declared experiment may take its name back.
+    asked = shlex.split(plan.get("command", ""))
+    if new in declared("experiment") and f"experiment={new}" not in asked:
+        raise ConfigError(
+            f"{new} is the name of another experiment: `harness run experiment={new}` would write over it; take another name"
+        )
     for kept, what in (
         (layout.STUDY, "search, whose journal"),
         (layout.DECLARATION, "claim, whose declaration"),
     ):
         if (folder / kept).exists():
             raise ConfigError(f"{old} is a {what} goes by its name: it would begin anew; it keeps {old}")
-    plan = store.plan(old)
     title = new if plan.get("title") == old else plan.get("title")
     with (
         lease.acquire(folder / layout.CLAIM_LOCK),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 
 from harness.commands._answer import Report, report_of, show_report, transfer_of
-from harness.commands._arguments import require_stored, unpacked
+from harness.commands._arguments import require_one_experiment, require_stored, unpacked
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
@@ -38,7 +38,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 ARGUMENTS = {
     "overrides": {
-        "nargs": "+",
+        "nargs": "*",
         "help": "experiment=NAME or pack=FILE [only=] [figures=] [runtime.results=DIR]",
     }
 }
@@ -59,9 +59,7 @@ def show(found: Report, options: argparse.Namespace) -> None:
 
 
 def _report(overrides: list[str], packed: bool) -> Report:
-    names = [item.partition("=")[2] for item in overrides if item.startswith("experiment=")]
-    if len(names) != 1:
-        raise ConfigError("name one experiment: harness report experiment=NAME")
+    name = require_one_experiment(overrides, "report")
     given = [item.partition("=") for item in overrides]
     own = {key: value for key, _, value in given if key in _CHOICES}
     for key, value in own.items():
@@ -75,9 +73,9 @@ def _report(overrides: list[str], packed: bool) -> Report:
                 f"report reads what was run and takes no {item.partition('=')[0]}=; it takes {'=, '.join(_CHOICES)}= and runtime.results="
             )
     store = ResultStore(compose_run(rest).runtime.results)
-    require_stored(store, names[0])
-    own = ({"out": names[0]} if packed else {}) | own
+    require_stored(store, name)
+    own = ({"out": name} if packed else {}) | own
     if other := own.pop("against", ""):
         require_stored(store, other)
-        return transfer_of(store, names[0], other, **own)
-    return report_of(store, names[0], **own)
+        return transfer_of(store, name, other, **own)
+    return report_of(store, name, **own)

@@ -32,6 +32,8 @@ from harness.statistics.power import minimum_detectable_difference
         (["plan", "patch=[clip_higher,value_pretraining]"], "patch=value_pretraining sets it"),
         (["report", "experiment=dapo_lader", "runtime.results=/no/such"], "did you mean 'dapo_ladder'"),
         (["report", "experiment=dapo_ladder", "runtime.results=/no/such"], "dapo_ladder runtime.results=/no/such"),
+        (["report", "runtime.results=/no/such"], "/no/such (there is no such folder) holds none yet"),
+        (["report", "experiment=none_of_them", "runtime.results=/no/such"], "holds no experiment 'none_of_them'; there is none yet"),
         (["report", EXPERIMENT, "experiment.seeds=0,1"], "report reads what was run and takes no experiment.seeds=; it takes only=, "),
         (["report", EXPERIMENT, "training.steps=3"], "takes no training.steps="),
         (["run", "algorithm.reward.correct=inf"], "algorithm.reward.correct=inf is not finite"),
@@ -78,7 +80,7 @@ def test_what_would_be_ignored_or_cannot_be_is_one_line(said, command, says):
 
 
 def test_a_malformed_command_is_one_line_that_names_its_help(capsys):
-    for command in ([], ["report"], ["status", "--foo"]):
+    for command in ([], ["rename"], ["status", "--foo"]):
         with pytest.raises(SystemExit) as ended:
             main(command)
         assert ended.value.code == 2

@@ -262,6 +262,17 @@ def test_an_experiment_takes_another_name_and_goes_with_the_runs_that_no_other_h
         "rename", "experiment=ours", "to=ours", root, code=2
     )
     assert "no experiment can be called 'a b'" in said("rename", "experiment=ours", "to=a b", root, code=2)
+    assert "dapo_ladder is the name of another experiment" in said(
+        "rename", "experiment=ours", "to=dapo_ladder", root, code=2
+    )
+    assert f"{tmp_path / 'res'} holds ours" in said("report", root, code=2)
+    assert f"{tmp_path / 'res'} holds ours" in said("pack", root, code=2)
+    assert "holds no experiment 'absent'; choose one of: ours" in said(
+        "status", "experiment=absent", root, code=2
+    )
+    store.write_plan("ours", {**plan, "command": "harness run experiment=dapo_ladder"})
+    for old, new in (("ours", "dapo_ladder"), ("dapo_ladder", "ours")):
+        assert f"{old} is {new} now" in said("rename", f"experiment={old}", f"to={new}", root)
     assert "name one experiment and its new name" in said("rename", "experiment=ours", root, code=2)
 
     shared = plan["arms"][0]["runs"]["3"]
