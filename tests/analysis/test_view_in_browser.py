@@ -30,7 +30,7 @@ def page(store):
 
     with served(store.root) as url, chromium() as browser, watched_page(browser, url, leaves) as page:
         page.click("a[href='/ladder']")
-        page.wait_for_selector("#progress-line:not(:empty)")  # a click does not wait for the next page and its script
+        page.wait_for_selector("#progress-line:not(:empty)")  # a click does not wait for it
         yield page
 
 
