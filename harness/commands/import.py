@@ -7,30 +7,37 @@ harness import dialect=verl actor_rollout_ref.actor.clip_ratio_high=0.28    sett
 file: YAML or JSON settings, a list of Hydra overrides, a shell script, Python; several add up. section=NAME: where they stand in the file.
 command=N: which of a script's commands. NAME=VALUE in capitals: a variable that the script wants; 1=VALUE: its first argument.
 version: the trainer's release; else pinned beside the file, else guessed from its keys. devices=N: processes that train. rows=N: problems
-of the data set. for=testbed: the method alone, with the testbed's model, rates and lengths. out=FILE: an experiment instead of lines.
+of the data set. for=testbed: the method alone, with the testbed's model, rates and lengths. out=FILE: an experiment instead of lines; a
+file that was edited since, or is of something else, is written over only with overwrite=true.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import re
 from collections import defaultdict
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from harness.commands._arguments import read_yaml
-from harness.commands.export import dialect
+from harness.commands.export import FAMILY, dialect
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
+from harness.configuration.registry import kinds, member
 from harness.exchange import handed
 from harness.exchange.dialects import Beside, Translation
 from harness.exchange.dialects._release import releases
 from harness.store.atomic import write_file
 
-_OPTIONS = ("version", "devices", "rows", "command", "section", "for", "out")
+_OPTIONS = ("version", "devices", "rows", "command", "section", "for", "out", "overwrite")
+_SEAL = (
+    "# as harness import wrote it: "  # and the digest of the lines above, which tells a file that was edited
+)
 # What the testbed keeps for itself: its model and data, and the rates, lengths and sizes that fit them.
 _TESTBED_KEEPS = re.compile(
     r"(\+\+)?(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_|lag_))|algorithm\.(prompts_per_step|"
@@ -48,12 +55,28 @@ def run(options: argparse.Namespace) -> int:
     remarks = list(_remarks(translation))
     if "out" in chosen:
         out = Path(chosen["out"])
-        write_file(out, _experiment(out.stem, overrides, config.seed, remarks).encode())
+        require("overwrite", chosen.get("overwrite", "false"), ("true", "false"))
+        if chosen.get("overwrite") != "true":
+            _require_unedited(out)
+        write_file(out, _sealed(_experiment(out.stem, overrides, config.seed, remarks)).encode())
         print(f"wrote {out}; {_how_to_plan(out)}")
     else:
         print("\n".join(_shell_word(line) for line in overrides))
     print("\n".join(remarks))
     return 0
+
+
+def _sealed(text: str) -> str:
+    return f"{text}{_SEAL}{hashlib.sha256(text.encode()).hexdigest()[:16]}\n"
+
+
+def _require_unedited(out: Path) -> None:
+    """Raises `ConfigError` for a file that is there and not as an import left it."""
+    text = out.read_text(encoding="utf-8", errors="replace") if out.is_file() else None
+    if text is not None and text != _sealed(text.rpartition(_SEAL)[0]):
+        raise ConfigError(
+            f"out={out} was edited since harness import wrote it, or is of something else; name another file, or say overwrite=true"
+        )
 
 
 def _how_to_plan(out: Path) -> str:
@@ -81,6 +104,7 @@ def translate(name: str, module: ModuleType, items: list[str]) -> tuple[Translat
     found.lost = [line for line in found.lost if line.partition("=")[0] not in told]
     _require_told(name, found, module)
     _require_known(name, found.values, module)
+    _require_dialect(name, found.values)
     pins = [pin for path in paths if (pin := handed.pinned(path, name))]
     numbers = {key: _count(key, chosen[key]) for key in ("devices", "rows") if key in chosen}
     beside = Beside(
@@ -91,6 +115,7 @@ def translate(name: str, module: ModuleType, items: list[str]) -> tuple[Translat
         **{"devices": found.devices} | numbers,
     )
     translation = module.overrides(found.values, beside)
+    _require_meant(name, [key for key, _, _ in pairs if key not in beside.own], translation, module)
     translation.inexpressible = [*found.lost, *translation.inexpressible]
     translation.notes = [*found.notes, *translation.notes]
     if "for" in chosen:
@@ -119,9 +144,35 @@ def _read(
     return found, paths
 
 
+def _keys(name: str, module: ModuleType) -> set[str]:
+    return {key for release in releases(name).values() for key in release.defaults} | set(module.ALSO)
+
+
 def _known(name: str, values: dict[str, Any], module: ModuleType) -> list[str]:
-    keys = {key for release in releases(name).values() for key in release.defaults}
-    return [key for key in values if key in keys or key in module.ALSO]
+    keys = _keys(name, module)
+    return [key for key in values if key in keys]
+
+
+def _require_meant(name: str, given: list[str], translation: Translation, module: ModuleType) -> None:
+    """Refuse a setting of the command line that nothing reads and no release has: it is mistyped. `+KEY=` says that it is not."""
+    unread = {
+        line.partition("=")[0] for line in translation.inexpressible if line.endswith(": not read")
+    } - _keys(name, module)
+    for key in given:
+        if key in unread:
+            close = get_close_matches(key, [*_OPTIONS, "file", *_keys(name, module)], n=1)
+            hint = f"did you mean {close[0]}=?" if close else f"say +{key}= if your copy of the trainer does"
+            raise ConfigError(f"{name} has no setting {key!r}; {hint}")
+
+
+def _require_dialect(name: str, values: dict[str, Any]) -> None:
+    """Refuse settings of which another dialect knows twice as many."""
+    counts = {one: len(_known(one, values, member(FAMILY, one))) for one in kinds(FAMILY)}
+    other = max(counts, key=lambda one: counts[one])
+    if counts[other] >= max(2, 2 * counts[name]):
+        raise ConfigError(
+            f"dialect={name} knows {counts[name]} of these settings, {other} {counts[other]}: give dialect={other}"
+        )
 
 
 def _require_known(name: str, values: dict[str, Any], module: ModuleType) -> None:
@@ -138,6 +189,7 @@ def _require_known(name: str, values: dict[str, Any], module: ModuleType) -> Non
     if not known:
         if not values:
             raise ConfigError(f"give file=FILE, or settings of {name} as key=value")
+        _require_dialect(name, values)
         raise ConfigError(f"nothing of {name} was read: its keys are {', '.join(list(values)[:5])}")
 
 

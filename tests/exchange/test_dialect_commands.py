@@ -44,10 +44,32 @@ def test_the_command_imports_what_it_exported(tmp_path: Path, capsys: pytest.Cap
         (["import", "dialect=trl", "epsilon=high"], "epsilon=high is not a number"),
         (["import", "dialect=verl", f"{ACTOR}.clip_ratio_low=low"], "clip_ratio_low=low is not a number"),
         (["import", "dialect=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
+        (["import", "dialect=trl", "beta=0", "num_generatons=8"], "trl has no setting 'num_generatons'; did you mean num_generations=?"),
+        (["import", "dialect=trl", "beta=0", "verison=0.18"], "did you mean version=?"),
+        (["import", "dialect=trl", "beta=0", "zzz=1"], "say +zzz= if your copy of the trainer does"),
+        (["import", "dialect=verl", "beta=0", "num_generations=8"], "dialect=verl knows 0 of these settings, trl 2: give dialect=trl"),
+        (["import", "dialect=open_instruct", "beta=0", "num_generations=8", "epsilon=0.2"], "give dialect=trl"),
+        (["import", "dialect=trl", "beta=0", "out=x.yaml", "overwrite=yes"], "overwrite='yes' is not known"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_named(arguments: list[str], message: str, said: Said) -> None:
     assert message in said(*arguments, code=2)
+
+
+def test_an_imported_file_that_was_edited_is_written_over_only_when_that_is_said(
+    said: Said, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine.yaml"
+    command = ["import", "dialect=trl", "beta=0.1", "+copy_of_mine=1", f"out={out}"]
+    for _ in "again":
+        said(*command)
+    assert "copy_of_mine=1: not read" in out.read_text()
+    for other in (out.read_text().replace("seeds: [0]", "seeds: [0, 1]"), "name: by hand\n", ""):
+        out.write_text(other)
+        assert f"out={out} was edited since" in said(*command, code=2)
+        assert out.read_text() == other
+    said(*command, "overwrite=true")
+    assert yaml.safe_load(out.read_text())["seeds"] == [0]
 
 
 @pytest.mark.parametrize(
