@@ -21,6 +21,14 @@ def test_the_command_exports_yaml_with_remarks(said: Said) -> None:
     assert yaml.safe_load(text)["epsilon_high"] == 0.28
     assert "# trl cannot express:" in text
     assert "dead_groups.policy=refill" in text
+    assert "naive GRPO" not in text
+
+
+def test_an_export_that_chooses_no_algorithm_says_which_it_is(said: Said) -> None:
+    note = "# note: this is naive GRPO (algorithm=grpo): nothing given chooses another"
+    assert note in said("export", "dialect=trl", "preset=dapo_qwen25_7b", "optimizer.learning_rate=1e-6")
+    for chosen in ("rung=dapo_2_clip_higher", "patch=clip_higher", "algorithm=grpo"):
+        assert note not in said("export", "dialect=trl", "preset=dapo_qwen25_7b", chosen)
 
 
 def test_the_command_imports_what_it_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
