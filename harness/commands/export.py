@@ -13,7 +13,7 @@ from types import ModuleType
 
 import yaml
 
-from harness.configuration.compose import choices, compose_run, refuse_second_choice
+from harness.configuration.compose import compose_run, refuse_second_choice
 from harness.configuration.error import ConfigError, require
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     name, module, rest = dialect(options.overrides)
     translation = module.export(_configuration(rest))
-    if not {"algorithm", "rung", "patch", "experiment"} & {group for group, _ in choices(rest)}:
+    chosen = {item.partition("=")[0] for item in rest}
+    if not {"algorithm", "rung", "patch", "experiment"} & chosen:
         translation.notes.insert(
             0,
             "this is naive GRPO (algorithm=grpo): nothing given chooses another; add algorithm=NAME or rung=NAME",
