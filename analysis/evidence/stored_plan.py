@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 
@@ -84,7 +84,7 @@ class StoredPlan:
     orders: tuple[tuple[str, ...], ...] = ()
     factors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fraction: int = 1
-    trends: tuple[str, ...] = ()
+    trends: Sequence[str] | Mapping[str, Sequence[float]] = ()
     contrast_to: str = CONTRASTS[0]
     collapse: Collapse = field(default_factory=Collapse)
     notes: tuple[str, ...] = ()

@@ -80,7 +80,14 @@ def _factor_notes(plan: StoredPlan) -> list[str]:
         notes.append(
             f"Each level against {told}." + " In interactions, the first." * (crossing.contrast_to != "first")
         )
-    if crossing.trends:
+    if isinstance(crossing.trends, Mapping):
+        over = ", ".join(
+            f"{name} at {', '.join(f'{one:g}' for one in at)}" for name, at in crossing.trends.items()
+        )
+        notes.append(
+            f"Linear trend: what the least-squares line over {over} rises from the first to the last level."
+        )
+    elif crossing.trends:
         notes.append(
             "Linear trend: what the least-squares line over evenly spaced levels rises from the first to the last."
         )

@@ -45,7 +45,8 @@ class Experiment:
         factors: instead of patches, factors with levels, `{group: [group_4, group_8, group_16], bonus: [none, entropy_bonus]}` (design
             factorial). A level is a patch, `none` the base; each is compared with the first of its factor.
         fraction: run one cell of so many of a factorial: those whose numbers of levels (from 0) add up to a multiple of it.
-        trends: factors with ordered, evenly spaced levels whose linear trend is asked for.
+        trends: factors with ordered levels whose linear trend is asked for: a list where levels are evenly spaced (or doubled, for a line
+            over doublings), else with the place of each level, `{group: [4, 8, 16]}`.
         contrast_to: what a main effect of a factorial compares a level with: the first level of its factor, or the mean of all.
         collapse: what a collapsed run is; they are counted, and warned of where they decide (docs/statistics.md).
         together: a patch for several of them, `{name: [patch, patch]}`: it stands in an arm that has them all. For patches that write
@@ -87,7 +88,7 @@ class Experiment:
     patches: list[str] = field(default_factory=list)
     factors: dict[str, list[str]] = neutral_when(dict, dict)
     fraction: int = neutral(1)
-    trends: list[str] = neutral_when(list, list)
+    trends: list[str] | dict[str, list[float]] = neutral_when(list, list)
     contrast_to: str = neutral(CONTRASTS[0])
     collapse: Collapse = neutral_when(Collapse, Collapse)
     together: dict[str, list[str]] = field(default_factory=dict)

@@ -163,11 +163,24 @@ def check_factors(crossing: Crossing) -> None:
         raise ConfigError(
             f"experiment.fraction={crossing.fraction} needs three factors or more: of two, each would be mixed with the other"
         )
-    if short := [name for name in crossing.trends if len(crossing.factors.get(name, ())) < 3]:
-        raise ConfigError(f"experiment.trends={short}: a trend is that of a factor with three levels or more")
+    _check_trends(crossing)
     cells = math.prod(map(len, crossing.factors.values())) // crossing.fraction
     if cells > MOST_ARMS:
         raise ConfigError(f"a factorial of these factors has {cells} arms; use at most {MOST_ARMS}")
+
+
+def _check_trends(crossing: Crossing) -> None:
+    """Raises `ConfigError` for a trend of fewer than three levels, or places that are not one for each level, in order."""
+    if short := [name for name in crossing.trends if len(crossing.factors.get(name, ())) < 3]:
+        raise ConfigError(f"experiment.trends={short}: a trend is that of a factor with three levels or more")
+    for name, places in crossing.trends.items() if isinstance(crossing.trends, Mapping) else ():
+        levels, rising = list(crossing.factors[name]), sorted(set(places))
+        in_order = list(places) in (rising, rising[::-1]) and all(map(math.isfinite, places))
+        if len(places) != len(levels) or not in_order:
+            raise ConfigError(
+                f"experiment.trends.{name}={list(places)} must have a number for each of the levels {levels}, each larger than the one "
+                "before, or each smaller"
+            )
 
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:

@@ -66,13 +66,14 @@ class Crossing:
         factors: name of a factor to its levels; a level's name stands in one factor only, but for ``none``.
         fraction: 1, or a divisor of every factor's number of levels: one cell of so many is in the design, those whose numbers of levels
             (from 0) add up to a multiple of it. Any set of all factors but one is then crossed in full.
-        trends: factors whose levels are ordered and evenly spaced, of which a straight line is asked.
+        trends: factors whose levels are ordered, of which a straight line is asked; with the places of their levels on its axis, else
+            they count as evenly spaced.
         contrast_to: what a level is compared with, the `first` of its factor or the `mean` of all of its factor.
     """
 
     factors: Mapping[str, Sequence[str]]
     fraction: int = 1
-    trends: Sequence[str] = ()
+    trends: Sequence[str] | Mapping[str, Sequence[float]] = ()
     contrast_to: str = CONTRASTS[0]
 
     @classmethod
@@ -115,11 +116,12 @@ class Crossing:
                 found[what] = self._contrast([(place, level, first)])
         for name in self.trends:
             place, levels = list(self.factors).index(name), self.factors[name]
-            last = len(levels) - 1
-            spread = sum((number - last / 2) ** 2 for number in range(last + 1))
+            at = self.trends[name] if isinstance(self.trends, Mapping) else range(len(levels))
+            mean, rise = sum(at) / len(at), at[-1] - at[0]
+            spread = sum((one - mean) ** 2 for one in at)
             each = len(self.cells) / len(levels)
             found[f"{name}: linear trend, {levels[0]} to {levels[-1]}"] = {
-                subset_of(cell): last * (levels.index(cell[place]) - last / 2) / spread / each
+                subset_of(cell): rise * (at[levels.index(cell[place])] - mean) / spread / each
                 for cell in self.cells
             }
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from synthetic_store import build_store, loaded
 
@@ -58,6 +59,18 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
     assert all(
         line in render_page(results, crossed) for line in ("Interaction g16 × bonus", "Parallel lines")
     )
+
+
+def test_a_trend_over_uneven_levels_is_the_line_over_their_places(crossed):
+    store = ResultStore(crossed)
+    even = store.plan("ladder")
+    store.write_plan("ladder", even | {"trends": {"group": [4.0, 8.0, 16.0]}})
+    (main,) = (table for table in all_tables(loaded(crossed)) if table.name == "ladder-main-effects")
+    store.write_plan("ladder", even)
+    of_8, of_16, _, trend = (row["effect"].value for row in main.rows)
+    slope = np.polyfit([4, 8, 16], [0.0, of_8, of_16], 1)[0]
+    assert trend == pytest.approx(12 * slope)
+    assert "the least-squares line over group at 4, 8, 16 rises" in " ".join(main.notes)
 
 
 def test_the_interaction_plot_draws_the_means_of_the_cells(crossed):

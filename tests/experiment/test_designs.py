@@ -187,6 +187,8 @@ def test_levels_of_factors_are_crossed(factors: Factors) -> None:
     assert next(iter(cells)) == "group_4"  # the first levels: what the others are compared with
     record = plan.record()
     assert (record["design"], record["trends"]) == ("factorial", ["group"])
+    placed = plan_experiment(factors(declared, "trends={group: [4, 8, 16]}"))
+    assert placed.record()["trends"] == {"group": [4, 8, 16]}
     assert record["factors"] == {"group": ["group_4", "group_8", "group_16"], "bonus": ["none", "bonus"]}
     # three main effects and a trend; an effect of the group averages two cells a level: half of the variance
     power = Power(plan)
@@ -220,6 +222,11 @@ def test_two_levels_are_the_patches_of_before(factors: Factors, tmp_path: Path) 
         ("{group: [none, group_4], b: [none, bonus]}\nfraction=2", "three factors or more"),
         ("{group: [group_4, group_8, group_16]}\nfraction=2", "does not divide the 3 levels"),
         ("{group: [none, group_4]}\ntrends=[group]", "three levels or more"),
+        (
+            "{group: [group_4, group_8, group_16]}\ntrends={group: [4, 16, 8]}",
+            "each larger than the one before",
+        ),
+        ("{group: [group_4, group_8, group_16]}\ntrends={group: [4, 8]}", "a number for each of the levels"),
         ("{group: [none, group_4]}\npatches=[bonus]", "instead of experiment.patches"),
         ("{group: [none, group_4]}\ndesign=shapley", "go with experiment.design=factorial"),
     ],

@@ -152,6 +152,11 @@ def test_a_trend_is_the_rise_of_the_least_squares_line():
     found = main_effects(crossing, crossed(crossing, lambda cell: levels[cell[0]] + 5 * (cell[1] == "on")))
     slope, _ = np.polyfit(range(4), list(levels.values()), 1)
     assert found.effects[-1].value == pytest.approx(3 * slope)
+    at = [4, 8, 16, 20]
+    uneven = replace(crossing, trends={"rate": at})
+    found = main_effects(uneven, crossed(uneven, lambda cell: levels[cell[0]] + 5 * (cell[1] == "on")))
+    slope, _ = np.polyfit(at, list(levels.values()), 1)
+    assert found.effects[-1].value == pytest.approx(16 * slope)
 
 
 @pytest.mark.parametrize(("sizes", "fraction"), [((2,) * 5, 2), ((2, 4, 2, 2, 2), 2), ((3, 3, 3), 3)])
