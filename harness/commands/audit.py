@@ -47,6 +47,9 @@ ARGUMENTS = {
 }
 
 
+_RECORD = "experiments/claims/effects.csv"  # the published looks, in a clone
+
+
 @dataclass(frozen=True)
 class ClaimFound:
     """A declared claim and what its experiment found, in the shown unit.
@@ -115,7 +118,8 @@ def answer(options: argparse.Namespace) -> Answer:
     root = Path(compose_run([item for item in rest if of_machine(item)]).runtime.results)
     everything = _all(options.overrides)
     if options.list:
-        return _list(_second_looks.first_looks(root, names, record), rest, everything)
+        found = _second_looks.first_looks(root, names, record)
+        return _list(found, rest, everything, _unlooked(root, names, found, record))
     code = 0
     if not options.judge:
         code = _run(names, rest, root, record, replicate=replicate, everything=everything)
@@ -167,13 +171,29 @@ def _first_bad(codes: Sequence[int]) -> int:
     return next((code for code in codes if code), 0)
 
 
-def _list(found: Sequence[Judged], rest: Sequence[str], everything: bool) -> Answer:
-    """Tell the second looks that `replicate=true` takes, one a line, and their core-hours."""
+def _unlooked(root: Path, names: Sequence[str], found: Sequence[Judged], record: Path | None) -> list[str]:
+    """Say in a line how many claims have no first look to look at again, and where such looks are; nothing where all have one."""
+    without = len(set(names) - {one.name for one in found})
+    if not without:
+        return []
+    there = f"in {root}" if record is None else f"in {root} or {record}"
+    published = f" (first={_RECORD} are the published ones)" if record is None else ""
+    return [
+        f"{without} of {len(names)} claims have no first look {there}: without --list they are run before, unless first=FILE tells of "
+        f"them{published}"
+    ]
+
+
+def _list(
+    found: Sequence[Judged], rest: Sequence[str], everything: bool, unlooked: Sequence[str] = ()
+) -> Answer:
+    """Tell the second looks that `replicate=true` takes, one a line, and their core-hours; then what has no first look."""
     looks = _second_looks.to_take(found, rest, in_order=not everything)
     total = sum(look.hours for look in looks)
     lines = [
         *(look.line for look in looks),
         f"{len(looks)} of {len(found)} claims are decided: {total:.1f} core-hours, less what claims share with one another",
+        *unlooked,
     ]
     again = [
         LookAgain(look.first.name, look.plan.experiment.seeds, look.chance, look.hours, look.line)

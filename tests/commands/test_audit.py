@@ -142,6 +142,18 @@ def test_a_decided_claim_is_looked_at_again_on_fresh_seeds_and_base_policies(
     assert 0.5 < kept["chance"] < 1
 
 
+def test_a_store_without_first_looks_points_to_the_published_record(tmp_path: Path, said: Said) -> None:
+    here = f"runtime.results={tmp_path}"
+    asked = ("audit", "claim=cispo,gspo", "replicate=true", "--list", here)
+    listed = said(*asked)
+    assert f"2 of 2 claims have no first look in {tmp_path}: " in listed
+    assert "first=experiments/claims/effects.csv are the published ones" in listed
+    assert (Path(__file__).parents[2] / "experiments/claims/effects.csv").is_file()
+    told = said(*asked, f"first={record_of(tmp_path)}")
+    assert f"1 of 2 claims have no first look in {tmp_path} or " in told
+    assert "published ones" not in told
+
+
 def test_a_claim_that_was_changed_since_its_first_look_is_kept_as_such(
     called: dict[str, list[list[str]]], tmp_path: Path, said: Said
 ) -> None:
