@@ -21,6 +21,7 @@ from rich.text import Text
 from harness.commands._arguments import flag
 from harness.commands._as_json import VerbAnswer
 from harness.commands._counter import Counter as Progress
+from harness.commands._exit_codes import Exit
 from harness.commands._planned import ArmPlanned, Expected, Totals, past_cost, planned_arm, totals_of
 from harness.configuration.schema import yaml_text
 from harness.execution.answer import answered_runs, edited, left_out
@@ -77,6 +78,13 @@ class Answer(VerbAnswer):
     totals: Totals
     notes: list[str]
     findings: list[Finding]
+
+    @property
+    def exit_code(self) -> int:
+        """1 where no run of it could be made on any machine: all arms are refused, or the one that they wait for, and none is finished."""
+        first = [arm for arm in self.arms if self.waits_for in (None, arm.name)]
+        nothing = all(arm.refused for arm in first) and not self.totals.finished
+        return Exit.FOUND if nothing else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:

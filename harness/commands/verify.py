@@ -4,9 +4,9 @@ harness verify cases=FILE.jsonl out=FILE.jsonl [verifier=any] [verifier.extracti
 
 In: {"id", "gold", "response"}, and "problem" where it is known. Out: {"id", "verdict", "correct", "answer", "method", "seconds",
 "second_correct"}; the last is the second grader's verdict (null: it has none; docs/evaluation.md).
-A malformed line is reported by its number and gets the verdict "malformed"; the rest goes on. verifier= names a set of rules (any,
-answer_line, boxed); verifier.KEY= sets one of them (extraction, answer_must_end, form, percent, decimal_digits: docs/evaluation.md)
-or how they are run (workers, timeout_cpu_seconds, ...).
+A malformed line is reported by its number and gets the verdict "malformed"; the rest goes on, and where nothing is left the exit code is 1.
+verifier= names a set of rules (any, answer_line, boxed); verifier.KEY= sets one of them (extraction, answer_must_end, form, percent,
+decimal_digits: docs/evaluation.md) or how they are run (workers, timeout_cpu_seconds, ...).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import yaml
 
 from harness.commands._arguments import key_values
 from harness.commands._counter import Counter
+from harness.commands._exit_codes import Exit
 from harness.configuration.compose import config_directory, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.loader import load_dataclass
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         raise ConfigError(f"cannot write out={out}: {error.strerror or error}") from error
     print(describe(summary, out))
-    return 0
+    return Exit.FOUND if summary.malformed and not summary.total else Exit.DONE
 
 
 def verifier_config(values: Mapping[str, object]) -> VerifierConfig:

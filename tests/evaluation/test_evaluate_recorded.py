@@ -181,6 +181,14 @@ def test_verify_grades_a_file_in_order_and_reports_malformed_lines_by_number(
     assert said.out.startswith("1 of 2 right")
 
 
+def test_a_file_of_cases_without_a_well_formed_line_ends_with_an_error(tmp_path: Path, said: Said) -> None:
+    cases, good = tmp_path / "cases.jsonl", json.dumps({"id": 1, "gold": "42", "response": "42"})
+    command = ["verify", f"cases={cases}", f"out={tmp_path / 'out.jsonl'}"]
+    for lines, code in (("{torn\n1\n", 1), (f"{{torn\n{good}\n", 0), ("", 0)):
+        cases.write_text(lines)
+        assert ("line 1: not JSON" in said(*command, code=code)) == lines.startswith("{torn")
+
+
 def test_verify_takes_the_verifiers_settings_and_names_mistakes(tmp_path: Path, said: Said) -> None:
     cases = write(tmp_path / "cases.jsonl", [{"id": 1, "gold": "42", "response": "The answer is 42"}])
     command = ["verify", f"cases={cases}", f"out={tmp_path / 'out.jsonl'}"]

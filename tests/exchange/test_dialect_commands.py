@@ -154,7 +154,7 @@ def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training
     Path("own/experiment").mkdir(parents=True)
     shown = said("import", "dialect=trl", *settings, "out=own/experiment/mine.yaml")
     assert "; harness plan config_dir=own experiment=mine\n" in shown
-    planned = said("plan", "config_dir=own", "experiment=mine")
+    planned = said("plan", "config_dir=own", "experiment=mine", code=1)
     assert (
         "refused mine: responses of up to 2048 tokens and their prompts exceed the 256 positions of testbed"
         in planned

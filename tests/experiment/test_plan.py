@@ -42,9 +42,9 @@ def neither_network_nor_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "240")
 
 
-def planned(capsys: pytest.CaptureFixture[str], tmp_path: Path, *overrides: str) -> str:
+def planned(capsys: pytest.CaptureFixture[str], tmp_path: Path, *overrides: str, code: int = 0) -> str:
     """What `harness plan` prints, on one line."""
-    assert main(["plan", *overrides, f"runtime.results={tmp_path}"]) == 0
+    assert main(["plan", *overrides, f"runtime.results={tmp_path}"]) == code
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -107,7 +107,7 @@ def test_the_quick_start_is_estimated_at_under_an_hour():
 
 def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, capsys, said):
     small = ["experiment=dapo_qwen25_7b", "runtime.gpus_per_run=1", f"runtime.results={tmp_path}"]
-    text = planned(capsys, tmp_path, *small[:2])
+    text = planned(capsys, tmp_path, *small[:2], code=1)
     assert "0 to run, 18 refused" in text
     assert "an update of Qwen/Qwen2.5-7B" in text
     error = said("run", *small, code=2)
