@@ -306,8 +306,8 @@ def cost_table(results: Results) -> Table:
     for arm in plan.arms:
         finished = results.experiment.finished_seeds(arm)
         row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
-        if finished:
-            own = steps[(steps["arm"] == arm.name) & steps["seed"].isin(finished)]
+        own = steps[(steps["arm"] == arm.name) & steps["seed"].isin(finished)]
+        if len(own):  # a run of no steps is an evaluation alone
             runs = own.groupby("run_id")
             for phase in phases:
                 row[phase] = float(runs[f"seconds_{phase}"].sum().mean())

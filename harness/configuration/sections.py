@@ -89,7 +89,7 @@ class TrainingConfig(Checked, key="training"):
     """Length of a run.
 
     Attributes:
-        steps: rollout steps (at most).
+        steps: rollout steps (at most); 0 evaluates the policy and trains nothing.
         generated_tokens: stop after the step in which this many tokens were generated, discarded groups included; null: no limit.
         seconds: stop after this much time in training steps; null: no limit. (Not reproducible from machine to machine.)
         evaluate_every: rollout steps between evaluations; step 0 and the last step are always evaluated.

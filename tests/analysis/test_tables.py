@@ -95,6 +95,13 @@ def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
     assert answer_sentences(results)[0] == "No two arms have finished runs to compare yet."
 
 
+def test_runs_of_no_steps_are_an_evaluation_alone_and_have_tables(tmp_path):
+    build_store(tmp_path, rungs=[("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)], steps=0, evaluate=(0,))
+    tables = {table.name: table for table in all_tables(loaded(tmp_path))}
+    assert [row["seeds"] for row in tables["cost"].rows] == ["3/3"] * 2
+    assert all("nan" not in to_markdown(table) and to_latex(table) for table in tables.values())
+
+
 def test_independent_seeds_use_welch(tmp_path):
     store = build_store(tmp_path, rungs=[("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)], problems=8)
     store.write_plan("ladder", store.plan("ladder") | {"paired": False})
