@@ -88,7 +88,7 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
         make_plan([*MULTIRUN, "experiment.metric=pass@64"], multirun=True)
 
 
-@pytest.mark.parametrize(("written", "seeds"), [("0,1", [0, 1]), ("3", [3]), ("[2,5]", [2, 5])])
+@pytest.mark.parametrize(("written", "seeds"), [("0,1", [0, 1]), ("[3]", [3]), ("[2,5]", [2, 5])])
 def test_seeds_of_an_experiment_are_understood_with_and_without_brackets(written: str, seeds: list[int]):
     assert make_plan(["experiment=dapo_ladder", f"experiment.seeds={written}"]).experiment.seeds == seeds
 
