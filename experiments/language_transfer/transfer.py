@@ -1,7 +1,7 @@
 """What the testbed found of each comparison beside what a language model shows: the table, the figure, and how often they agree.
 
-``python experiments/language_transfer/transfer.py ROOT [--out FOLDER]``. The testbed's side is predictions.csv here, written before the
-runs; the language model's side is read from the experiments that it names, as far as they have finished runs under ROOT.
+``python experiments/language_transfer/transfer.py ROOT... [--out FOLDER]``. The testbed's side is predictions.csv here, written before the
+runs; the language model's side is read from the experiments that it names, each from the first ROOT that has it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from analysis.front import NoValueError
 from analysis.tables.files import write_table
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown
 from harness.statistics.estimate import Estimate
-from harness.store import StoreError
+from harness.store import ResultStore
 
 PREDICTIONS = Path(__file__).with_name("predictions.csv")
 _DIRECTIONS = {"higher": 1, "lower": -1}
@@ -46,18 +46,17 @@ class Pair:
         return None if sign is None else sign * self.language.value > 0
 
 
-def pairs_of(root: Path, predictions: pd.DataFrame) -> list[Pair]:
-    """Read the predicted comparisons that have finished runs on both sides under a results root."""
+def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
+    """Read the predicted comparisons that have finished runs on both sides; each experiment from the first results root that has it."""
     found: dict[str, Results | None] = {}
     pairs = []
     for row in predictions.to_dict("records"):
         name = row["experiment"]
         if name not in found:
-            try:
-                found[name] = load(root, name)
-            except StoreError as error:
-                sys.stderr.write(f"{name}: {error}\n")
-                found[name] = None
+            having = [root for root in roots if name in ResultStore(root).plans()]
+            if not having:
+                sys.stderr.write(f"{name}: in none of {', '.join(map(str, roots))}\n")
+            found[name] = load(having[0], name) if having else None
         results = found[name]
         if results is None:
             continue
@@ -130,12 +129,12 @@ def _text(effect: Estimate) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown, and write it with its figure where `--out` says; 2 where nothing can be compared."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("root", type=Path, help="results root with the language model's runs")
+    parser.add_argument("roots", type=Path, nargs="+", help="results roots with the language model's runs")
     parser.add_argument("--out", type=Path, help="folder for transfer.md, .csv, .tex, .pdf and .png")
     options = parser.parse_args(arguments)
-    pairs = pairs_of(options.root, pd.read_csv(PREDICTIONS))
+    pairs = pairs_of(options.roots, pd.read_csv(PREDICTIONS))
     if not pairs:
-        sys.stderr.write(f"{options.root} has no finished pair of the predicted comparisons\n")
+        sys.stderr.write("no finished pair of the predicted comparisons there\n")
         return 2
     table = transfer_table(pairs)
     sys.stdout.write(to_markdown(table))

@@ -29,8 +29,8 @@ def predictions() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=HEADER)
 
 
-def test_signs_are_counted_where_the_testbed_gives_one(root: Path) -> None:
-    results, pairs = load(root, "ladder"), transfer.pairs_of(root, predictions())
+def test_signs_are_counted_where_the_testbed_gives_one(root: Path, tmp_path: Path) -> None:
+    results, pairs = load(root, "ladder"), transfer.pairs_of([tmp_path, root], predictions())
     found = [difference(results, arm, reference) for arm, reference in ((DYNAMIC, NAIVE), (FILTER, NAIVE))]
     assert [pair.language.value for pair in pairs[:2]] == [one.value for one in found]
     assert found[0].value > 0 > found[1].value  # 70 and 47 % against 50
