@@ -207,7 +207,7 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
     return _TEXT.format(
         asked=_ASKED,
         name=name,
-        path=stem,
+        path=given.resolve() if (given := Path(stem).expanduser()).exists() else stem,
         revision=f"\n  - model.revision={commit}" if commit else "",
         train=train,
         heldout=heldout,

@@ -81,6 +81,8 @@ def run(options: argparse.Namespace) -> int:
         if only == "tables":
             print(f"figures and page are left out; they come with: harness report experiment={name}")
         send_results(store, name, config.runtime.trackers)
+        if only == "tables":
+            return exit_code(summary) or Exit.AGAIN
     return exit_code(summary)
 
 

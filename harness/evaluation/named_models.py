@@ -80,10 +80,10 @@ def _of_run(name: str, run: RunDir, mark: str, store: ResultStore, linear_kernel
     held = [(step, path / POLICY) for step, path in run.checkpoints() if (path / POLICY).is_dir()]
     wanted = [item for item in held if not mark or mark == str(item[0])]
     if not wanted:
-        there = ", ".join(f"@{step}" for step, _ in held) or "no policy yet"
-        raise ConfigError(
-            f"model={name}: the run keeps {there} (and @0, before RL); a run saves its policy with its last step"
-        )
+        there = ", ".join(f"@{step}" for step, _ in held) or "no policy"
+        ended = "its checkpoints were removed" if not held and run.status == "finished" else ""
+        why = ended or "a run saves its policy with its last step"
+        raise ConfigError(f"model={name}: the run keeps {there} (and @0, before RL); {why}")
     folder = wanted[-1][1]
     return Model(name, folder, content_fingerprint(folder), run)
 

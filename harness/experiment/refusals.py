@@ -58,7 +58,8 @@ def refuse(plan: Plan) -> Plan:
             finished = {
                 s: spec for s, spec in planned.runs.items() if store.run(spec.run_id).status == "finished"
             }
-            planned = dataclasses.replace(planned, runs=finished, refused=reasons)
+            missing = len(finished) < len(planned.runs)
+            planned = dataclasses.replace(planned, runs=finished, refused=reasons if missing else ())
         arms.append(planned)
     empty = next((planned for planned in arms if plan.experiment.factors and not planned.runs), None)
     if empty is not None and plan.waits_for is None:

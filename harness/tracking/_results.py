@@ -44,7 +44,11 @@ def send_results(store: ResultStore, experiment: str, trackers: Mapping[str, Any
 def _send_results(config: Any, root: Path, experiment: str) -> None:
     folder = experiment_dir(root.resolve(), experiment)
     files = sorted(path for path in folder.rglob("*") if path.suffix in _RESULT_SUFFIXES)
-    implementation(TRACKING, config).send_results(config, root.resolve(), experiment, files)
+    try:
+        implementation(TRACKING, config).send_results(config, root.resolve(), experiment, files)
+    except Exception as error:  # of somebody's tracker: told in a line, without the traceback of this process
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        raise SystemExit(1) from None
 
 
 def sync_runs(

@@ -45,7 +45,7 @@ def test_every_run_ends_finished_with_its_record(store):
     (attempt,) = manifest["attempts"]
     assert (attempt["index"], attempt["outcome"], attempt["exit_code"]) == (0, "finished", 0)
     assert attempt["pid"] > 0
-    assert attempt["ended_at"] >= attempt["started_at"]
+    assert attempt["ended_at"] >= attempt["started_at"] >= manifest["created_at"]
     assert (store.run(specs[1].run_id).path / "attempts/000/env.json").exists()
     assert store.run(specs[1].run_id).claimed_by() is None
 

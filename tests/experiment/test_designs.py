@@ -83,6 +83,11 @@ def test_an_arm_of_a_ladder_is_the_one_before_and_the_patch_that_its_rung_adds(n
     assert [arm.arm.patch for arm in arms][-1] == "dynamic_sampling"
 
 
+def test_a_plan_of_nothing_names_what_is_needed() -> None:
+    with pytest.raises(ConfigError, match="experiment=NAME"):
+        plan_experiment([])
+
+
 def test_patches_are_added_after_those_an_arm_has() -> None:
     assert with_patch(["patch=[a, b]", "seed=1"], "c") == ["seed=1", "patch=[a,b,c]"]
     assert patches_of(["algorithm=grpo", "patch=[a,b]"]) == ["a", "b"]

@@ -67,7 +67,7 @@ class Attempt:
             manifest = run.manifest()
             if manifest is None:
                 run.forget_start()
-                manifest = {"attempts": []}
+                manifest = {"created_at": utc_now(), "attempts": []}
             if manifest.get("status") == "finished":
                 lease.release()
                 return None
