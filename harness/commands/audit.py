@@ -184,9 +184,7 @@ def _unlooked(root: Path, names: Sequence[str], found: Sequence[Judged], record:
     ]
 
 
-def _list(
-    found: Sequence[Judged], rest: Sequence[str], everything: bool, unlooked: Sequence[str] = ()
-) -> Answer:
+def _list(found: Sequence[Judged], rest: Sequence[str], everything: bool, unlooked: Sequence[str]) -> Answer:
     """Tell the second looks that `replicate=true` takes, one a line, and their core-hours; then what has no first look."""
     looks = _second_looks.to_take(found, rest, in_order=not everything)
     total = sum(look.hours for look in looks)

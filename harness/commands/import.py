@@ -35,9 +35,8 @@ from harness.exchange.dialects._release import releases
 from harness.store.atomic import write_file
 
 _OPTIONS = ("version", "devices", "rows", "command", "section", "for", "out", "overwrite")
-_SEAL = (
-    "# as harness import wrote it: "  # and the digest of the lines above, which tells a file that was edited
-)
+# Before the digest of the lines above it, by which a file that was edited is known.
+_SEAL = "# as harness import wrote it: "
 # What the testbed keeps for itself: its model and data, and the rates, lengths and sizes that fit them.
 _TESTBED_KEEPS = re.compile(
     r"(\+\+)?(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_|lag_))|algorithm\.(prompts_per_step|"

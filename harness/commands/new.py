@@ -204,10 +204,11 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
     small = sum(file.stat().st_size for file in weight_files(model.folder)) <= _SMALL_BYTES
     rate, why = ("2e-5", "found by a pilot with SmolLM2 135M") if small else ("1e-6", "as verl's examples")
     stem, _, commit = path.partition("@")
+    given = Path(stem).expanduser()
     return _TEXT.format(
         asked=_ASKED,
         name=name,
-        path=given.resolve() if (given := Path(stem).expanduser()).exists() else stem,
+        path=given.resolve() if given.exists() else stem,
         revision=f"\n  - model.revision={commit}" if commit else "",
         train=train,
         heldout=heldout,

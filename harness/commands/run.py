@@ -78,10 +78,9 @@ def run(options: argparse.Namespace) -> int:
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
         only = "table" if stands else "tables" if summary.stopped_by is not None else "all"
         write_answer(store, name, only=only)
-        if only == "tables":
-            print(f"figures and page are left out; they come with: harness report experiment={name}")
         send_results(store, name, config.runtime.trackers)
         if only == "tables":
+            print(f"figures and page are left out; they come with: harness report experiment={name}")
             return exit_code(summary) or Exit.AGAIN
     return exit_code(summary)
 

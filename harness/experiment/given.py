@@ -48,7 +48,6 @@ def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
         if len(own) > 1:
             differ = ", ".join(f"{choice} ({name})" for choice, name in list(own.items())[:3])
             raise ConfigError(
-                f"{item.input_line} would replace what the arms differ in under their names: {differ}; leave it out, set single values as "
-                "KEY=VALUE, "
-                f"or compare others: harness run -m {group}=A,B seed=0,1"
+                f"{item.input_line} would replace what the arms differ in under their names: {differ}; leave it out, set single "
+                f"values as KEY=VALUE, or compare others: harness run -m {group}=A,B seed=0,1"
             )

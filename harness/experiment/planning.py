@@ -273,10 +273,10 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     both = [item for item in spelled if item.startswith(("experiment=", "claim="))]
     if len(both) > 1:
         raise ConfigError(f"{' and '.join(both)}: each is a whole declaration; name one of them")
-    refuse_second_choice(overrides)
-    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
     if not both:
         raise ConfigError("name what to plan: experiment=NAME or claim=NAME")
+    refuse_second_choice(overrides)
+    declared = compose_values([item for item in spelled if item.lstrip("+~").startswith(own)])
     if not isinstance(declared.get("experiment"), dict):
         raise ConfigError(
             f"{both[0]} declares nothing: its file must begin with the line `# @package experiment`"

@@ -26,8 +26,8 @@ def refusals(config: RunConfig) -> list[str]:
 def absent(config: RunConfig) -> list[str]:
     """List what is missing to start it: a policy's name, and what this machine lacks unless the launcher takes it to another one."""
     model = config.model
-    said = [*filter(None, [unnamed(model.path, model.revision)])] if model.kind == "pretrained" else []
-    return [*said, *_absent_here(config)]
+    nameless = unnamed(model.path, model.revision) if model.kind == "pretrained" else ""
+    return [*[nameless] * bool(nameless), *_absent_here(config)]
 
 
 def _absent_here(config: RunConfig) -> list[str]:
