@@ -22,8 +22,8 @@ from analysis.tables.graders import grader_warnings
 from analysis.tables.of_designs import fraction_notes
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import bounds_text, number_text, to_terminal
-from harness.evaluation.metrics.learnable import nothing_to_learn
 from harness.evaluation.metrics.names import Metric
+from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.statistics.estimate import Estimate, Verdict
 
 _EFFECTS = {MAIN: ("Main effect of", "main effect"), INTERACTIONS: ("Interaction", "interaction")}

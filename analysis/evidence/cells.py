@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,16 +13,19 @@ from numpy.typing import NDArray
 
 from analysis.evidence.metric_values import AVG_BY_SECOND
 from harness.evaluation.metrics.exact import UnevenSamples
-from harness.evaluation.metrics.graders import NO_VERDICT, Codes, shares
 from harness.evaluation.metrics.names import BY_SECOND
-from harness.evaluation.metrics.summary import Samples, length_by_outcome, problem_scores
-from harness.evaluation.metrics.votes import NO_ANSWER
-from harness.evaluation.result import voting_answers
+from harness.evaluation.metrics.summary import (
+    NO_VERDICT,
+    Codes,
+    Reduction,
+    Samples,
+    grader_shares,
+    reduce_samples,
+)
+from harness.evaluation.metrics.votes import Equivalence
+from harness.evaluation.result import code_samples
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 
 SAMPLE_COLUMNS = (
     "problem_id",
@@ -38,7 +40,6 @@ SAMPLE_COLUMNS = (
     "second_correct",
 )
 KIND = "avg_of_"  # a column for the problems of each kind
-_VOTE_COLUMNS = ["problem_id", "answer", "correct", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -56,48 +57,37 @@ class RunCells:
 
 @dataclass(frozen=True)
 class RunSamples:
-    """The samples of all evaluations of a run, one row a sample; what their codes stand for beside them."""
+    """The samples of all evaluations of a run: as arrays, and one row a sample of what else a cell is made of."""
 
-    rows: pd.DataFrame
-    problem_ids: tuple[str, ...]
-    verdict_names: tuple[str, ...]
+    samples: Samples
+    rows: pd.DataFrame  # step, cap, entropy, log_prob, second
 
     @property
     def largest(self) -> int:
         """Samples of the problem that has the most in one evaluation at one cap."""
-        return int(self.rows.groupby(["step", "cap", "problem"]).size().max()) if len(self.rows) else 0
+        counts = self.rows.groupby(["step", "cap", self.samples.problem_R]).size()
+        return int(counts.max()) if len(counts) else 0
 
 
-def run_samples(
-    samples: pa.Table | pd.DataFrame, equivalent: Callable[[str, str], bool] | None = None
-) -> RunSamples:
+def run_samples(table: pa.Table | pd.DataFrame, equivalent: Equivalence | None = None) -> RunSamples:
     """Code the samples of one run (columns ``step`` and ``SAMPLE_COLUMNS``).
 
-    ``equivalent``: the verifier's equality of two answers, for votes; None: equal texts only.
+    ``equivalent``: the verifier's equality of pairs of answers, for votes; None: equal texts only.
     """
-    table = samples if isinstance(samples, pa.Table) else pa.Table.from_pandas(samples, preserve_index=False)
-    problem, problems = _codes(table, "problem_id")
-    verdict, verdicts = _codes(table, "verdict")
-    reason, reasons = _codes(table, "finish_reason")
-    columns = {
-        "step": _numbers(table, "step", np.int64),
-        "cap": _numbers(table, "max_response_tokens", np.int64),
-        "problem": problem,
-        "class": _votes(table, problem, equivalent),  # missing answers get -1
-        "verdict": verdict,
-        "right": _numbers(table, "correct", np.bool_),
-        "tokens": _numbers(table, "response_tokens", np.int64),
-        "truncated": np.array([name == "length" for name in reasons], dtype=bool)[reason],
-        "lost": np.array([name not in ("stop", "length") for name in reasons], dtype=bool)[reason],
-        "entropy": _numbers(table, "entropy_sum_nats", np.float64),
-        "log_prob": _numbers(table, "log_prob_sum", np.float64),
+    table = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
+    frame = table.drop_columns(["second_correct"]).to_pandas()
+    rows = {
+        "step": frame["step"].to_numpy(dtype=np.int64),
+        "cap": frame["max_response_tokens"].to_numpy(dtype=np.int64),
+        "entropy": frame["entropy_sum_nats"].to_numpy(dtype=np.float64),
+        "log_prob": frame["log_prob_sum"].to_numpy(dtype=np.float64),
         "second": table.column("second_correct").cast(pa.int8()).fill_null(NO_VERDICT).to_numpy(),
     }
-    return RunSamples(pd.DataFrame(columns), tuple(problems), tuple(verdicts))
+    return RunSamples(code_samples(frame, "response_tokens", equivalent), pd.DataFrame(rows))
 
 
 def run_cells(
-    samples: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None, *, by_second: bool = False
+    run: RunSamples, ks_by_step: Mapping[int, Sequence[int]] | None = None, *, by_second: bool = False
 ) -> RunCells:
     """Reduce the samples of one run to cells, with k values by step; steps not named get k = n only.
 
@@ -106,26 +96,28 @@ def run_cells(
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
     averages: dict[tuple[int, int], Floats] = {}
+    problem_ids = run.samples.problem_ids
     key: Any
-    for key, frame in samples.rows.groupby(["step", "cap"]):
+    for key, places in run.rows.groupby(["step", "cap"]).indices.items():
         step, cap = key
-        part = {str(name): values.to_numpy() for name, values in frame.items()}
+        samples, part = run.samples.take(places), run.rows.iloc[places]
+        ks = [k for k in (ks_by_step or {}).get(step, ()) if k <= samples.n] or [samples.n]
         try:
-            cell = _samples(part, len(samples.problem_ids), samples.verdict_names)
+            reduced = reduce_samples(samples, ks)
         except UnevenSamples as error:
             refused.append(f"step {step}, cap {cap}: {error}")
             continue
-        ks = [k for k in (ks_by_step or {}).get(step, ()) if k <= cell.n] or [cell.n]
-        scores = problem_scores(cell, ks)
-        averages[step, cap] = scores[f"avg@{cell.n}"]
-        rows.append({"step": step, "cap": cap, **_row(cell, scores, part["entropy"], part["log_prob"])})
-        rows[-1] |= {
-            f"{KIND}{kind}": float(averages[step, cap][of].mean())
-            for kind, of in problem_kinds(samples.problem_ids).items()
+        averages[step, cap] = reduced.avg_P
+        row = {"step": step, "cap": cap, **_row(samples, reduced, part)}
+        row |= {
+            f"{KIND}{kind}": float(reduced.avg_P[of].mean())
+            for kind, of in problem_kinds(problem_ids).items()
         }
-        if (part["second"] != NO_VERDICT).any():
-            rows[-1] |= _graders(cell, part["second"], ks if by_second else ())
-    return RunCells(tuple(rows), averages, samples.problem_ids, tuple(refused))
+        second_R = part["second"].to_numpy()
+        if (second_R != NO_VERDICT).any():
+            row |= _graders(samples, second_R, ks if by_second else ())
+        rows.append(row)
+    return RunCells(tuple(rows), averages, problem_ids, tuple(refused))
 
 
 def problem_kinds(problem_ids: Sequence[str]) -> dict[str, list[int]]:
@@ -137,98 +129,45 @@ def problem_kinds(problem_ids: Sequence[str]) -> dict[str, list[int]]:
     return {kind: [place for place, part in enumerate(parts) if part[1] == kind] for kind in sorted(kinds)}
 
 
-def _codes(table: pa.Table, name: str) -> tuple[Ints, list[str]]:
-    """Codes of a text column and the texts that occur, sorted; a missing text gets -1."""
-    column = table.column(name).to_pandas().astype("category").cat.remove_unused_categories()
-    texts = sorted(column.cat.categories)
-    return column.cat.reorder_categories(texts).cat.codes.to_numpy(dtype=np.int64), texts
-
-
-def _numbers(table: pa.Table, name: str, kind: type[np.generic]) -> NDArray[Any]:
-    return table.column(name).to_numpy().astype(kind)
-
-
-def _votes(table: pa.Table, problem_R: Ints, equivalent: Callable[[str, str], bool] | None) -> Ints:
-    """The class of answers each sample votes for; equal texts are equal votes, and where a problem has integers only that is all."""
-    class_R, texts = _codes(table, "answer")
-    if equivalent is None:
-        return class_R
-    algebra = np.array([*(_INTEGER.fullmatch(text) is None for text in texts), False])  # the last: no answer
-    asked_P = np.zeros(int(problem_R.max(initial=0)) + 1, dtype=bool)
-    asked_P[problem_R[algebra[class_R]]] = True
-    rows = np.flatnonzero(asked_P[problem_R])
-    if len(rows):
-        columns = table.select(_VOTE_COLUMNS).take(pa.array(rows))
-        frame = pd.DataFrame({name: columns.column(name).to_pylist() for name in _VOTE_COLUMNS})
-        code = {text: number for number, text in enumerate(texts)}
-        class_R[rows] = [
-            NO_ANSWER if text is None else code[text] for text in voting_answers(frame, equivalent)
-        ]
-    return class_R
-
-
-def _samples(part: dict[str, NDArray[Any]], problems: int, verdict_names: tuple[str, ...]) -> Samples:
-    counts = np.bincount(part["problem"], minlength=problems)
-    return Samples(
-        problems=problems,
-        n=int(counts.max(initial=0)),
-        problem_R=part["problem"],
-        right_R=part["right"],
-        class_R=np.where(part["lost"], NO_ANSWER, part["class"]),
-        tokens_R=part["tokens"],
-        truncated_R=part["truncated"],
-        lost_R=part["lost"],
-        verdict_R=part["verdict"],
-        verdict_names=verdict_names,
-    )
-
-
-def _graders(cell: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, float]:
+def _graders(samples: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, float]:
     """Return the shares of two graders (``graders_...``) and metrics by the second: avg, and with ``ks`` all that a grader decides."""
-    found = {f"graders_{name}": share for name, share in shares(cell.right_R, second_R).items()}
+    found = {f"graders_{name}": share for name, share in grader_shares(samples.right_R, second_R).items()}
     judged = second_R != NO_VERDICT
-    only_first = judged & cell.right_R & (second_R == 0)
+    only_first = judged & samples.right_R & (second_R == 0)
     judged_P, only_first_P = (
-        np.bincount(cell.problem_R[of], minlength=cell.problems) for of in (judged, only_first)
+        np.bincount(samples.problem_R[of], minlength=samples.problems) for of in (judged, only_first)
     )
     share_P = only_first_P[judged_P > 0] / judged_P[judged_P > 0]
     spread = share_P.std(ddof=1) if len(share_P) > 1 else np.nan
     found["graders_error"] = float(spread / np.sqrt(len(share_P)))
-    right_R = (second_R == 1) & ~cell.lost_R
+    right_R = (second_R == 1) & ~samples.lost_R
     found[AVG_BY_SECOND] = float(right_R.mean())
     if ks:
         # What it holds right is one class of answers; the other votes are the first grader's readings.
-        class_R = np.where(right_R, cell.class_R.max(initial=0) + 1, cell.class_R)
-        theirs = replace(cell, right_R=right_R, class_R=class_R)
-        scores = problem_scores(theirs, ks)
-        found |= {f"{name}{BY_SECOND}": float(values.mean()) for name, values in scores.items()}
+        class_R = np.where(right_R, samples.class_R.max(initial=0) + 1, samples.class_R)
+        theirs = replace(samples, right_R=right_R, class_R=class_R)
+        reduced = reduce_samples(theirs, ks)
+        found |= {f"{name}{BY_SECOND}": value for name, value in reduced.means.items()}
         for outcome in ("right", "wrong"):
-            value = length_by_outcome(theirs)[outcome]["mean"]
+            value = reduced.lengths[outcome]["mean"]
             found[f"tokens_{outcome}_mean{BY_SECOND}"] = np.nan if value is None else value
     return found
 
 
-def _row(cell: Samples, scores: dict[str, Floats], entropy_R: Floats, log_prob_R: Floats) -> dict[str, Any]:
-    finished = ~cell.truncated_R & ~cell.lost_R
-    tokens = int(cell.tokens_R.sum())
+def _row(samples: Samples, reduced: Reduction, part: pd.DataFrame) -> dict[str, Any]:
+    tokens, means = int(samples.tokens_R.sum()), reduced.means
     row: dict[str, Any] = {
-        "problems": cell.problems,
-        "samples": cell.n,
-        "avg": float(scores[f"avg@{cell.n}"].mean()),
-        **{name: float(values.mean()) for name, values in scores.items()},
-        "truncated_fraction": float(cell.truncated_R.mean()),
-        "truncated_right_fraction": float((cell.truncated_R & cell.right_R).mean()),
-        "accuracy_finished": float(cell.right_R[finished].mean()) if finished.any() else np.nan,
-        "no_answer_fraction": float((cell.class_R == NO_ANSWER).mean()),
-        "lost_samples": int(cell.lost_R.sum()),
-        "entropy_nats": float(entropy_R.sum()) / tokens if tokens else np.nan,
-        "token_probability": float(np.exp(log_prob_R.sum() / tokens)) if tokens else np.nan,
+        "problems": samples.problems,
+        "samples": reduced.n,
+        "avg": means[f"avg@{reduced.n}"],
+        **means,
+        **reduced.shares,
+        "lost_samples": reduced.lost,
+        "entropy_nats": float(part["entropy"].to_numpy().sum()) / tokens if tokens else np.nan,
+        "token_probability": float(np.exp(part["log_prob"].to_numpy().sum() / tokens)) if tokens else np.nan,
     }
-    for outcome, length in length_by_outcome(cell).items():
+    for outcome, length in reduced.lengths.items():
         for statistic in ("mean", "p50", "p95"):
             value = length[statistic]
             row[f"tokens_{outcome}_{statistic}"] = np.nan if value is None else value
-    counts = np.bincount(cell.verdict_R, minlength=len(cell.verdict_names))
-    for name, count in zip(cell.verdict_names, counts, strict=True):
-        row[f"verdict_{name}"] = int(count)
-    return row
+    return row | {f"verdict_{name}": count for name, count in reduced.verdicts.items()}

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.evidence.load import records
 from analysis.evidence.results import Results
 from analysis.evidence.stored_plan import StoredArm
-from harness.evaluation.metrics.graders import PARTS
+from harness.evaluation.metrics.summary import PARTS
 from harness.statistics.estimate import Estimate
 from harness.statistics.intervals import mean_interval
 

@@ -15,6 +15,7 @@ from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, run_cells, run_sam
 from analysis.evidence.checkpoint_rule import parse_rule
 from analysis.evidence.stored_plan import StoredPlan
 from harness.evaluation.metrics.summary import default_ks
+from harness.evaluation.metrics.votes import Equivalence
 from harness.store import ResultStore
 
 if TYPE_CHECKING:
@@ -24,12 +25,10 @@ if TYPE_CHECKING:
 # With a sign that lacks its left side an integer equals no other: the verifier cannot read it.
 _BARE = re.compile(r"([*?]?)[0-9]+")
 
-Equality = Callable[[str, str], bool]
-
 
 @contextmanager
-def answer_equality() -> Iterator[Equality]:
-    """Give the verifier's equality of two answers, for votes. The verifier is loaded when it is first asked: integers need none."""
+def answer_equality() -> Iterator[Equivalence]:
+    """Give the verifier's equality of pairs of answers, for votes. The verifier is loaded at the first pair that needs it."""
     with ExitStack() as stack:
 
         @cache
@@ -38,13 +37,18 @@ def answer_equality() -> Iterator[Equality]:
 
             return stack.enter_context(MathVerifier())
 
-        def equal(answer_a: str, answer_b: str) -> bool:
-            found = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
-            if all(found) and any(one and one[1] for one in found):
-                return answer_a == answer_b
-            return verifier().equivalent(answer_a, answer_b)
+        def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+            bare = {pair for pair in pairs if _bare(*pair)}
+            others = [pair for pair in pairs if pair not in bare]
+            verdicts = dict(zip(others, verifier().equivalent_many(others) if others else [], strict=True))
+            return [verdicts.get(pair, pair[0] == pair[1]) for pair in pairs]
 
         yield equal
+
+
+def _bare(answer_a: str, answer_b: str) -> bool:
+    found = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
+    return all(found) and any(one is not None and one[1] for one in found)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Question:
     plan: StoredPlan
     curves: bool
     ks: frozenset[Any]
-    equality: Equality
+    equality: Equivalence
     by_second: bool = False
 
     @property

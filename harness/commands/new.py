@@ -22,7 +22,7 @@ from harness.commands._arguments import key_values
 from harness.commands._counter import Counter
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.learnable import nothing_to_learn
+from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.problems.records import Record, read_jsonl, write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file

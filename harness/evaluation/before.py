@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.evaluation.metrics.learnable import nothing_to_learn
+from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.evaluation.named_models import base_model
 from harness.evaluation.side_by_side import Progress, evaluate_models
 from harness.store import ResultStore

@@ -16,8 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.summary import default_ks, problem_scores
-from harness.evaluation.result import arrays
+from harness.evaluation.metrics.exact import UnevenSamples
+from harness.evaluation.metrics.summary import default_ks, reduce_samples
+from harness.evaluation.result import code_samples
 from harness.problems.records import normalised
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import comparison_level
@@ -203,13 +204,13 @@ def _scores(side: Side, ks: Sequence[int], verifier: MathVerifier) -> dict[str, 
     """Metric → values [runs, problems] of a side whose frames are in the order of the problems."""
     found: dict[str, list[Floats]] = {}
     for frame in side.runs:
+        placed = frame.assign(problem_id=frame["place"], length=0)  # codes are sorted: by place
         try:
-            samples = arrays(frame.assign(problem_id=frame["key"], length=0), "length", verifier.equivalent)
-        except ConfigError as error:
+            reduced = reduce_samples(code_samples(placed, "length", verifier.equivalent_many), ks)
+        except UnevenSamples as error:
             raise ConfigError(f"{side.name}: {error}") from error
-        scores = problem_scores(samples, ks)
-        values = {AVG: scores[f"avg@{samples.n}"]}
-        values |= {f"{kind}@{k}": scores[f"{kind}@{k}"] for kind in ("pass", "maj") for k in ks}
+        values = {AVG: reduced.avg_P}
+        values |= {f"{kind}@{k}": reduced.scores[f"{kind}@{k}"] for kind in ("pass", "maj") for k in ks}
         tokens = frame.groupby("place")["tokens"].mean().to_numpy(dtype=np.float64)
         if np.isfinite(tokens).all():
             values[TOKENS] = tokens

@@ -17,7 +17,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.evaluation.formats import own
 from harness.evaluation.formats._sample import LOST, Foreign, numbered
-from harness.evaluation.result import arrays, graders_of, graders_text, result_of
+from harness.evaluation.result import code_samples, graders_of, graders_text, result_of
 from harness.problems.records import normalised, read_jsonl
 from harness.store.atomic import publish_file, write_file
 from harness.verify import MathVerifier, Verdict
@@ -157,7 +157,7 @@ def grade_recorded(
 def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int] | None) -> dict[str, Any]:
     """Return the summary of graded samples: `result_of`, the verifier's settings and, where there are labels, how they compare."""
     frame = table.to_pandas()
-    result = result_of(arrays(frame, LENGTH, verifier.equivalent), ks, LENGTH)
+    result = result_of(code_samples(frame, LENGTH, verifier.equivalent_many), ks, LENGTH)
     result["verifier"] |= {
         "extraction": verifier.config.extraction,
         "answer_must_end": verifier.config.answer_must_end,
@@ -176,7 +176,8 @@ def compare_labels(frame: pd.DataFrame, ks: Sequence[int] | None) -> dict[str, A
     """Return scores of the labels (avg and Pass@k), and the samples on which verdict and label differ."""
     labelled = frame.assign(correct=frame["label"].astype(bool))
     lost = labelled["finish_reason"] == LOST
-    theirs = result_of(arrays(labelled.assign(correct=labelled["correct"] & ~lost), LENGTH, None), ks, LENGTH)
+    samples = code_samples(labelled.assign(correct=labelled["correct"] & ~lost), LENGTH, None)
+    theirs = result_of(samples, ks, LENGTH)
     differing = frame[frame["correct"] != labelled["correct"]]
     return {
         "avg": theirs["avg"],

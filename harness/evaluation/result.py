@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,17 @@ import pandas as pd
 
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.exact import UnevenSamples
-from harness.evaluation.metrics.graders import PARTS, second_codes, shares
 from harness.evaluation.metrics.summary import (
+    PARTS,
     RULES,
+    Ints,
     Samples,
     default_ks,
-    length_by_outcome,
-    problem_scores,
-    samples_from_columns,
+    grader_shares,
+    reduce_samples,
+    second_codes,
 )
-from harness.evaluation.metrics.votes import NO_ANSWER, representatives
+from harness.evaluation.metrics.votes import NO_ANSWER, Equivalence, representatives
 from harness.statistics.intervals import problems_interval
 from harness.verify import TROUBLE
 
@@ -29,64 +30,90 @@ INTERVAL_METHOD = (
     "95 %, over problems: Student's t on per-problem scores, cut to [0, 1]; where every problem scores the same 0 or 1, "
     "Clopper-Pearson on the number of problems"
 )
-_INTEGER = re.compile(r"-?[0-9]{1,1000}")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")  # one text a value
+_DIGITS = re.compile(r"-?[0-9]{1,1000}")
 
 
-def arrays(frame: pd.DataFrame, length: str, equivalent: Callable[[str, str], bool] | None) -> Samples:
-    """Return arrays of graded samples; columns problem_id, correct, answer, verdict, finish_reason and `length`.
+def code_samples(frame: pd.DataFrame, length: str, equivalent: Equivalence | None) -> Samples:
+    """Return arrays of graded samples, problems in sorted order; equal answers of a problem are one class.
 
     Args:
-        frame: one row per sample.
+        frame: one row per sample: problem_id, correct, answer (None where nothing was extracted), verdict, `length`, and finish_reason
+            (``stop``, ``length`` for the cap, anything else is a lost sample).
         length: the column of response lengths.
-        equivalent: the verifier's equality of two answers, for votes; None: equal texts only.
-
-    Raises:
-        ConfigError: problems have different numbers of samples.
+        equivalent: the verifier's equality of pairs of answers, for votes; None: equal texts only.
     """
-    try:
-        return samples_from_columns(
-            frame["problem_id"].tolist(),
-            frame["correct"].to_numpy(),
-            voting_answers(frame, equivalent),
-            frame[length].to_numpy(),
-            frame["finish_reason"].tolist(),
-            frame["verdict"].tolist(),
-        )
-    except UnevenSamples as error:
-        raise ConfigError(str(error)) from error
+    problem_R, problems = codes(frame["problem_id"])
+    verdict_R, verdicts = codes(frame["verdict"])
+    reason_R, reasons = codes(frame["finish_reason"])
+    lost_R = np.array([reason not in ("stop", "length") for reason in reasons], dtype=bool)[reason_R]
+    return Samples(
+        problem_ids=tuple(problems),
+        verdict_names=tuple(verdicts),
+        problem_R=problem_R,
+        right_R=frame["correct"].to_numpy(dtype=bool),
+        class_R=np.where(lost_R, NO_ANSWER, _classes(frame, problem_R, equivalent)),
+        tokens_R=frame[length].to_numpy(dtype=np.int64),
+        truncated_R=np.array([reason == "length" for reason in reasons], dtype=bool)[reason_R],
+        lost_R=lost_R,
+        verdict_R=verdict_R,
+    )
 
 
-def voting_answers(frame: pd.DataFrame, equivalent: Callable[[str, str], bool] | None) -> list[str | None]:
+def codes(values: pd.Series) -> tuple[Ints, list[str]]:
+    """Return codes of a text column and the texts that occur, sorted; a missing text gets -1."""
+    column = values.astype("category").cat.remove_unused_categories()
+    texts = sorted(column.cat.categories)
+    return column.cat.reorder_categories(texts).cat.codes.to_numpy(dtype=np.int64), texts
+
+
+def _classes(frame: pd.DataFrame, problem_R: Ints, equivalent: Equivalence | None) -> Ints:
+    """Return the class of answers that each sample votes for; where a problem has integers alone, equal texts are equal answers."""
+    class_R, texts = codes(frame["answer"])
+    if equivalent is None:
+        return class_R
+    algebra = np.array([*(_INTEGER.fullmatch(text) is None for text in texts), False])  # the last: no answer
+    rows = np.flatnonzero(np.isin(problem_R, np.unique(problem_R[algebra[class_R]])))
+    if len(rows):
+        code = {text: number for number, text in enumerate(texts)}
+        voted = voting_answers(frame.iloc[rows], equivalent)
+        class_R[rows] = [NO_ANSWER if text is None else code[text] for text in voted]
+    return class_R
+
+
+def voting_answers(frame: pd.DataFrame, equivalent: Equivalence) -> list[str | None]:
     """Return the answer each sample votes for: one text for each class of equal answers of a problem, None for no answer.
 
     Right answers are one class, since all equal the gold; only wrong ones are compared with each other, integers as integers, and an
     answer that troubled the verifier stands alone.
     """
-    texts = [answer if isinstance(answer, str) else None for answer in frame["answer"]]
-    if equivalent is None:
-        return texts
-    voted = list(texts)
+    voted = [answer if isinstance(answer, str) else None for answer in frame["answer"]]
     rights, troubled = frame["correct"].tolist(), frame["verdict"].isin(TROUBLE).tolist()
-    answers_of: dict[str, list[tuple[int, str]]] = {}
-    for row, problem in enumerate(frame["problem_id"].tolist()):
-        if (text := texts[row]) is not None:
-            answers_of.setdefault(problem, []).append((row, text))
-    for answers in answers_of.values():
-        right = list(dict.fromkeys(text for row, text in answers if rights[row]))
-        wrong = [(row, text) for row, text in answers if text not in right and not troubled[row]]
-        firsts = representatives([text for _, text in wrong], lambda a, b: _equal(a, b, equivalent))
-        for (row, _), first in zip(wrong, firsts, strict=True):
-            voted[row] = first
-        for row, text in answers:
-            if text in right:
-                voted[row] = right[0]
+    rights_of: dict[str, dict[str, None]] = {}
+    wrong_of: dict[str, list[int]] = {}
+    problems = frame["problem_id"].tolist()
+    for text, problem, right in zip(voted, problems, rights, strict=True):
+        if text is not None and right:
+            rights_of.setdefault(problem, {})[text] = None
+    for row, (text, problem) in enumerate(zip(voted, problems, strict=True)):
+        if text in rights_of.get(problem, ()):
+            voted[row] = next(iter(rights_of[problem]))
+        elif text is not None and not troubled[row]:
+            wrong_of.setdefault(problem, []).append(row)
+    groups = [[str(voted[row]) for row in rows] for rows in wrong_of.values()]
+    firsts = representatives(groups, lambda pairs: _equal(pairs, equivalent))
+    for rows, first in zip(wrong_of.values(), firsts, strict=True):
+        for row, text in zip(rows, first, strict=True):
+            voted[row] = text
     return voted
 
 
-def _equal(a: str, b: str, equivalent: Callable[[str, str], bool]) -> bool:
-    if _INTEGER.fullmatch(a) and _INTEGER.fullmatch(b):
-        return int(a) == int(b)
-    return equivalent(a, b)
+def _equal(pairs: Sequence[tuple[str, str]], equivalent: Equivalence) -> list[bool]:
+    """Compare pairs of answers, two integers as integers and all others in one call of the verifier."""
+    integers = {pair: int(pair[0]) == int(pair[1]) for pair in pairs if all(map(_DIGITS.fullmatch, pair))}
+    others = [pair for pair in pairs if pair not in integers]
+    verdicts = integers | dict(zip(others, equivalent(others) if others else [], strict=True))
+    return [verdicts[pair] for pair in pairs]
 
 
 def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[str, Any]:
@@ -101,37 +128,34 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
     wanted = default_ks(samples.n) if ks is None else sorted(set(ks))
     if wanted and (wanted[0] < 1 or wanted[-1] > samples.n):
         raise ConfigError(f"k={wanted} must lie between 1 and the {samples.n} samples of a problem")
-    per_problem = problem_scores(samples, wanted)
-    scores = {name: float(values.mean()) for name, values in per_problem.items()}
-    average = f"avg@{samples.n}"
-    counts = np.bincount(samples.verdict_R, minlength=len(samples.verdict_names)).tolist()
-    verdicts = dict(sorted(zip(samples.verdict_names, counts, strict=True)))
+    try:
+        reduced = reduce_samples(samples, wanted)
+    except UnevenSamples as error:
+        raise ConfigError(str(error)) from error
+    means, verdicts = reduced.means, dict(sorted(reduced.verdicts.items()))
     return {
         "schema_version": SCHEMA_VERSION,
         "n_problems": samples.problems,
-        "samples_per_problem": samples.n,
-        "n_samples": samples.problems * samples.n,
-        "avg": scores[average],
-        "pass_at": {str(k): scores[f"pass@{k}"] for k in wanted},
-        "maj_at": {str(k): scores[f"maj@{k}"] for k in wanted},
+        "samples_per_problem": reduced.n,
+        "n_samples": samples.problems * reduced.n,
+        "avg": means[f"avg@{reduced.n}"],
+        "pass_at": {str(k): means[f"pass@{k}"] for k in wanted},
+        "maj_at": {str(k): means[f"maj@{k}"] for k in wanted},
         "intervals": {
             "method": INTERVAL_METHOD,
-            "avg": _interval(per_problem[average]),
-            "pass_at": {str(k): _interval(per_problem[f"pass@{k}"]) for k in wanted},
-            "maj_at": {str(k): _interval(per_problem[f"maj@{k}"]) for k in wanted},
+            "avg": _interval(reduced.avg_P),
+            "pass_at": {str(k): _interval(reduced.scores[f"pass@{k}"]) for k in wanted},
+            "maj_at": {str(k): _interval(reduced.scores[f"maj@{k}"]) for k in wanted},
         },
-        "scores": scores,
+        "scores": means,
         "coarse_ks": [k for k in wanted if 2 * k > samples.n],
-        "lost_samples": int(samples.lost_R.sum()),
-        "truncated_fraction": _mean(samples.truncated_R),
-        "truncated_right_fraction": _mean(samples.truncated_R & samples.right_R),
-        "accuracy_finished": _mean(samples.right_R[~samples.truncated_R & ~samples.lost_R]),
-        "no_answer_fraction": _mean(samples.class_R == NO_ANSWER),
-        length: length_by_outcome(samples),
+        "lost_samples": reduced.lost,
+        **{name: None if np.isnan(share) else share for name, share in reduced.shares.items()},
+        length: reduced.lengths,
         "verifier": {
             "verdicts": verdicts,
             "trouble": sum(verdicts.get(name, 0) for name in TROUBLE),
-            "vote_conflicts": samples.votes.conflicts,
+            "vote_conflicts": reduced.conflicts,
         },
         "rules": dict(RULES),
     }
@@ -139,7 +163,9 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
 
 def graders_of(frame: pd.DataFrame) -> dict[str, float] | None:
     """Return the shares that both graders, only the verifier and only the second hold right; None where the second has no verdict."""
-    found = shares(frame["correct"].to_numpy(dtype=bool), second_codes(frame["second_correct"].tolist()))
+    found = grader_shares(
+        frame["correct"].to_numpy(dtype=bool), second_codes(frame["second_correct"].tolist())
+    )
     return None if np.isnan(found["both"]) else found
 
 
@@ -152,7 +178,3 @@ def graders_text(found: Mapping[str, float]) -> str:
 def _interval(score_P: np.ndarray) -> list[float] | None:
     found = problems_interval(score_P)
     return None if found is None else list(found)
-
-
-def _mean(values: np.ndarray) -> float | None:
-    return float(values.mean()) if len(values) else None

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
-from harness.evaluation.metrics.graders import PARTS
+from harness.evaluation.metrics.summary import PARTS
 
 _SHOWN_KS = 4
 

@@ -22,7 +22,7 @@ from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
 from harness.evaluation.named_models import Model
-from harness.evaluation.result import arrays, graders_of, result_of
+from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.evaluation.sampler import Sampler, sampler_of
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.grading import Grader
@@ -93,7 +93,9 @@ def evaluate_models(
                 for cap in sorted(set(config.evaluation.caps)):
                     frame = cell_samples(cell, config.evaluation.samples_per_problem, cap)
                     frames[model.name, name, cap] = frame
-                    summary = result_of(arrays(frame, LENGTH, grader.verifier.equivalent), ks, LENGTH)
+                    summary = result_of(
+                        code_samples(frame, LENGTH, grader.verifier.equivalent_many), ks, LENGTH
+                    )
                     identity = {"model": model.name, "fingerprint": model.fingerprint, "benchmark": name}
                     cells.append({**identity, "cap": cap, "benchmark_version": benchmark.version, **summary})
                     cells[-1]["samples"] = str(cell.directory.relative_to(store.root))

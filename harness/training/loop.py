@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from harness.evaluation.metrics.learnable import nothing_to_learn
+from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.model.heap import give_back
 from harness.store import layout
 from harness.training.roll_out import pass_rates

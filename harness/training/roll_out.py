@@ -12,7 +12,7 @@ import torch
 
 from harness.configuration.algorithm import RewardConfig
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.graders import second_codes, shares
+from harness.evaluation.metrics.summary import grader_shares, second_codes
 from harness.reward.function import RewardFunction
 from harness.reward.grading import Grades
 from harness.reward.shaping import shaped_rewards
@@ -125,7 +125,7 @@ def graders_row(trainer: Trainer, collected: Collected, step: int, tally: Tally)
     tokens = first.completions.token_lists()[: len(golds)]
     texts = trainer.tokenizer.batch_decode(tokens, skip_special_tokens=True)
     second = trainer.grader.second(texts, golds, numerals_only=step % SECOND_EVERY > 0)
-    found = shares(first.correct_PG[:groups].flatten().numpy(), second_codes(second))
+    found = grader_shares(first.correct_PG[:groups].flatten().numpy(), second_codes(second))
     tally.seconds_verify += time.perf_counter() - begin
     return {f"graders_{part}_fraction": share for part, share in found.items()}
 

@@ -92,10 +92,14 @@ class MathVerifier:
 
     def equivalent(self, answer_a: str, answer_b: str) -> bool:
         """Return whether two answers are one vote: equal canonical forms, or equal in either direction."""
-        first, second = canonical_text(answer_a), canonical_text(answer_b)
-        if first == second:
-            return True
-        return self._graded(first, second).correct or self._graded(second, first).correct
+        return self.equivalent_many([(answer_a, answer_b)])[0]
+
+    def equivalent_many(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Return which pairs of answers are one vote, in order; what needs algebra runs in parallel over the workers."""
+        keys = [(canonical_text(a), canonical_text(b)) for a, b in pairs]
+        forward = self._graded_many(key for key in keys if key[0] != key[1])
+        backward = self._graded_many((b, a) for (a, b), verdict in forward.items() if not verdict.correct)
+        return [key[0] == key[1] or forward[key].correct or backward[key[1], key[0]].correct for key in keys]
 
     def check_gold(self, gold: str) -> Verdict:
         """Return the verdict on a gold answer given as its own answer, read by the parser: anything but `right` is a fault."""
@@ -247,8 +251,13 @@ class MathVerifier:
 
     def _graded(self, gold: str, answer: str) -> Verdict:
         """Return the verdict on two canonical texts, from the pool if need be."""
-        key = gold, answer
-        return self._locally(gold, answer, time.perf_counter()) or self._from_pool([key])[key]
+        return self._graded_many([(gold, answer)])[gold, answer]
+
+    def _graded_many(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
+        """Return the verdicts on pairs of canonical texts, from the pool if need be."""
+        local = {key: self._locally(*key, time.perf_counter()) for key in dict.fromkeys(keys)}
+        pooled = self._from_pool(key for key, verdict in local.items() if verdict is None)
+        return {key: verdict or pooled[key] for key, verdict in local.items()}
 
     def _from_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts of a batch."""

@@ -234,7 +234,7 @@ def test_votes_are_over_equal_answers_not_equal_texts():
     frame["answer"] = ["1/2", "0.5", r"\frac{1}{2}", "3", "3"]
     texts = pd.DataFrame(run_cells(run_samples(frame), {0: [3, 5]}).rows)
     with MathVerifier() as verifier:
-        classes = pd.DataFrame(run_cells(run_samples(frame, verifier.equivalent), {0: [3, 5]}).rows)
+        classes = pd.DataFrame(run_cells(run_samples(frame, verifier.equivalent_many), {0: [3, 5]}).rows)
     # three right against two wrong ones: 7 of the 10 triples have a right majority; by text alone 1 of 10, and 4 or 2 ties
     assert classes[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.7, 1.0])
     assert texts[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.5, 0.0])
