@@ -47,4 +47,4 @@ def maker_notes(experiment: StoredExperiment, *, short: bool = False) -> list[st
         return [f"{told}."]
     seeds = {name: f"seed{'s' * (len(of) > 1)} {', '.join(map(str, of))}" for name, of in odd.items()}
     listed = "; ".join(f"{name}, {of}" for name, of in seeds.items())
-    return [f"{told}: {listed}. `harness diff RUN RUN` says what differs."]
+    return [f"{told}: {listed}. `harness show RUN RUN` says what differs."]

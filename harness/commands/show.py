@@ -1,12 +1,14 @@
-"""Show one run: configuration, provenance, attempts, metrics. RUN is the beginning of its id.
+"""Show one run: configuration, provenance, attempts, metrics; or what differs between two. RUN is the beginning of an id.
 
 harness show 3f9a
 harness show 3f9a --config
+harness show 3f9a 81c0
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,16 @@ from rich.table import Table
 
 from harness.commands._arguments import SELECTION, find_run, flag, select
 from harness.commands._as_json import VerbAnswer
+from harness.commands._exit_codes import Exit
 from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
 from harness.configuration.schema import dump
 from harness.store import ResultStore, RunDir, layout
 from harness.store.device import devices_of
 
 ARGUMENTS = {
-    "run_id": {"metavar": "RUN", "help": "run id, or its beginning"},
+    "run_id": {"metavar": "RUN", "help": "run id, or its beginning; a second one behind it: what differs"},
     "--config": flag("the whole configuration, as YAML"),
     **SELECTION,
 }
@@ -46,10 +50,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """One run.
+    """One run, or two of which `other` is the second.
 
     `changes`: key → its value in the base configuration of today's files and its own, `runtime` apart. `provenance`, flat: device, code,
     packages, machine, data and command. `results`: the newest metrics row, and accuracy (a fraction of 1) by benchmark, step and cap.
+    `differences`: of configuration, provenance and results, each key whose two values differ, with both (None: not there).
     """
 
     run_id: str
@@ -66,12 +71,24 @@ class Answer(VerbAnswer):
     results: dict[str, Any]
     attempts: list[Attempt]
     configuration: dict[str, Any]
+    other: str | None
+    differences: dict[str, dict[str, tuple[Any, Any]]]
+
+    @property
+    def exit_code(self) -> int:
+        """1 where two runs differ in configuration, code or packages, else 0."""
+        apart = self.differences.get("configuration") or self.differences.get("provenance")
+        return Exit.FOUND if apart else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Read the run."""
-    store = select(options.overrides).store
+    """Read the run, and the second one where two are named."""
+    others = [item for item in options.overrides if "=" not in item]
+    store = select([item for item in options.overrides if "=" in item]).store
+    if len(others) > 1:
+        raise ConfigError(f"show takes one run or two, not also {' '.join(others[1:])}")
     run = store.run(find_run(store, options.run_id))
+    other = store.run(find_run(store, others[0])) if others else None
     manifest = run.manifest() or {}
     keys = [item.name for item in fields(Attempt)]
     return Answer(
@@ -81,9 +98,11 @@ def answer(options: argparse.Namespace) -> Answer:
         directory=str(run.path),
         changes=_changes(run),
         provenance=provenance_of(run),
-        results=results_of(store, run.run_id),
-        attempts=[Attempt(**{key: one.get(key) for key in keys}) for one in manifest.get("attempts", [])],
+        results=scores_of(store, run.run_id),
+        attempts=[Attempt(**{key: entry.get(key) for key in keys}) for entry in manifest.get("attempts", [])],
         configuration=run.settings(),
+        other=None if other is None else other.run_id,
+        differences={} if other is None else _all_differences(store, run, other),
     )
 
 
@@ -94,11 +113,14 @@ def show(found: Answer, options: argparse.Namespace) -> None:
         text = (Path(found.directory) / layout.CONFIG).read_text(encoding="utf-8")
         console.print(text, markup=False, highlight=False, end="")
         return
+    if found.other is not None:
+        _show_differences(console, found)
+        return
     for title, rows in (
         ("run", _facts(found)),
         ("changed from the base configuration", {key: f"{a} → {b}" for key, (a, b) in found.changes.items()}),
         ("provenance", found.provenance),
-        ("last step and scores", {key: one for key, one in found.results.items() if one is not None}),
+        ("last step and scores", {key: value for key, value in found.results.items() if value is not None}),
     ):
         table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
         for key, value in rows.items():
@@ -106,14 +128,40 @@ def show(found: Answer, options: argparse.Namespace) -> None:
         console.print(table)
     heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
     table = Table(*heads, box=None, pad_edge=False)
-    for one in found.attempts:
-        table.add_row(*("" if value is None else str(value) for value in astuple(one)))
+    for attempt in found.attempts:
+        table.add_row(*("" if value is None else str(value) for value in astuple(attempt)))
     console.print(table)
 
 
-def configuration_of(run: RunDir) -> dict[str, Any]:
-    """The configuration as stored with the run, flat."""
-    return flatten(run.settings())
+def _show_differences(console: Console, found: Answer) -> None:
+    """Print a table of each kind of difference between the two runs."""
+    for kind, rows in found.differences.items():
+        title = "last step and scores" if kind == "results" else kind
+        if not rows:
+            console.print(f"{title}: the same", highlight=False)
+            continue
+        heads = ("", found.run_id[:8], str(found.other)[:8])
+        table = Table(*heads, title=title, title_justify="left", box=None, pad_edge=False)
+        for key, pair in rows.items():
+            table.add_row(escape(key), *("" if value is None else escape(shown(value)) for value in pair))
+        console.print(table)
+
+
+def _all_differences(store: ResultStore, a: RunDir, b: RunDir) -> dict[str, dict[str, tuple[Any, Any]]]:
+    return {
+        "configuration": differences(flatten(a.settings()), flatten(b.settings())),
+        "provenance": differences(provenance_of(a), provenance_of(b)),
+        "results": differences(scores_of(store, a.run_id), scores_of(store, b.run_id)),
+    }
+
+
+def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys whose values are not shown alike, with both values; a missing one is None."""
+    return {
+        key: (left.get(key), right.get(key))
+        for key in dict.fromkeys([*left, *right])
+        if shown(left.get(key, "")) != shown(right.get(key, ""))
+    }
 
 
 def provenance_of(run: RunDir) -> dict[str, Any]:
@@ -122,7 +170,7 @@ def provenance_of(run: RunDir) -> dict[str, Any]:
     return {"device": " and ".join(devices_of(manifest))} | flatten(manifest.get("provenance", {}))
 
 
-def results_of(store: ResultStore, run_id: str) -> dict[str, Any]:
+def scores_of(store: ResultStore, run_id: str) -> dict[str, Any]:
     """The newest metrics row, and accuracy by benchmark, step and cap."""
     run = store.run(run_id)
     rows = {key: value for key, value in (run.last_step() or {}).items() if value is not None}

@@ -62,7 +62,7 @@ def commands(root: str, run_ids: Sequence[str]) -> dict[str, tuple[list[str], fl
         "status": (["status", results], 4),
         "status --runs": (["status", "--runs", results], 4),
         "show RUN": (["show", run_ids[0], results], 4),
-        "diff RUN RUN": (["diff", run_ids[0], run_ids[-1], results], 4),
+        "show RUN RUN": (["show", run_ids[0], run_ids[-1], results], 4),
         "plan experiment=dapo_ladder": (["plan", "experiment=dapo_ladder", results], 8),
         "explain of four rollouts": (["explain", "rewards=[1.1,0.1,0,1.1]", "lengths=[220,950,1100,180]"], 8),
         "report only=table": (["report", "experiment=ladder", "only=table", results], 8),

@@ -189,10 +189,10 @@ def test_an_explicit_budget_holds_for_every_arm(store):
     assert {planned.config.training.generated_tokens for planned in matched.arms} == {5000}
 
 
-# ---- show, diff, clean, retry, stop ----------------------------------------------------------------------------------------
+# ---- show, clean, retry, stop ----------------------------------------------------------------------------------------------
 
 
-def test_show_and_diff_name_what_differs(store, said):
+def test_show_names_what_differs(store, said):
     first, second = plan(store).arms[0].runs[0], plan(store).arms[4].runs[0]
     finish(store, first, 0.5)
     finish(store, second, 0.6)
@@ -200,10 +200,10 @@ def test_show_and_diff_name_what_differs(store, said):
     assert "optimizer.learning_rate" in text
     assert "packages.torch" in text
     assert "avg on arithmetic_heldout, cap 32, step 60" in text
-    text = said("diff", first.run_id, second.run_id[:6], f"runtime.results={store.root}", code=1)
+    text = said("show", first.run_id, second.run_id[:6], f"runtime.results={store.root}", code=1)
     assert "provenance: the same" in text
     assert "algorithm.surrogate.clip_high" in text
-    said("diff", first.run_id, first.run_id, f"runtime.results={store.root}")
+    said("show", first.run_id, first.run_id, f"runtime.results={store.root}")
 
 
 def test_the_store_says_which_runs_other_code_or_packages_made(store):

@@ -54,7 +54,7 @@ def filled(store):
 
 
 def test_these_verbs_answer_in_json_and_their_schemas_are_schemas(said):
-    assert list(VERBS) == ["audit", "compare", "diff", "doctor", "plan", "report", "show", "status"]
+    assert list(VERBS) == ["audit", "compare", "doctor", "plan", "report", "show", "status"]
     assert said("schema").split() == list(VERBS)
     for name, verb in VERBS.items():
         schema = json.loads(said("schema", name))
@@ -100,7 +100,7 @@ def test_plan_tells_prices_where_one_is_given(store, asked, said):
     assert "0.06 GPU-hours (" in said("plan", "-m", *here, "runtime.assumed.price_per_gpu_hour=null")
 
 
-def test_status_show_and_diff(filled, asked, said):
+def test_status_and_show(filled, asked, said):
     here = f"runtime.results={filled.root}"
     found = asked("status", EXPERIMENT, here)
     assert found["counts"] == {"failed": 1, "finished": 4, "waiting": 31}
@@ -115,14 +115,11 @@ def test_status_show_and_diff(filled, asked, said):
     assert shown["attempts"][0]["outcome"] == "finished"
     assert shown["configuration"]["training"]["steps"] == 60
     assert yaml.safe_load(said("show", one, "--config", here)) == shown["configuration"]
-    differs = asked("diff", one, other, here, code=Exit.FOUND)
-    assert list(differs["configuration"]) == ["seed"]
-    assert asked("diff", one, one, here) == {
-        "runs": [one, one],
-        "configuration": {},
-        "provenance": {},
-        "results": {},
-    }
+    differs = asked("show", one, other, here, code=Exit.FOUND)
+    assert (differs["other"], list(differs["differences"]["configuration"])) == (other, ["seed"])
+    same = asked("show", one, one, here)["differences"]
+    assert same == {"configuration": {}, "provenance": {}, "results": {}}
+    assert "one run or two" in asked("show", one, other, one, here, code=Exit.REFUSED)["error"]
 
 
 def test_report(filled, asked, said):
