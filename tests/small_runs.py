@@ -56,7 +56,7 @@ def small_config(**changes: object) -> RunConfig:
     return config
 
 
-def claimed(config: RunConfig, root: Path, status: str = "claimed") -> RunDir:
+def claimed(config: RunConfig, root: Path, status: str = "running") -> RunDir:
     """The directory of a configuration's run, as a supervisor leaves it to a worker."""
     run = ResultStore(root).run(run_id(config))
     about = {"arm_id": arm_id(config), "seed": config.seed, "status": status, "labels": {}, "attempts": []}

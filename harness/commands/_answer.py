@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from analysis.found import MetricFound
 from harness.commands._as_json import VerbAnswer
+from harness.commands._previous_answer import answer_key, sign_answer
 from harness.configuration.error import ConfigError
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
-    from harness.execution.looks import Decisions
+    from harness.execution.sequential import Decisions
     from harness.experiment.planning import Plan
 
 
@@ -79,6 +80,7 @@ def report_of(
     from analysis.evidence.load import load_experiment
     from analysis.evidence.results import results_of
 
+    key = answer_key(store, experiment)  # a run that ends from here on may be missing
     # Written tables hold every k, with or without figures beside them.
     results = results_of(load_experiment(store.root, experiment, curves=only != "table", further=True))
     metrics, sentences = found_of(results), answer_sentences(results)
@@ -105,6 +107,8 @@ def report_of(
         )
     except UnfitColumn as error:
         raise ConfigError(str(error)) from error
+    if part == "all" and out is None:
+        sign_answer(store, experiment, key)
     text = (folder / "methods" / "methods.md").read_text() if part == "methods" else terminal_text(results)
     return Report(experiment, metrics, sentences, text, part, str(folder), list(map(str, paths)))
 
@@ -155,6 +159,6 @@ def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
     from analysis.evidence.stored_plan import parse_plan
     from analysis.looks import decisions
-    from harness.execution.looks import Decisions
+    from harness.execution.sequential import Decisions
 
     return Decisions(**decisions(parse_plan(plan.record()), store))

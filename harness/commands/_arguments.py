@@ -16,7 +16,7 @@ from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
 from harness.configuration.runtime import RuntimeConfig, of_machine
-from harness.store import ResultStore
+from harness.store import Holder, ResultStore
 from harness.store.pack import opened
 
 # PyYAML follows YAML 1.1, where 3e-4 is text for want of a point. Sixteen hexadecimal digits are a run's id, never a number.
@@ -123,10 +123,13 @@ def select(overrides: Sequence[str]) -> Selection:
 def require_idle(selection: Selection) -> None:
     """Raises `ConfigError` where one of the runs is worked on."""
     for run_id in selection.run_ids:
-        if selection.store.run(run_id).claimed_by() is not None:
-            raise ConfigError(
-                f"run {run_id} runs; end it first: harness stop experiment={selection.experiments[0]}"
-            )
+        holder = selection.store.run(run_id).claimed_by()
+        if holder is not None:
+            raise ConfigError(f"run {run_id} runs ({_where(holder)}); end it first, with Ctrl-C or kill")
+
+
+def _where(holder: Holder) -> str:
+    return "its supervisor is starting" if holder.pid is None else f"process {holder.pid} on {holder.host}"
 
 
 @contextmanager

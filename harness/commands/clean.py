@@ -110,7 +110,7 @@ def _cache(selection: Selection) -> Iterator[Removable]:
     store = selection.store
     root = store.root / "cache"
     if root.is_dir() and (alive := _alive(store)):
-        print(f"  kept {root}: {alive} uses it; clean it when nothing runs (`harness stop` ends what does)")
+        print(f"  kept {root}: {alive} uses it; clean it when nothing runs")
         return
     for path in filter(Path.is_dir, sorted(root.glob("*"))):
         if path.name == "leases":
@@ -143,7 +143,7 @@ def _waiting(store: ResultStore, folder: Path) -> int:
     """Count the unfinished runs that submitted jobs of a folder may bring: a job in the queue has left no other trace in the store."""
     if not any(folder.glob("*_submitted.pkl")):
         return 0
-    ids = set(store.run_ids())  # of a folder that is named after no experiment: `harness retry`
+    ids = set(store.run_ids())  # of a folder that is named after no experiment
     if folder.name in store.plans():
         ids = {run_id for arm in store.plan(folder.name)["arms"] for run_id in arm["runs"].values()}
     return sum(store.run(run_id).status != "finished" for run_id in ids)

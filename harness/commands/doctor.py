@@ -1,19 +1,19 @@
 """Check this machine: Python, packages, GPUs, Slurm, and whether the results root can be written and locked.
 
 harness doctor
-harness doctor numbers=true                       # train two arms for a few steps (30 s of CPU) and compare with reference intervals
-harness doctor numbers=true runtime.device=cuda
-harness doctor numbers=true engine=transformers
 harness doctor members=true config_dir=FOLDER     # the contract tests on members of your own
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import platform
 import shutil
-import sys
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -24,35 +24,50 @@ from harness.commands._as_json import VerbAnswer
 from harness.commands._exit_codes import Exit
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
+from harness.configuration.gpus import visible_gpus
 from harness.configuration.own import own_members_faults
-from harness.execution.machine import Check, examine
-from harness.execution.numbers import check_numbers
-from harness.execution.progress import progress_on
+from harness.configuration.runtime import RuntimeConfig
+from harness.execution.provenance import hardware
+from harness.execution.supervisor import usable_cores, worker_count
+from harness.store import ResultStore, StoreError
+from harness.store.lease import acquire
+from harness.store.progress import run_state
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
-_NUMBERS, _MEMBERS = "numbers=", "members=true"
+_MEMBERS = "members=true"
+_PACKAGES = {
+    "torch": None,
+    "transformers": None,
+    "hydra-core": None,
+    "math-verify": None,
+    "optuna": "sweep",
+    "submitit": "slurm",
+    "ray": "ray",
+    "wandb": "track",
+    "tensorboard": "track",
+    "peft": "lora",
+    "vllm": "vllm",
+    "datasets": "data",
+}
+_LITTLE_SPACE_GIB = 2.0
 
 
 ARGUMENTS = {
     "overrides": {
         "nargs": "*",
         "help": "runtime.results=DIR, runtime.device=cuda, ...; "
-        "numbers=true to compare short runs with reference intervals, with engine=...; "
         "members=true config_dir=FOLDER for the contract tests on members of your own",
     }
 }
 
 
 @dataclass(frozen=True)
-class Number:
-    """A number of the short runs beside the interval it belongs into; `meaning`: what is usually wrong when it lies outside."""
+class Check:
+    """One line: what was looked at, what was found, and whether it is in order (None: optional and absent)."""
 
     name: str
-    value: float | None
-    low: float
-    high: float
-    inside: bool
-    meaning: str
+    found: str
+    good: bool | None
 
 
 @dataclass(frozen=True)
@@ -65,76 +80,36 @@ class Member:
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """What was looked at. One of `checks`, `numbers` and `members` is filled, by what was asked for.
-
-    `failed`: run → why it failed. `runs`: where the runs of the numbers lie if they were kept. `again`: the check was stopped.
-    """
+    """What was looked at: `checks` of this machine, or `members` of one's own, by what was asked for."""
 
     checks: list[Check] = field(default_factory=list)
-    numbers: list[Number] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-    runs: str | None = None
-    again: bool = False
 
     @property
     def exit_code(self) -> int:
-        """1 if something that is needed is not in order, or a number lies outside; 75 if the check was stopped."""
-        wrong = [one for one in self.checks if one.good is False] + [
-            one for one in self.members if one.faults
-        ]
-        if self.again:
-            return Exit.AGAIN
-        return (
-            Exit.FOUND if wrong or self.failed or not all(one.inside for one in self.numbers) else Exit.DONE
-        )
+        """1 if something that is needed is not in order."""
+        wrong = any(check.good is False for check in self.checks) or any(item.faults for item in self.members)
+        return Exit.FOUND if wrong else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    """Look at the machine, at the numbers of short runs, or at members of one's own."""
+    """Look at the machine, or at members of one's own."""
     if _MEMBERS in options.overrides:
         return _of_members([item for item in options.overrides if item != _MEMBERS])
-    given = [item.removeprefix(_NUMBERS) for item in options.overrides if item.startswith(_NUMBERS)]
-    rest = [item for item in options.overrides if not item.startswith(_NUMBERS)]
-    if len(given) > 1 or any(value not in ("true", "false") for value in given):
-        raise ConfigError(f"doctor: {_NUMBERS} is said once and is true or false, not {' and '.join(given)}")
-    if given == ["true"]:
-        return _of_numbers(rest)
-    selection = select(rest)
+    selection = select(options.overrides)
     return Answer(checks=list(examine(selection.store, selection.runtime)))
 
 
 def show(found: Answer, options: argparse.Namespace) -> None:
-    """Print a line for every check, member or number, and what is usually wrong with numbers outside."""
-    for one in found.members:
-        word = "problem" if one.faults else "ok     "
-        print(f"{word} {one.path}", *(f"        {fault}" for fault in one.faults), sep="\n")
+    """Print a line for every check or member."""
+    for item in found.members:
+        word = "problem" if item.faults else "ok     "
+        print(f"{word} {item.path}", *(f"        {fault}" for fault in item.faults), sep="\n")
     if found.checks:
         table = Table(show_header=False, box=None, pad_edge=False)
         for check in found.checks:
             table.add_row(_WORDS[check.good], check.name, escape(check.found))
         Console().print(table)
-    for run_id, reason in found.failed.items():
-        print(f"run {run_id} failed: {reason}")
-    if found.failed or found.again:
-        print(f"nothing was compared: not all runs are finished; they lie in {found.runs}")
-    if found.numbers:
-        _show_numbers(found)
-
-
-def _show_numbers(found: Answer) -> None:
-    table = Table("", "number", "found", "expected", box=None, pad_edge=False)
-    for one in found.numbers:
-        word = "[green]right[/green]" if one.inside else "[red]WRONG[/red]"
-        value = "nan" if one.value is None else f"{one.value:.6g}"
-        table.add_row(word, escape(one.name), value, f"{one.low:.6g} to {one.high:.6g}")
-    Console().print(table)
-    wrong = [one for one in found.numbers if not one.inside]
-    for one in wrong:
-        print(f"{one.name}: look at {one.meaning}")
-    print(f"{len(found.numbers) - len(wrong)} of {len(found.numbers)} numbers are right")
-    if wrong:
-        print(f"The runs lie in {found.runs} (`harness status runtime.results={found.runs}`).")
 
 
 def _of_members(overrides: Sequence[str]) -> Answer:
@@ -145,17 +120,59 @@ def _of_members(overrides: Sequence[str]) -> Answer:
     return Answer(members=[Member(str(path), faults) for path, faults in found.items()])
 
 
-def _of_numbers(overrides: Sequence[str]) -> Answer:
-    """Compare the numbers of short runs; their folder goes when all are right."""
-    compared, summary, root = check_numbers(overrides, progress_on(sys.stderr))
-    if not summary.complete:
-        failed = {
-            run_id: (reason.strip().splitlines() or ["no reason given"])[-1]
-            for run_id, reason in {**dict.fromkeys(summary.failed, ""), **summary.errors}.items()
-        }
-        return Answer(failed=failed, runs=str(root), again=not summary.failed)
-    numbers = [Number(one.name, one.value, one.low, one.high, one.inside, one.meaning) for one in compared]
-    right = all(one.inside for one in numbers)
-    if right:
-        shutil.rmtree(root, ignore_errors=True)
-    return Answer(numbers=numbers, runs=None if right else str(root))
+def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:
+    """All checks, cheap ones first. Nothing is changed but a lock file in the store's cache."""
+    version = platform.python_version()
+    yield Check("python", version, (3, 11) <= tuple(int(part) for part in version.split(".")[:2]) < (3, 14))
+    for package, extra in _PACKAGES.items():
+        try:
+            yield Check(package, importlib.metadata.version(package), True)
+        except importlib.metadata.PackageNotFoundError:
+            how = "missing: pip install -e ." if extra is None else f"absent: pip install -e '.[{extra}]'"
+            yield Check(package, how, False if extra is None else None)
+    machine = hardware()
+    yield Check("cpu", f"{machine['cpu']}, {usable_cores()} of {machine['cores']} cores usable", True)
+    gpus = visible_gpus() if runtime.device == "cuda" else []
+    wanted = runtime.device == "cuda"
+    yield Check(
+        "gpu",
+        "; ".join(machine["gpus"]) or "none visible",
+        bool(gpus) if wanted else (True if gpus else None),
+    )
+    yield Check("runs at once", f"{worker_count(runtime, len(gpus))} (runtime.workers)", True)
+    sbatch = shutil.which("sbatch")
+    yield Check("slurm", sbatch or "no sbatch: launcher=slurm cannot submit here", True if sbatch else None)
+    yield from _store_checks(store)
+
+
+def _store_checks(store: ResultStore) -> Iterator[Check]:
+    try:
+        with acquire(store.cache_dir("leases") / "doctor.lock", wait_seconds=1.0):
+            yield Check("results", f"{store.root.resolve()}: writable, has file locks", True)
+    except StoreError as error:
+        yield Check("results", str(error), False)
+        return
+    free = shutil.disk_usage(store.root).free / 2**30
+    yield Check("free space", f"{free:.1f} GiB", free >= _LITTLE_SPACE_GIB)
+    problems = [*store.problems(), *_unreached_locks(store)]
+    yield Check("store", f"{len(store.run_ids())} runs, {len(store.plans())} experiments", not problems)
+    for problem in problems:
+        yield Check("store", problem, False)
+    shared = _memory_file_system(store.root)
+    if shared:
+        yield Check("results", f"on {shared}: gone after a restart", False)
+
+
+def _unreached_locks(store: ResultStore) -> list[str]:
+    """Runs that are free here although their claim names another host: killed there, or held there by locks that do not reach here."""
+    states = (run_state(store, run_id) for run_id in store.run_ids())
+    return [
+        f"run {state.run_id}: {state.problem}" for state in states if state.status == "lost" and state.problem
+    ]
+
+
+def _memory_file_system(path: Path) -> str | None:
+    """The file system's type if it lives in memory only (Linux)."""
+    command = ["stat", "--file-system", "--format=%T", str(path)]
+    kind = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return kind if kind in ("tmpfs", "ramfs") else None

@@ -23,9 +23,9 @@ from harness.commands._as_json import VerbAnswer
 from harness.commands._counter import Counter as Progress
 from harness.commands._exit_codes import Exit
 from harness.commands._planned import ArmPlanned, Expected, Totals, past_cost, planned_arm, totals_of
+from harness.commands._previous_answer import answered_runs, edited, left_out
 from harness.configuration.schema import yaml_text
-from harness.execution.answer import answered_runs, edited, left_out
-from harness.execution.launch._supervise import worker_count
+from harness.execution.supervisor import worker_count
 from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import counted, format_seconds

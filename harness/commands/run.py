@@ -21,14 +21,14 @@ from typing import Any
 from harness.commands._answer import decide, table_so_far, write_answer
 from harness.commands._arguments import flag
 from harness.commands._exit_codes import Exit
+from harness.commands._previous_answer import answer_stands, answered_runs, edited, left_out, put_back
+from harness.commands._provisional import TablesSoFar
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.execution.answer import answer_stands, answered_runs, edited, left_out, put_back
 from harness.execution.dispatch import dispatch
-from harness.execution.looks import Decisions, until_decided
 from harness.execution.progress import progress_on
-from harness.execution.provisional import TablesSoFar
-from harness.execution.supervise import Summary
+from harness.execution.sequential import Decisions, until_decided
+from harness.execution.supervisor import Summary
 from harness.experiment.checks import report_checks
 from harness.experiment.claim import remember
 from harness.experiment.duration import counted
@@ -36,7 +36,7 @@ from harness.experiment.history import found_elsewhere
 from harness.experiment.planning import Plan, make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
-from harness.tracking._results import send_results
+from harness.tracking._feed import send_results
 
 ARGUMENTS = {
     "-m --multirun": flag("expand overrides as Hydra's multirun does"),
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if sweep.tables:
         put_back(store, name, sweep.written)
         # Tables that stand already are shown, in a second instead of twenty.
-        stands = summary.complete and answer_stands(store, name, [spec.run_id for spec in sweep.part.specs])
+        stands = summary.complete and answer_stands(store, name)
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
         only = "table" if stands else "tables" if summary.stopped_by is not None else "all"
         write_answer(store, name, only=only)
@@ -189,13 +189,18 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
             parts.append(f"{count} {label.replace('_', ' ')}")
     lines = [f"{name}: {counted(total)}: {', '.join(parts)}"]
     lines += [
-        f"  {run_id} {'failed' if run_id in summary.failed else 'was not run'}: {_shortly(reason)}"
+        f"  {run_id} {_outcome(summary, run_id)}: {_shortly(reason)}"
         for run_id, reason in summary.errors.items()
         if reason.strip()
     ]
     if not summary.complete:
         lines.append(f"run the same command again to finish the rest: {command}")
     return "\n".join(lines)
+
+
+def _outcome(summary: Summary, run_id: str) -> str:
+    named = {"failed": summary.failed, "was interrupted": summary.interrupted}
+    return next((words for words, run_ids in named.items() if run_id in run_ids), "was not run")
 
 
 def _shortly(reason: str) -> str:

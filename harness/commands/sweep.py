@@ -19,10 +19,12 @@ from harness.commands.run import refuse_imported
 from harness.commands.run import run as run_grid
 from harness.configuration.compose import compose_run, parse_overrides, refuse_second_choice
 from harness.configuration.error import ConfigError
+from harness.configuration.gpus import visible_gpus
 from harness.configuration.identity import content_hash
 from harness.configuration.runtime import of_machine
-from harness.execution.dispatch import search_runs
+from harness.execution.dispatch import dispatch_runs
 from harness.execution.progress import progress_on
+from harness.execution.supervisor import worker_count
 from harness.experiment.declaration import Experiment
 from harness.experiment.given import refuse_seed
 from harness.experiment.planning import common_overrides, declared_experiment
@@ -33,7 +35,6 @@ from harness.store.layout import experiment_dir
 ARGUMENTS = {
     "--trials": {"type": int, "help": "how many trials the study is to have in total"},
     "--sampler": {"help": "tpe, random, grid, cmaes or nsga2"},
-    "--pruner": {"help": "none, median or halving"},
     "--objective": {
         "action": "append",
         "help": "avg, seconds or a metrics column; a leading minus: less is better",
@@ -75,10 +76,11 @@ def run(options: argparse.Namespace) -> int:
     refuse_imported(store, experiment.name)
     command = shlex.join(["harness", "sweep", *sys.argv[2:]])
     sweep = Sweep(experiment, search, fixed, store, command)
-    summary = search_runs(
-        sweep, store, runtime, progress_on(sys.stderr), command=command, experiment=experiment.name
+    places = worker_count(runtime, len(visible_gpus()) if runtime.device == "cuda" else 0)
+    summary = sweep.run(
+        lambda specs: dispatch_runs(specs, store, runtime, progress_on(sys.stderr), command, experiment.name),
+        places,
     )
-    sweep.settle_rest()
     if sweep.plan().arms:
         store.write_plan(experiment.name, sweep.plan().record())
     print("\n".join(best_lines(sweep)))
@@ -125,7 +127,7 @@ def _from_command_line(options: argparse.Namespace) -> tuple[Experiment, list[st
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
-    given = {key: getattr(options, key) for key in ("trials", "sampler", "pruner")}
+    given = {key: getattr(options, key) for key in ("trials", "sampler")}
     given["objectives"] = options.objective
     return {key: value for key, value in given.items() if value is not None}
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.contents import content_hashes, require_same_content
-from harness.execution.launch._supervise import RunBatch, supervise_here
 from harness.execution.progress import Progress, Warned
 from harness.execution.provenance import provenance
-from harness.execution.supervise import Feed, Runnable, Summary
+from harness.execution.supervisor import RunBatch, Summary
+from harness.experiment.contents import content_hashes, require_same_content
 from harness.experiment.history import longest_first
-from harness.experiment.planning import Plan
+from harness.experiment.planning import Plan, RunSpec
 from harness.store import ResultStore
 
 
 def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
-    """Run what is not finished of a plan, the longest runs first; see `harness.execution.supervise.run_all`.
+    """Run what is not finished of a plan, the longest runs first; see `harness.execution.supervisor.supervise`.
 
     Raises:
         ConfigError: the launcher needs something that is absent, or a run has begun on other problems or another checkpoint.
@@ -26,58 +24,22 @@ def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
     """
     data = content_hashes([planned.config for planned in plan.arms])
     require_same_content(plan, store, data)
-    return dispatch_runs(
-        longest_first(plan, store),
-        store,
-        plan.arms[0].config.runtime,
-        progress,
-        command=plan.command,
-        experiment=plan.experiment.name,
-        data=data,
-    )
+    specs, runtime = longest_first(plan, store), plan.arms[0].config.runtime
+    return dispatch_runs(specs, store, runtime, progress, plan.command, plan.experiment.name, data)
 
 
 def dispatch_runs(
-    specs: Sequence[Runnable],
+    specs: Sequence[RunSpec],
     store: ResultStore,
     runtime: RuntimeConfig,
     progress: Progress,
-    *,
     command: str,
     experiment: str,
     data: dict[str, str] | None = None,
 ) -> Summary:
     """The same for runs without a plan. `data`: content hashes of what they read, for the record."""
-    work = RunBatch(
-        root=store.root.resolve(),
-        specs=list(specs),
-        runtime=runtime,
-        provenance=provenance(command) | ({"data": data} if data else {}),
-        experiment=experiment,
-    )
-    return implementation("harness.execution.launch", runtime.launcher).launch(
-        runtime.launcher, work, Warned(progress, store)
-    )
-
-
-def search_runs(
-    feed: Feed,
-    store: ResultStore,
-    runtime: RuntimeConfig,
-    progress: Progress,
-    *,
-    command: str,
-    experiment: str,
-) -> Summary:
-    """Run what `feed` asks for, as places get free.
-
-    Raises:
-        ConfigError: the launcher is not local. (Start the search in several jobs instead: they share the study and the runs.)
-    """
-    if runtime.launcher.kind != "local":
-        raise ConfigError(
-            f"a search runs where it is started, not through launcher={runtime.launcher.kind}; start the same `harness sweep` in "
-            "several jobs instead: they share the study and the store"
-        )
-    work = RunBatch(store.root.resolve(), [], runtime, provenance(command), experiment)
-    return supervise_here(work, Warned(progress, store), feed=feed)
+    record = provenance(command) | ({"data": data} if data else {})
+    work = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)
+    launcher = implementation("harness.execution.launch", runtime.launcher)
+    summary: Summary = launcher.launch(runtime.launcher, work, Warned(progress, store))
+    return summary

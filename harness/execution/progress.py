@@ -17,8 +17,7 @@ from rich.text import Text
 
 from harness.experiment.duration import counted, format_seconds
 from harness.store import ResultStore, layout
-from harness.store.log_tail import read_tail
-from harness.store.progress import RunState
+from harness.store.progress import RunState, read_tail
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0
@@ -117,16 +116,17 @@ class Warned(Relay):
     def update(self, snapshot: Snapshot) -> None:
         super().update(snapshot)
         for run in snapshot.running:
-            self._look(run.run_id)
+            self._look(run.run_id, run.attempts - 1)
 
     def ended(self, name: str, run_id: str, outcome: str, detail: str) -> None:
-        self._look(run_id)
+        newest = self._store.run(run_id).newest_attempt()
+        if newest is not None:
+            self._look(run_id, int(newest.name))
         super().ended(name, run_id, outcome, detail)
 
-    def _look(self, run_id: str) -> None:
-        newest = self._store.run(run_id).newest_attempt()
-        log = newest and newest / layout.STDERR
-        if log is None or not log.exists() or self._sizes.get(run_id) == log.stat().st_size:
+    def _look(self, run_id: str, attempt: int) -> None:
+        log = layout.attempt_dir(self._store.run(run_id).path, attempt) / layout.STDERR
+        if not log.exists() or self._sizes.get(run_id) == log.stat().st_size:
             return
         self._sizes[run_id] = log.stat().st_size
         for line in read_tail(log).splitlines():

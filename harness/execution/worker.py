@@ -17,7 +17,7 @@ import harness.training.run  # noqa: F401
 from harness.configuration.own import blamed
 from harness.configuration.registry import implementation
 from harness.configuration.schema import load
-from harness.execution.supervise.outcome import EXIT_INTERRUPTED
+from harness.execution.attempt import EXIT_INTERRUPTED
 from harness.store import RunDir
 
 
@@ -27,17 +27,12 @@ def main(run_path: Path) -> int:
     SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's pre-emption) finish the current step, write a checkpoint and return `EXIT_INTERRUPTED`.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    run = RunDir(run_path)
+    attempt = int(RunDir(run_path).newest_attempt().name)  # the supervisor has made it for this process
+    run = RunDir(run_path, attempt)
     config = load(run.settings())
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda *_: stopping.set())
     backend = implementation("harness.backends", config.backend)
     with blamed():
-        return 0 if backend.train(config, run, stopping.is_set, _attempt(run)) else EXIT_INTERRUPTED
-
-
-def _attempt(run: RunDir) -> int:
-    """The number of this attempt: the newest directory the supervisor made."""
-    attempts = run.path / "attempts"
-    return max((int(item.name) for item in attempts.glob("[0-9]*")), default=0)
+        return 0 if backend.train(config, run, stopping.is_set, attempt) else EXIT_INTERRUPTED

@@ -15,8 +15,6 @@ from harness.experiment.planning import Plan
 from harness.model.hub import unnamed
 from harness.store import ResultStore
 
-_HERE = ("local", "submitit_local")
-
 
 def refusals(config: RunConfig) -> list[str]:
     """List each reason with the key to change; empty where the run can be launched."""
@@ -31,7 +29,8 @@ def absent(config: RunConfig) -> list[str]:
 
 
 def _absent_here(config: RunConfig) -> list[str]:
-    if config.runtime.launcher.kind not in _HERE or config.backend.kind != "builtin":
+    launcher = config.runtime.launcher
+    if getattr(launcher, "cluster", launcher.kind) != "local" or config.backend.kind != "builtin":
         return []
     said = []
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))

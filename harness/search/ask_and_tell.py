@@ -11,8 +11,8 @@ import contextlib
 import dataclasses
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,8 +23,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
 from harness.configuration.identity import identity
 from harness.configuration.schema import RunConfig
-from harness.execution.supervise import Feed
-from harness.execution.supervise.attempt import Runnable
+from harness.execution.supervisor import Summary
 from harness.experiment.arm_names import short_names
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm
@@ -37,24 +36,16 @@ from harness.store import ResultStore, StoreError
 _ASKING_SECONDS = 60.0
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Trial:
-    """A trial that is not told yet."""
+    """A trial that is not told yet, and its runs."""
 
-    trial: Any
+    number: int
     specs: list[RunSpec]
-    open: set[str]
-    outcomes: dict[str, str] = field(default_factory=dict)
-    reported: int = 0
-
-    @property
-    def number(self) -> int:
-        """The trial's number in the study."""
-        return int(self.trial.number)
 
 
-class Sweep(Feed):
-    """Feeds a supervisor with the runs of trials and tells the study how they ended."""
+class Sweep:
+    """A study and its trials: ask for some, dispatch their runs like any others, tell what came of them."""
 
     def __init__(
         self, experiment: Experiment, search: Search, fixed: Sequence[str], store: ResultStore, command: str
@@ -74,13 +65,10 @@ class Sweep(Feed):
         if search.sampler == "grid":
             self.total = min(self.total, math.prod(map(len, grid_values(self.parameters).values())))
         self._command = command
-        self._trials: dict[int, _Trial] = {}
-        self._queue: list[RunSpec] = []
-        self._stopping: set[str] = set()
+        self._open: dict[int, _Trial] = {}
         self.reasons: list[str] = []  # why trials of this call could not begin
         self._arms: dict[int, PlannedArm] = {}
         self._adopt()
-        self._asked = self.asked
 
     def _declaration(self, base: RunConfig) -> dict[str, Any]:
         """Return what every trial of the study has in common."""
@@ -111,55 +99,40 @@ class Sweep(Feed):
             for line in errors:
                 sys.stderr.write(f"note: trials with {line}\n")
 
-    # ---- the supervisor's side ------------------------------------------------------------------------------------------
+    def run(self, dispatch: Callable[[Sequence[RunSpec]], Summary], places: int) -> Summary:
+        """Bring the study to its total: ask for as many trials as fill the places, run them, tell, and again.
 
-    def more(self, free: int) -> Sequence[Runnable]:
-        """Runs of trials already asked for, else of a new one."""
-        while len(self._queue) < free and (asked := self.asked) < self.total:
+        Args:
+            dispatch: brings runs to their end.
+            places: runs at a time. The next trials are asked for when all of these have ended.
+
+        Returns:
+            What became of all runs of this call.
+        """
+        summary = Summary()
+        while specs := self.ask(places):
+            summary = summary.then(dispatch(specs))
+            self.tell(summary)
+            if summary.stopped_by is not None:
+                break
+        return summary
+
+    def ask(self, places: int) -> list[RunSpec]:
+        """Runs of the trials that are open already, else of so many new ones that they fill the places."""
+        while len(self._specs()) < places and (asked := self.asked) < self.total:
             # Seeded by the number of trials: a search that goes on, or a second process, does not propose the first points again.
             self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + asked)
-            trial = self.study.ask({parameter.key: parameter.distribution for parameter in self.parameters})
-            self._begin(trial)
-            self._asked = self.asked
-        taken, self._queue = self._queue[:free], self._queue[free:]
-        return taken
+            self._begin(self.study.ask({one.key: one.distribution for one in self.parameters}))
+        return self._specs()
 
-    def remaining(self) -> int:
-        """Runs of open trials that wait for a place, and of trials still to be asked for."""
-        return len(self._queue) + max(0, self.total - self._asked) * len(self.experiment.seeds)
+    def tell(self, summary: Summary) -> None:
+        """Tell the study how trials ended. One whose runs were interrupted or are another process's stays open for the next call."""
+        for trial in list(self._open.values()):
+            self._settle(trial, summary)
 
-    def observe(self, run_id: str, row: Mapping[str, Any]) -> None:
-        """Report the evaluations of a trial's first seed, and end the trial if it lags behind."""
-        if self.search.pruner == "none":
-            return
-        for trial in self._trials.values():
-            if trial.specs[0].run_id != run_id or not hasattr(trial.trial, "report"):
-                continue
-            steps = self.store.run(run_id).sample_steps(self.experiment.benchmark)
-            for step in steps[trial.reported :]:
-                value = self._score(trial.specs[0], step)
-                trial.reported += 1
-                if value is not None:
-                    trial.trial.report(value, step)
-                last = step >= trial.specs[0].config.training.steps
-                if step > 0 and not last and trial.trial.should_prune():
-                    self._stopping |= trial.open
-                    self._queue = [spec for spec in self._queue if spec.run_id not in trial.open]
-                    self._tell(trial, state=optuna.trial.TrialState.PRUNED)
-                    return
-
-    def to_stop(self) -> Iterable[str]:
-        """Runs of pruned trials."""
-        return self._stopping
-
-    def ended(self, run_id: str, outcome: str) -> None:
-        """Tell the study about every trial that is complete with this run."""
-        for trial in list(self._trials.values()):
-            if run_id in trial.open:
-                trial.open.discard(run_id)
-                trial.outcomes[run_id] = outcome
-                if not trial.open:
-                    self._settle(trial)
+    def _specs(self) -> list[RunSpec]:
+        specs = (spec for trial in self._open.values() for spec in trial.specs)
+        return list({spec.run_id: spec for spec in specs}.values())
 
     # ---- the study's side -----------------------------------------------------------------------------------------------
 
@@ -173,11 +146,6 @@ class Sweep(Feed):
         """Trials that are asked for and not told."""
         running = (optuna.trial.TrialState.RUNNING,)
         return len(self.study.get_trials(deepcopy=False, states=running))
-
-    def settle_rest(self) -> None:
-        """Tell about trials whose runs another supervisor finished meanwhile; the others stay open for the next call."""
-        for trial in list(self._trials.values()):
-            self._settle(trial)
 
     def plan(self) -> Plan:
         """The trials as an experiment, for tables, figures and status; those that other processes brought to their end, too."""
@@ -213,48 +181,36 @@ class Sweep(Feed):
     def _begin(self, trial: Any) -> None:
         try:
             planned = self._plan_arm(trial)
-        except (
-            ConfigError
-        ) as error:  # a combination that cannot run is a failed trial, not the end of the search
+        except ConfigError as error:  # a combination that cannot run is a failed trial, not the end
             told = " ".join(overrides_of(self.parameters, trial.params))
             self.reasons.append(f"trial {trial.number} failed: {told}: {error}")
             self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
             return
-        specs = [planned.runs[seed] for seed in self.experiment.seeds]
-        handed_out = {run_id for other in self._trials.values() for run_id in other.open}
-        self._trials[trial.number] = _Trial(trial, specs, {spec.run_id for spec in specs})
-        self._queue += [spec for spec in specs if spec.run_id not in handed_out]
+        self._open[trial.number] = _Trial(
+            trial.number, [planned.runs[seed] for seed in self.experiment.seeds]
+        )
 
     def _plan_arm(self, trial: Any) -> PlannedArm:
         arm = Arm(f"trial_{trial.number:04d}", (*self.fixed, *overrides_of(self.parameters, trial.params)))
         self._arms[trial.number] = PlannedArm.of(arm, compose_run(arm.overrides), self.experiment)
         return self._arms[trial.number]
 
-    def _settle(self, trial: _Trial) -> None:
+    def _settle(self, trial: _Trial, summary: Summary) -> None:
+        del self._open[trial.number]
         try:
             finished = all(self.store.run(spec.run_id).status == "finished" for spec in trial.specs)
         except StoreError:  # the supervisor says why, and one torn file does not end the search
             finished = False
-        if finished:
-            values = self._values(trial.specs)
-            if values is not None:
-                self._tell(trial, values=values)
-            else:  # it will never have one
-                names = ", ".join(self.search.objectives)
-                self.reasons.append(f"trial {trial.number} failed: its runs have no value of {names}")
-                self._tell(trial, state=optuna.trial.TrialState.FAIL)
+        values = self._values(trial.specs) if finished else None
+        if values is not None:
+            self._tell_number(trial.number, values=values)
             return
-        if "failed" in trial.outcomes.values():
-            self._tell(trial, state=optuna.trial.TrialState.FAIL)
-        elif not trial.open:
-            # Interrupted or elsewhere: the trial stays open in the study, and the next call takes it up.
-            self._trials.pop(trial.number, None)
-
-    def _tell(self, trial: _Trial, **what: Any) -> None:
-        self._trials.pop(trial.number, None)
-        if "state" in what:
+        if finished:  # it will never have one
+            names = ", ".join(self.search.objectives)
+            self.reasons.append(f"trial {trial.number} failed: its runs have no value of {names}")
+        if finished or any(spec.run_id in summary.failed for spec in trial.specs):
             self._arms.pop(trial.number, None)
-        self._tell_number(trial.number, **what)
+            self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
 
     def _tell_number(self, number: int, **what: Any) -> None:
         # Another process that works on the same study may have told it first.
@@ -273,7 +229,7 @@ class Sweep(Feed):
 
     def _objective(self, spec: RunSpec, name: str) -> float | None:
         if name == "avg":
-            return self._score(spec)
+            return score(self.store, spec.run_id, self.experiment.benchmark, spec.config.score_cap)
         if name == "seconds":
             return float(self.store.run(spec.run_id).steps()["seconds_total"].sum())
         row = self.store.run(spec.run_id).last_step() or {}
@@ -283,9 +239,6 @@ class Sweep(Feed):
                 f"{', '.join(sorted(row))}"
             )
         return None if row[name] is None else float(row[name])
-
-    def _score(self, spec: RunSpec, step: int | None = None) -> float | None:
-        return score(self.store, spec.run_id, self.experiment.benchmark, spec.config.score_cap, step)
 
 
 def best_lines(sweep: Sweep) -> list[str]:

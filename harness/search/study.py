@@ -18,7 +18,6 @@ from harness.search.space import Parameter
 from harness.store import METRICS, ResultStore, layout
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
-PRUNERS = ("none", "median", "halving")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
 _OF_THE_CURRICULUM = "curriculum_"  # columns that each curriculum names itself
 
@@ -33,7 +32,6 @@ class Search:
         trials: how many the study is to have in total, counting those it has.
         objectives: avg (the experiment's benchmark at the training cap), or a column of the newest metrics row such as
             generated_tokens_total; a minus sign in front: less is better. Two or more: a Pareto front.
-        pruner: none, median or halving: ends trials whose first seed lags behind at an evaluation (one objective only).
         seed: of the sampler.
     """
 
@@ -41,20 +39,16 @@ class Search:
     sampler: str = "tpe"
     trials: int = 20
     objectives: list[str] = field(default_factory=lambda: ["avg"])
-    pruner: str = "none"
     seed: int = 0
 
     def __post_init__(self) -> None:
         require("experiment.search.sampler", self.sampler, SAMPLERS)
-        require("experiment.search.pruner", self.pruner, PRUNERS)
         require_range("experiment.search.trials", self.trials, 1)
         if not self.objectives:
             raise ConfigError("experiment.search.objectives must name at least one, for example [avg]")
         for name in self.objectives:
             if not name.lstrip("-").startswith(_OF_THE_CURRICULUM):
                 require("experiment.search.objectives", name.lstrip("-"), OBJECTIVES)
-        if len(self.objectives) > 1 and self.pruner != "none":
-            raise ConfigError("experiment.search.pruner needs a single objective; set it to none")
         if len(self.objectives) > 1 and self.sampler == "cmaes":
             raise ConfigError("experiment.search.sampler=cmaes has a single objective; use tpe or nsga2")
 
@@ -93,7 +87,6 @@ def open_study(
         study_name=name,
         directions=search.directions,
         load_if_exists=True,
-        pruner=_pruner(search),
     )
     if [direction.name.lower() for direction in study.directions] != search.directions:
         raise ConfigError(f"{path} has other objectives; give the search another experiment.name")
@@ -116,14 +109,6 @@ def _refuse_another(study: optuna.Study, declaration: dict[str, Any], path: str)
             f"the study in {path} was begun with another declaration ({pairs}); trials of both could not be compared. Give this "
             "search another experiment.name, or remove the file to begin anew"
         )
-
-
-def _pruner(search: Search) -> optuna.pruners.BasePruner:
-    if search.pruner == "median":
-        return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1)
-    return (
-        optuna.pruners.SuccessiveHalvingPruner() if search.pruner == "halving" else optuna.pruners.NopPruner()
-    )
 
 
 def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> optuna.samplers.BaseSampler:

@@ -6,6 +6,7 @@ May import: nothing of ours. Imports no torch.
 """
 
 from harness.store.errors import (
+    AttemptSuperseded,
     LocksUnsupported,
     RunClaimed,
     SchemaMismatch,
@@ -22,6 +23,7 @@ from harness.store.schema import METRICS
 
 __all__ = [
     "METRICS",
+    "AttemptSuperseded",
     "Holder",
     "Lease",
     "LocksUnsupported",

@@ -32,6 +32,10 @@ class LocksUnsupported(StoreError):
     """The file system of the results root has no working advisory locks."""
 
 
+class AttemptSuperseded(StoreError):
+    """A newer attempt at the run exists: this process has lost its claim, and what it writes would mix with the other's."""
+
+
 class UnreadableCheckpoint(StoreError):
     """A checkpoint is not made of tensors and plain values."""
 

@@ -1,9 +1,11 @@
-"""Exclusive claims by advisory file locks (`flock`).
+"""Exclusive claims by advisory file locks.
 
-The kernel frees the lock when its holder dies, however it dies, so there is no lease time, no heartbeat and
-no clock: a suspended laptop or a clock that jumps changes nothing. The lock file is never deleted (deleting
-one is a race); its content, the holder's host and process id, is only there for messages.
-On NFS Linux maps `flock` to byte-range locks on the server, which works across hosts.
+The kernel frees a lock when its holder dies, however it dies, so claims need no heartbeat and no clock of ours. The locks are those of the
+open file (`F_OFD_SETLK`), which can be queried without being taken; where the system has none (macOS) they are `flock`'s. The lock file is
+never deleted, since deleting one is a race; its content, the holder's host and process id, is only there for messages.
+
+Over NFS version 4 the server frees the locks of a client that it has not heard from for its lease time, 90 seconds by default. Such a
+client may go on writing; `RunDir.require_newest` stops it at its next checkpoint or manifest.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import fcntl
 import json
 import os
 import socket
+import struct
 import time
 import weakref
 from dataclasses import dataclass
@@ -22,11 +25,14 @@ from types import TracebackType
 from harness.store.errors import LocksUnsupported, RunClaimed, write_errors
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
-# Three kinds of holders keep a lock for moments only and have not claimed it: `holder`, a child until it has closed its copy, a
-# claimant before it has written its name.
-# A moment is as long as a busy machine gives that process no core, but not for ever: it may be stopped. On NFS a name takes a while to
-# be seen elsewhere, so that nameless claims, which are many there, are not waited for as long. In seconds since it was found so.
-_PATIENCE = {"looked at": 30.0, "nameless": 1.0, "claimed": 0.02}
+_BUSY = {errno.EAGAIN, errno.EACCES}
+# A claimant writes its name right after it has the lock, and a forked child closes its copy of one at once. On a busy machine both take a
+# moment, so a lock without a name is waited for this long before it counts as a claim.
+_NAMING_SECONDS = 1.0
+_POLL_SECONDS = 0.01
+_FLOCK = (
+    "hhqqi4x"  # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len (0: the whole file), l_pid
+)
 
 
 @dataclass(frozen=True)
@@ -78,10 +84,10 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
-    """Lock `path` (made with its parents where absent), trying for `wait_seconds`, and longer while nobody is known to have claimed it.
+    """Lock `path` (made with its parents where absent), trying for `wait_seconds`, or a little longer if its holder has no name yet.
 
     Raises:
-        RunClaimed: another live process, or another `Lease` of this one, holds it (after 30 s: looks at it).
+        RunClaimed: another live process, or another `Lease` of this one, holds it.
         LocksUnsupported: the file system has no locks.
         StoreFull, StoreReadOnly: the lock file cannot be made.
     """
@@ -90,7 +96,7 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            _lock(path, descriptor, wait_seconds)
+            _wait_for(path, descriptor, wait_seconds)
             # `harness clean` may have deleted the file while this waited: a lock on what has no name keeps nobody out.
             if not _is_at(descriptor, path):
                 os.close(descriptor)
@@ -106,52 +112,52 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
         return Lease(path, descriptor)
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
 def holder(path: Path) -> Holder | None:
-    """Say who holds the lock now, or None if it is free. Writes nothing, so it works on a read-only store."""
+    """Say who holds the lock now, or None if it is free. Disturbs nobody and writes nothing, so it works on a read-only store."""
+    held, name = _look(path)
+    return name if held else None
+
+
+def left_behind(path: Path) -> Holder | None:
+    """The name in a lock that is free, None where there is none: a holder that ends in order takes its name out.
+
+    It was killed, or it lives on another host and the locks of this file system do not reach here.
+    """
+    held, name = _look(path)
+    return name if not held and name.pid is not None else None
+
+
+def _look(path: Path) -> tuple[bool, Holder]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return None
+        return False, Holder(None, None)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read_holder(descriptor)
+        return _is_locked(descriptor), _read_holder(descriptor)
     finally:
         os.close(descriptor)
-    return None
 
 
-def _lock(path: Path, descriptor: int, wait_seconds: float) -> None:
-    began = since = time.monotonic()
-    state = ""
-    while not _locked(path, descriptor, fcntl.LOCK_EX):
-        found, before, now = _read_holder(descriptor), state, time.monotonic()
-        # A claim keeps out a shared lock too, a look does not.
-        if _locked(path, descriptor, fcntl.LOCK_SH):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            state = "looked at"
-        else:
-            state = "nameless" if found.pid is None else "claimed"
-        since = since if state == before else now
-        if now - since >= _PATIENCE[state] and now - began >= wait_seconds:
-            raise RunClaimed(path, found.host, found.pid)
-        time.sleep(0.05 if state == "claimed" and now - since >= _PATIENCE[state] else 0.005)
+def _wait_for(path: Path, descriptor: int, wait_seconds: float) -> None:
+    begin = time.monotonic()
+    while not _lock(path, descriptor):
+        name = _read_holder(descriptor)
+        patience = max(wait_seconds, _NAMING_SECONDS if name.pid is None else 0.0)
+        if time.monotonic() - begin >= patience:
+            raise RunClaimed(path, name.host, name.pid)
+        time.sleep(_POLL_SECONDS)
 
 
-def _locked(path: Path, descriptor: int, kind: int) -> bool:
-    """Try to have the lock of this kind without waiting. Raises `LocksUnsupported`."""
+def _lock(path: Path, descriptor: int) -> bool:
+    """Try to have the lock without waiting. Raises `LocksUnsupported`."""
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0))
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        if error.errno in _BUSY:
+            return False
         if error.errno in _UNSUPPORTED:
             raise LocksUnsupported(
                 f"{path}: this file system has no file locks ({error.strerror}); set runtime.results "
@@ -161,9 +167,29 @@ def _locked(path: Path, descriptor: int, kind: int) -> bool:
     return True
 
 
+def _is_locked(descriptor: int) -> bool:
+    """Query the lock; only `flock` has to take it for that, shared and for a moment."""
+    if hasattr(fcntl, "F_OFD_GETLK"):
+        query = struct.pack(_FLOCK, fcntl.F_WRLCK, 0, 0, 0, 0)
+        answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, query)
+        return bool(struct.unpack(_FLOCK, answer)[0] != fcntl.F_UNLCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 def _read_holder(descriptor: int) -> Holder:
     try:
-        found = json.loads(os.pread(descriptor, 4096, 0))
-        return Holder(str(found["host"]), int(found["pid"]))
+        name = json.loads(os.pread(descriptor, 4096, 0))
+        return Holder(str(name["host"]), int(name["pid"]))
     except (ValueError, KeyError, TypeError):
         return Holder(None, None)

@@ -73,15 +73,18 @@ def _merge_run(ours: RunDir, theirs: RunDir, found: Merged) -> None:
             atomic.publish_directory_once(ours.path / "checkpoints" / path.name, copy)
         return
     here, there = _progress(ours), _progress(theirs)
+    if not here[0] and there > here:
+        with ours.lock():
+            here = _progress(ours)  # it may have gone on, or ended, before the lock was free
+            if not here[0] and there > here:
+                atomic.publish_directory(ours.path, partial(_copy, theirs.path))
+                found.said.append(f"run {ours.run_id}: taken, {_words(there)} (here: {_words(here)})")
+                return
     if here[0] and there[0]:
         found.apart.append(
             f"run {ours.run_id} finished in both places with different results; the one here stays. To keep the other one too, "
             "merge it into another runtime.results"
         )
-    elif there > here:
-        with ours.lock():
-            atomic.publish_directory(ours.path, partial(_copy, theirs.path))
-        found.said.append(f"run {ours.run_id}: taken, {_words(there)} (here: {_words(here)})")
     else:
         found.said.append(f"run {ours.run_id}: kept, {_words(here)} (there: {_words(there)})")
 

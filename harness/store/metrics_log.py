@@ -104,17 +104,21 @@ def last_step(path: Path) -> dict[str, Any] | None:
         os.close(descriptor)
 
 
-def new_rows(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """Read the rows that are whole beyond `offset`, and where the next ones begin. A file that is shorter now is read from its start."""
+def new_lines(path: Path, offset: int) -> tuple[list[bytes], int]:
+    """Read the lines that are whole beyond `offset`, and where the next ones begin. A file that is shorter now is read from its start."""
     if not path.exists():
         return [], offset
     with open(path, "rb") as file:
-        file.seek(offset if offset <= path.stat().st_size else 0)
-        lines = file.readlines()
-        end = file.tell()
-    if lines and not lines[-1].endswith(b"\n"):
-        end -= len(lines.pop())
-    return [row for row in map(_parse, lines) if row is not None], end
+        offset = offset if offset <= os.fstat(file.fileno()).st_size else 0
+        file.seek(offset)
+        whole = file.read().rpartition(b"\n")[0]
+    return (whole.split(b"\n"), offset + len(whole) + 1) if whole else ([], offset)
+
+
+def new_rows(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """The same as rows; what is none is left out."""
+    lines, offset = new_lines(path, offset)
+    return [row for row in map(_parse, lines) if row is not None], offset
 
 
 def _lines(path: Path) -> list[bytes]:

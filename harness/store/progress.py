@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from harness.store import layout
@@ -13,6 +15,9 @@ from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
 STARTING = "starting"
+UNDER_WAY = ("running", "claimed")  # manifests of an earlier version have `claimed` before a worker starts
+_TAIL_BYTES = 8192
+_TAIL_LINES = 30
 
 
 @dataclass(frozen=True)
@@ -70,23 +75,34 @@ def run_state(store: ResultStore, run_id: str) -> RunState:
     """Read the state of a run; nothing is raised or written."""
     try:
         run = store.run(run_id)
-        manifest, row = run.manifest(), run.last_step() or {}
+        manifest = run.manifest()
+        if manifest is None:
+            return RunState(run_id)
+        held = manifest["status"] not in UNDER_WAY or _supervised(run)
+        state = read_state(run, manifest)
     except (StoreError, OSError, ValueError) as error:  # ValueError: a plan whose run id is none
         return RunState(run_id, "unreadable", problem=str(error))
-    if manifest is None:
-        return RunState(run_id)
-    status, step, phase = str(manifest["status"]), row.get("step", 0), ""
-    if status in ("claimed", "running"):
-        phase = run.phase() or ("" if step else STARTING)
-        status = status if _supervised(run) else "lost"
+    return state if held else replace(state, status="lost", phase="", problem=_last_holder(run))
+
+
+def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
+    """The state of a run by its manifest, its newest metrics row and its phase, without a look at its claim.
+
+    `manifest` is that of the store, or what its supervisor has in memory.
+    """
+    row = run.last_step() or {}
+    status, step, attempts = str(manifest["status"]), row.get("step", 0), manifest["attempts"]
+    phase = ""
+    if status in UNDER_WAY:
+        phase = run.phase(len(attempts) - 1) or ("" if step else STARTING)
     return RunState(
-        run_id,
-        status,
-        run_name(run_id, manifest["arm_id"], manifest["seed"], manifest["labels"]),
-        len(manifest["attempts"]),
+        run.run_id,
+        "running" if status in UNDER_WAY else status,
+        run_name(run.run_id, manifest["arm_id"], manifest["seed"], manifest["labels"]),
+        len(attempts),
         step,
         total_steps(manifest["labels"]),
-        "" if phase == layout.TRAINING or status == "lost" else phase,
+        "" if phase == layout.TRAINING else phase,
         _number(row.get("reward_mean")),
         _number(row.get("seconds_total")) or None,
         str(manifest.get("error") or "").strip().rpartition("\n")[2] if status == "failed" else "",
@@ -112,7 +128,28 @@ def _supervised(run: RunDir) -> bool:
         return True
 
 
+def _last_holder(run: RunDir) -> str:
+    """Where a lost run may go on unseen: a free claim that names another host was killed there, or is held there by a local lock."""
+    holder = run.left_behind_by()
+    if holder is None or holder.host == socket.gethostname():
+        return ""
+    return (
+        f"its claim is free here and names process {holder.pid} on {holder.host}: that process was killed, or locks of this file "
+        "system do not reach other hosts (Lustre localflock, NFS local_lock=all); look there before running it again"
+    )
+
+
 def _number(value: Any) -> float | None:
     """A finite number, or None for whatever else a log holds."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None
+
+
+def read_tail(path: Path) -> str:
+    """The last lines of a log, empty if there are none."""
+    if not path.exists():
+        return ""
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    return "\n".join(text.strip().splitlines()[-_TAIL_LINES:])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from harness.store import atomic, layout, lease
-from harness.store.errors import TornFile, write_errors
+from harness.store.errors import AttemptSuperseded, TornFile, write_errors
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
 from harness.store.schema import MANIFEST_VERSION, check_manifest, read_object
 
@@ -28,10 +28,14 @@ class RunDir:
     """The files of one run. Reading takes no lock; see `layout` for who may write what.
 
     Every method that writes raises `StoreFull` or `StoreReadOnly` when the file system refuses.
+
+    Args:
+        path: the directory.
+        attempt: the number of the attempt that this process makes, if it makes one: it publishes no checkpoint once there is a newer one.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path, attempt: int | None = None) -> None:
+        self.path, self.attempt = Path(path), attempt
         self.run_id = self.path.name
         self._metrics = MetricsLog(self.path / layout.METRICS)
 
@@ -52,7 +56,7 @@ class RunDir:
         """Publish `config.yaml`, unless it says the same already."""
         path = self.path / layout.CONFIG
         if not path.exists() or path.read_text() != config_yaml:
-            atomic.write_file(path, config_yaml.encode(), durable=False)  # every attempt compares it
+            atomic.write_file(path, config_yaml.encode())
 
     def config(self) -> str:
         """The text of `config.yaml`. Raises `TornFile` where it is gone."""
@@ -103,6 +107,10 @@ class RunDir:
     def claimed_by(self) -> lease.Holder | None:
         """The living supervisor of this run, None if there is none."""
         return lease.holder(self.path / layout.CLAIM_LOCK)
+
+    def left_behind_by(self) -> lease.Holder | None:
+        """The supervisor that the free claim still names, None where it ended in order. See `lease.left_behind`."""
+        return lease.left_behind(self.path / layout.CLAIM_LOCK)
 
     def worker_lock(self, wait_seconds: float = 0.0) -> lease.Lease:
         """The lock a worker process holds for its whole life. Raises `RunClaimed`."""
@@ -164,16 +172,28 @@ class RunDir:
         """Find the folder of the newest attempt, None where there is none."""
         return max(self.path.glob("attempts/[0-9]*"), default=None, key=lambda path: int(path.name))
 
+    def require_newest(self, attempt: int) -> None:
+        """Make sure that nobody has begun a newer attempt. Locks of NFSv4 are leases: a client that is cut off loses them unnoticed.
+
+        Raises:
+            AttemptSuperseded: there is a newer attempt.
+        """
+        newest = self.newest_attempt()
+        if newest is not None and int(newest.name) > attempt:
+            raise AttemptSuperseded(
+                f"attempt {attempt} at run {self.run_id} has lost its claim: attempt {int(newest.name)} has begun. Nothing more is "
+                "written; the newer attempt goes on"
+            )
+
     def say_phase(self, attempt: int, text: str) -> None:
         """Tell whoever watches what the attempt does now, in a few words. Nothing depends on it: what cannot be written is left out."""
         with contextlib.suppress(OSError):
             (layout.attempt_dir(self.path, attempt) / layout.PHASE).write_text(text, encoding="utf-8")
 
-    def phase(self) -> str:
-        """Read what the newest attempt said last, nothing where it said nothing yet. Cheap."""
-        newest = self.newest_attempt()
+    def phase(self, attempt: int) -> str:
+        """Read what an attempt said last, nothing where it said nothing yet. Cheap."""
         try:
-            return "" if newest is None else (newest / layout.PHASE).read_text(encoding="utf-8")
+            return (layout.attempt_dir(self.path, attempt) / layout.PHASE).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
@@ -261,7 +281,12 @@ class RunDir:
         """Publish what `write(directory)` writes as the checkpoint of `step`; keep only the newest `keep`.
 
         The metrics up to here are flushed to the disk first, so a checkpoint never outlives its metrics.
+
+        Raises:
+            AttemptSuperseded: another process has begun a newer attempt at the run.
         """
+        if self.attempt is not None:
+            self.require_newest(self.attempt)
         atomic.sync_file(self.path / layout.METRICS)
         path = self.path / "checkpoints" / layout.step_name(step)
         atomic.publish_directory(path, write)

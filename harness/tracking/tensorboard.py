@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.tracking._sink import About, path_part
+from harness.tracking._feed import About, path_part
 
 MODULES = ("tensorboard",)
 EXTRA = "track"

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.configuration.error import require
 from harness.store.layout import experiment_dir
-from harness.tracking._sink import About
+from harness.tracking._feed import About
 
 MODULES = ("wandb",)
 EXTRA = "track"
@@ -21,7 +21,7 @@ class Config:
     """The place that rows are sent to.
 
     Attributes:
-        mode: offline (files, sent later by `harness sync`) or online.
+        mode: offline (files; `wandb sync` sends them) or online.
         project: of wandb.
         entity: of wandb; null: the user's default.
         directory: where wandb's files go; null: the results root.

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from harness.backends.verl.data import prompt_texts, write_data
-from harness.backends.verl.written import Ledger, ledger_columns
+from harness.backends.verl.metrics import Ledger, is_complete, ledger_columns
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import load_tokenizer
 from harness.problems.problem import Benchmark, Problem, load_benchmark
@@ -116,6 +116,9 @@ def test_the_ledger_counts_all_groups_and_reads_only_whole_lines(tmp_path: Path)
     (folder / "one.jsonl").write_text(text)
     (folder / "two.jsonl").write_text('[1, "c", 8, 1.0, 1, 0]\n[1, "c", 12, 1.0, 1, 0]\n[2, "d", 5')
     assert [item.group for item in ledger.step(1)] == ["a", "a", "b", "b", "c", "c"]
+    assert is_complete(ledger.step(1), groups=3, size=2)
+    assert not is_complete(ledger.step(1)[:-1], groups=2, size=2), "a response of the third group is missing"
+    assert not is_complete(ledger.step(1), groups=4, size=2)
     columns = ledger_columns(ledger.step(1), kept_groups=1)
     # Three groups: one mixed (trained on), one all wrong, one all right.
     assert columns["accuracy_mean"] == pytest.approx(3 / 6)

@@ -5,6 +5,7 @@ verl is a stand-in here (`fake/`) with verl's command line and files; `test_verl
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,8 @@ import pytest
 from fake_verl import interpreter, verl_run
 
 from harness.backends import verl
+from harness.backends.verl.metrics import MetricsImport
+from harness.backends.verl.overrides import Place
 from harness.backends.verl.process import VerlFailed
 from harness.backends.verl.process import interpreter as find_interpreter
 from harness.configuration.error import ConfigError
@@ -128,6 +131,28 @@ def test_a_stopped_run_resumes_to_the_rows_of_an_undisturbed_one(
     other_config, other = verl_run(tmp_path / "other", base_policy)
     assert verl.train(other_config, other, never, 0)
     pd.testing.assert_frame_equal(rows(run), rows(other))
+
+
+def test_a_row_waits_for_the_lines_of_other_nodes_and_lacks_what_never_comes(
+    tmp_path: Path, base_policy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, run = verl_run(tmp_path, base_policy)
+    place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
+    place.ledger.mkdir(parents=True)
+    place.metrics.write_text("".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2)))
+    lines = [[1, f"g{group}", 5, 1.0, 1, 0] for group in range(GROUPS) for _ in range(SIZE)]
+    near, far = (place.ledger / name for name in ("here.jsonl", "there.jsonl"))
+    near.write_text("".join(json.dumps(line) + "\n" for line in lines[:-3]))
+    metrics = MetricsImport(config, run, place, 0)
+    metrics.update()
+    assert run.last_step() is None, "three of 32 responses are not seen yet"
+    far.write_text("".join(json.dumps(line) + "\n" for line in lines[-3:]))
+    metrics.update()
+    assert run.steps()["generated_tokens"].tolist() == [5 * GROUPS * SIZE]
+    metrics.finish(patience_seconds=0.0)
+    steps = run.steps()
+    assert (steps["step"].tolist(), steps["accuracy_mean"].isna().tolist()) == ([1, 2], [False, True])
+    assert "warning: step 2: 0 graded responses are in " in capsys.readouterr().err
 
 
 def test_a_run_whose_training_was_done_only_evaluates(

@@ -21,8 +21,8 @@ from command_speed import processor_seconds
 from synthetic_store import build_store
 
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._supervise import RunBatch
-from harness.execution.supervise.attempt import Attempt
+from harness.execution.attempt import Attempt
+from harness.execution.supervisor import RunBatch
 from harness.experiment.planning import Plan, plan_multirun
 from harness.store import ResultStore
 from harness.store.run import RunDir
@@ -43,9 +43,7 @@ class Spec:
 
 
 def begun_attempt(store: ResultStore, spec: Any, provenance: dict[str, Any]) -> Attempt:
-    begun = Attempt.begin(
-        spec, store.run(spec.run_id), identity_version=1, provenance=provenance, environment={}
-    )
+    begun = Attempt.begin(spec, store.run(spec.run_id), provenance=provenance, environment={})
     assert begun is not None
     return begun
 

@@ -17,7 +17,7 @@ from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 from analysis.evidence.stored_plan import parse_plan
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
-from harness.execution.supervise import Summary
+from harness.execution.supervisor import Summary
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 from harness.experiment.history import History
 from harness.experiment.planning import plan_experiment, plan_multirun
@@ -189,7 +189,7 @@ def test_an_explicit_budget_holds_for_every_arm(store):
     assert {planned.config.training.generated_tokens for planned in matched.arms} == {5000}
 
 
-# ---- show, clean, retry, stop ----------------------------------------------------------------------------------------------
+# ---- show, clean, run again ----------------------------------------------------------------------------------------
 
 
 def test_show_names_what_differs(store, said):
@@ -282,58 +282,21 @@ def test_clean_lists_no_run_that_was_never_started(store, said):
     assert "could remove 0 directories, 0.0 MB: failed, interrupted and lost runs" in told
 
 
-def test_nothing_to_retry_or_to_stop_is_said(store, said):
-    finish(store, plan(store).arms[0].runs[0])
-    killed = {
-        "identity_version": 0,
-        "arm_id": "a",
-        "seed": 0,
-        "labels": {"experiment": "theirs", "arm": "a", "foreign": "trl"},
-    }
-    killed |= {"attempts": [], "provenance": {}, "error": None, "status": "claimed"}
-    store.run("0123456789abcdef").create("foreign: {file: log.json}\n", killed)  # an import that was killed
-    assert "nothing failed or was interrupted" in said("retry", f"runtime.results={store.root}")
-    assert "changed from the base" not in said("show", "0123456789abcdef", f"runtime.results={store.root}")
-    assert "nothing is running" in said("stop", f"runtime.results={store.root}")
+def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeypatch):
+    monkeypatch.setattr("harness.commands.run.write_answer", lambda *_, **__: None)
+    failed, *others = plan(store).specs
+    finish(store, failed, status="failed")
+    for spec in others:
+        finish(store, spec)
+    batches = []
 
+    def launch(config, work, progress):
+        batches.append([spec.run_id for spec in work.unfinished()])
+        return Summary(finished=batches[-1], skipped=[spec.run_id for spec in others])
 
-def test_retry_takes_the_failed_run_and_changes_of_its_runtime_only_what_is_said(store, launched, said):
-    spec = plan(store, "runtime.keep_checkpoints=7", "runtime.workers=1").arms[0].runs[0]
-    finish(store, spec, status="failed")
-    finish(store, plan(store).arms[0].runs[1])
-    seen = {}
-
-    def fake(config, work, progress):
-        seen["specs"], seen["runtime"] = work.specs, work.runtime
-        return Summary(finished=[one.run_id for one in work.specs])
-
-    launched(fake)
-    assert "1 finished" in said("retry", f"runtime.results={store.root}", "runtime.micro_batch_tokens=512")
-    (retried,) = seen["specs"]
-    assert retried.run_id == spec.run_id
-    assert "micro_batch_tokens: 512" in retried.config_yaml
-    assert "keep_checkpoints: 7" in retried.config_yaml
-    assert seen["runtime"].workers == 1
-
-
-def test_retry_sends_each_run_where_its_own_runtime_says(store, launched, said):
-    places = ["runtime.device=cpu", "runtime.device=cuda", "runtime.micro_batch_tokens=512"]
-    specs = [plan(store, place).arms[number].runs[0] for number, place in enumerate(places)]
-    for spec in specs:
-        finish(store, spec, status="failed")
-    sent, stops = {}, [None, 15]
-
-    def fake(config, work, progress):
-        sent[work.runtime.device] = {one.run_id for one in work.specs}
-        return Summary(finished=[one.run_id for one in work.specs], stopped_by=stops[len(sent) - 1])
-
-    launched(fake)
-    told = said("retry", f"runtime.results={store.root}", code=75)
-    found = {device: ids for device, ids in sent.items() if ids}
-    wanted = {"cpu": {specs[0].run_id}, "cuda": {specs[1].run_id}, "auto": {specs[2].run_id}}
-    assert len(found) == 2, "the second one was stopped: the third is not begun"
-    assert all(wanted[device] == ids for device, ids in found.items())
-    assert "2 finished, 1 not started" in told
+    launched(launch)
+    assert f"1 finished, {len(others)} finished before" in said("run", *overrides(store))
+    assert batches == [[failed.run_id]]
 
 
 # ---- one clear line ------------------------------------------------------------------------------------------------------

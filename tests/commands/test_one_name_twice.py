@@ -7,10 +7,10 @@ import threading
 import pytest
 from commands_support import finish, overrides, plan
 
-from harness.execution.answer import answered_runs, left_out
+from harness.commands._previous_answer import answered_runs, left_out
+from harness.commands._provisional import TablesSoFar
 from harness.execution.progress import Progress, Snapshot
-from harness.execution.provisional import TablesSoFar
-from harness.execution.supervise import Summary
+from harness.execution.supervisor import Summary
 from harness.experiment.planning import plan_experiment
 
 

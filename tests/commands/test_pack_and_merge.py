@@ -13,7 +13,7 @@ import pytest
 from commands_support import EXPERIMENT, finish, plan
 
 from harness.commands.merge import merge
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, RunDir, StoreError
 from harness.store.pack import opened, report_files, write_pack
 
 NAME = EXPERIMENT.partition("=")[2]
@@ -152,6 +152,24 @@ def test_the_finished_run_wins_then_the_one_that_can_go_on_from_further(store, o
     assert {f"run {run_id}: {'kept' if here else 'taken'}" for run_id in (done, further)} <= {
         line.partition(",")[0] for line in found.said
     }
+
+
+def test_a_run_that_finishes_during_a_merge_is_not_replaced(store, other, monkeypatch):
+    """It is looked at again under its lock: between the first look and the lock its supervisor may have ended it."""
+    spec = grid(store, "[0]", finished=False).specs[0]
+    grid(other, "[0]", finished=False)
+    shutil.rmtree(store.run(spec.run_id).path / "checkpoints")  # the other one is further
+    lock = RunDir.lock
+
+    def lock_late(run):
+        if run.path == store.run(spec.run_id).path:
+            run.write_manifest({**run.manifest(), "status": "finished"})
+        return lock(run)
+
+    monkeypatch.setattr(RunDir, "lock", lock_late)
+    merged = merge(store, other.root)
+    assert store.run(spec.run_id).status == "finished"
+    assert f"run {spec.run_id}: kept, finished" in " ".join(merged.said)
 
 
 def test_links_and_locks_of_a_folder_stay_behind(store, other, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 
@@ -10,9 +11,9 @@ import pytest
 from commands_support import EXPERIMENT, finish, overrides, plan
 
 from harness.cli import main
+from harness.commands._previous_answer import answer_key, answer_stands, sign_answer
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
-from harness.execution.answer import answer_stands
 from harness.experiment.planning import plan_multirun
 from harness.experiment.power import Power, seed_spread
 from harness.statistics.families import comparison_level
@@ -54,7 +55,7 @@ from harness.statistics.power import minimum_detectable_difference
         (["status", "training.steps=3"], "stored runs are what they are"),
         (["show", "runtime.results=x"], "is no run"),
         (["keys", "nothing.x"], "there is no key 'nothing.x'; `harness keys` names the sections"),
-        (["schema", "sync"], "'sync' has no --json"),
+        (["schema", "pack"], "'pack' has no --json"),
         (["import", "dialect=trl"], "give file=FILE"),
         (["sweep", EXPERIMENT, "--trials", "3"], "--trials: this experiment lists its arms"),
         (["run", "patch=clip_higher", "patch=[token_level_loss]"], "give patch=[clip_higher,token_level_loss]"),
@@ -135,21 +136,27 @@ def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):
     assert names == ["dapo_0_naive_grpo", "dapo_2_clip_higher"]
 
 
-def test_tables_stand_until_a_plan_or_a_run_is_newer(store):
-    planned = plan(store)
-    ids = [planned.arms[0].runs[0].run_id]
-    finish(store, planned.arms[0].runs[0])
-    store.write_plan("e", planned.record())
-    assert not answer_stands(store, "e", ids)
-    table = store.root / "experiments" / "e" / "tables" / "answer.md"
-    table.parent.mkdir()
-    table.write_text("table")
-    assert not answer_stands(store, "e", ids)  # interrupted before the page
-    (store.root / "experiments" / "e" / "report.html").write_text("page")
-    store.write_plan("e", planned.record())  # the same plan once more
-    assert answer_stands(store, "e", ids)
-    store.write_plan("e", {**planned.record(), "question": "another"})
-    assert not answer_stands(store, "e", ids)
+def test_an_answer_stands_until_the_question_or_its_finished_runs_are_others(store):
+    """Modification times tell nothing: a clock may be set back."""
+    planned = plan(store, "experiment.seeds=[0]")
+    name, folder = planned.experiment.name, store.root / "experiments" / planned.experiment.name
+    store.write_plan(name, planned.record())
+    finish(store, planned.specs[0])
+    (folder / "tables").mkdir()
+    (folder / "tables" / "a.csv").touch()
+    assert not answer_stands(store, name)  # interrupted before the page
+    (folder / "report.html").write_text("<html></html>\n")
+    sign_answer(store, name, answer_key(store, name))
+    for path in (folder / "report.html", folder / "tables" / "a.csv"):
+        os.utime(path, (4e9, 4e9))  # drawn while a clock was ahead
+    assert answer_stands(store, name)
+    store.write_plan(name, {**planned.record(), "command": "the same question, asked another time"})
+    assert answer_stands(store, name)
+    finish(store, planned.specs[1])
+    assert not answer_stands(store, name)
+    sign_answer(store, name, answer_key(store, name))
+    store.write_plan(name, plan(store, "experiment.seeds=[0,1]").record())
+    assert not answer_stands(store, name)
 
 
 def test_status_lists_finished_runs_on_demand(store, said):

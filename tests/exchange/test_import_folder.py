@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 
 import pytest
@@ -246,77 +247,23 @@ def test_group_names_what_no_configuration_has():
         group({"x": {"lr": 1}}, {"x": 1}, ["gamma"])
 
 
-def test_an_experiment_takes_another_name_and_goes_with_the_runs_that_no_other_has(
-    runs, tmp_path, imported, said
-):
+def test_an_experiment_goes_with_the_runs_that_no_other_has(runs, tmp_path, imported, said):
     imported()
     root = f"runtime.results={tmp_path / 'res'}"
     store = ResultStore(tmp_path / "res")
-    (tmp_path / "res" / "experiments" / "mine" / "report.html").write_text("drawn")
-    assert "mine is ours now, with the same 4 runs" in said("rename", "experiment=mine", "to=ours", root)
-    plan = store.plan("ours")
-    assert (plan["name"], plan["title"], store.plans()) == ("ours", "ours", ["ours"])
-    assert (tmp_path / "res" / "experiments" / "ours" / "report.html").read_text() == "drawn"
-    assert "holds no experiment 'mine'" in said("rename", "experiment=mine", "to=x", root, code=2)
-    assert "there is an experiment 'ours' already" in said(
-        "rename", "experiment=ours", "to=ours", root, code=2
-    )
-    assert "no experiment can be called 'a b'" in said("rename", "experiment=ours", "to=a b", root, code=2)
-    assert "dapo_ladder is the name of another experiment" in said(
-        "rename", "experiment=ours", "to=dapo_ladder", root, code=2
-    )
-    assert f"{tmp_path / 'res'} holds ours" in said("report", root, code=2)
-    assert f"{tmp_path / 'res'} holds ours" in said("pack", root, code=2)
-    assert "holds no experiment 'absent'; choose one of: ours" in said(
+    plan = store.plan("mine")
+    assert f"{tmp_path / 'res'} holds mine" in said("report", root, code=2)
+    assert f"{tmp_path / 'res'} holds mine" in said("pack", root, code=2)
+    assert "holds no experiment 'absent'; choose one of: mine" in said(
         "status", "experiment=absent", root, code=2
     )
-    store.write_plan("ours", {**plan, "command": "harness run experiment=dapo_ladder"})
-    for old, new in (("ours", "dapo_ladder"), ("dapo_ladder", "ours")):
-        assert f"{old} is {new} now" in said("rename", f"experiment={old}", f"to={new}", root)
-    assert "name one experiment and its new name" in said("rename", "experiment=ours", root, code=2)
-
     shared = plan["arms"][0]["runs"]["3"]
     store.write_plan("other", {**plan, "name": "other", "arms": [{**plan["arms"][0], "runs": {"3": shared}}]})
     assert "name what is to go" in said("clean", "--experiment", root, code=2)
     with store.run(shared).lock():
-        assert f"run {shared} runs; end it first" in said(
-            "clean", "--experiment", "--yes", "experiment=ours", root, code=2
-        )
-        assert f"run {shared} runs; end it first" in said("rename", "experiment=ours", "to=x", root, code=2)
-    told = said("clean", "--experiment", "--yes", "experiment=ours", root)
+        told = said("clean", "--experiment", "--yes", "experiment=mine", root, code=2)
+        assert f"run {shared} runs (process {os.getpid()} on " in told
+    told = said("clean", "--experiment", "--yes", "experiment=mine", root)
     assert f"kept {store.run(shared).path}: it is of other, too" in told
     assert "removed 4 directories" in told
     assert (store.plans(), store.run_ids()) == (["other"], [shared])
-
-
-@pytest.mark.parametrize("name", ["study.journal", "claim.json"])
-def test_searches_and_claims_keep_their_names(runs, tmp_path, imported, said, name):
-    imported()
-    (tmp_path / "res" / "experiments" / "mine" / name).touch()
-    assert "it would begin anew; it keeps mine" in said(
-        "rename", "experiment=mine", "to=x", f"runtime.results={tmp_path / 'res'}", code=2
-    )
-
-
-def test_a_chart_of_many_runs_is_a_run_each(tmp_path, imported):
-    (tmp_path / "runs").mkdir()
-    lines = [
-        "Step,grpo-1 - critic/score/mean,grpo-2 - critic/score/mean,grpo-2 - critic/score/mean__MAX",
-        "1,0.1,0.3,9",
-        "2,0.2,,",
-    ]
-    (tmp_path / "runs" / "chart.csv").write_text("\n".join(lines))
-    assert imported("by=name", "score=reward_mean", "unit=reward")[0] == 0
-    assert arms_of(tmp_path) == {"grpo": ["1", "2"]}
-
-
-def test_another_log_of_a_run_is_no_replicate(runs, tmp_path, said):
-    lines = map(json.loads, (runs / "grpo-3" / "metrics.jsonl").read_text().splitlines())
-    (tmp_path / "export.json").write_text(
-        json.dumps([{"_step": line["step"], "_runtime": 1, **line["data"]} for line in lines])
-    )
-    given = ["import_runs", "experiment=e", "arm=a", f"runtime.results={tmp_path / 'res'}"]
-    said(*given, f"path={runs / 'grpo-3' / 'metrics.jsonl'}", "seed=3")
-    text = said(*given, f"path={tmp_path / 'export.json'}", "seed=4", code=2)
-    assert "has the numbers of arm a, seed 3: it is another log of that run" in text
-    assert "in the place of run" in said(*given, f"path={tmp_path / 'export.json'}", "seed=3", "replace=true")

@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._supervise import RunBatch
 from harness.execution.progress import Progress
+from harness.execution.supervisor import RunBatch
 from harness.store import ResultStore
 
 STUBS = Path(__file__).parent
 PROJECT = Path(__file__).parents[2]
 sys.path.insert(0, str(STUBS))
 
-from sweep_support import Spec  # noqa: E402
+from sweep_support import Spec, batch  # noqa: E402
 
 
 def use_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,14 +24,7 @@ def use_stubs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def work(root: Path, specs: list[Spec], entry: str = "steps") -> RunBatch:
-    return RunBatch(
-        root=root.resolve(),
-        specs=specs,
-        runtime=RuntimeConfig(device="cpu", workers=1),
-        provenance={"command": "test"},
-        experiment="launched",
-        entry=f"stub_worker:{entry}",
-    )
+    return batch(root, specs, f"stub_worker:{entry}", workers=1, command="test")
 
 
 class Events(Progress):

@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
-from harness.store import RunDir
+from harness.configuration.error import ConfigError
+from harness.store import RunDir, StoreFull
 
 CHECKPOINT_EVERY = 5
 
@@ -83,6 +84,12 @@ def by_config(path: Path) -> int:
         case "exit_message":
             print("unfinished line", end="")
             sys.exit("no such data set: see conf/benchmark")
+        case "refuse":
+            raise ConfigError("runtime.ranks=3 cannot be; set runtime.ranks=1")
+        case "full":
+            raise StoreFull("no space left writing checkpoints; free space")
+        case "crash_once" if len(list((path / "attempts").iterdir())) == 1:
+            raise RuntimeError("the GPU fell off the bus")
         case "signal":
             os.kill(os.getpid(), config["signal"])
         case "grandchild":

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import yaml
 
-from harness.execution.progress import PlainProgress
-from harness.execution.supervise import run_all
+from harness.configuration.runtime import RuntimeConfig
+from harness.execution.progress import PlainProgress, Progress
+from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.store import ResultStore
 
 HERE = Path(__file__).parent
@@ -42,8 +43,27 @@ def sweep(runs: int, steps: int, seconds: float) -> list[Spec]:
     return [spec(number, steps=steps, seconds=seconds) for number in range(runs)]
 
 
+def batch(
+    root: Path,
+    specs: list[Spec],
+    entry: str = "stub_worker:by_config",
+    workers: int = 2,
+    **provenance: object,
+) -> RunBatch:
+    """These runs on this machine, by a stub of a worker."""
+    runtime = RuntimeConfig(device="cpu", workers=workers)
+    return RunBatch(root.resolve(), specs, runtime, provenance, "launched", entry)
+
+
+def run_all(
+    root: Path, specs: list[Spec], *, progress: Progress | None = None, gpus=None, **options
+) -> Summary:
+    """Supervise these runs in this process."""
+    return supervise(batch(root, specs, **options), progress or Progress(), gpus=gpus, poll_seconds=0.05)
+
+
 class Supervisor:
-    """`run_all` on a sweep of `stub_worker:steps` in a process of its own."""
+    """`supervise` on a sweep of `stub_worker:steps` in a process of its own."""
 
     def __init__(self, root: Path, runs: int, steps: int, seconds: float, workers: int = 2) -> None:
         self.mark = uuid.uuid4().hex
@@ -100,14 +120,9 @@ def final_table(store: ResultStore) -> bytes:
 
 
 def main(root: str, runs: str, steps: str, seconds: str, workers: str) -> int:
-    summary = run_all(
-        sweep(int(runs), int(steps), float(seconds)),
-        ResultStore(root),
-        workers=int(workers),
-        entry="stub_worker:steps",
-        progress=PlainProgress(sys.stdout),
-        poll_seconds=0.05,
-    )
+    specs = sweep(int(runs), int(steps), float(seconds))
+    work = batch(Path(root), specs, "stub_worker:steps", int(workers))
+    summary = supervise(work, PlainProgress(sys.stdout), poll_seconds=0.05)
     print(summary, flush=True)
     return 0 if summary.complete else 1
 

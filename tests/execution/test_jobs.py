@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import threading
 
 import pytest
 from launch_support import Events, work
 from sweep_support import spec
 
-from harness.execution.launch import _job
-from harness.execution.launch._watch import states, watch
-from harness.execution.supervise.attempt import Attempt
+from harness.execution.attempt import Attempt
+from harness.execution.launch import _jobs
+from harness.execution.launch._jobs import Job, RequeueFailed, states, watch
+from harness.execution.supervisor import Summary
 
-RECORD = {"identity_version": 1, "provenance": {}, "environment": {}}
+RECORD = {"provenance": {}, "environment": {}}
 
 
 @pytest.fixture
@@ -31,15 +34,15 @@ def scontrol(monkeypatch):
 
 
 def test_a_task_of_an_array_requeues_itself_and_not_the_array(scontrol, monkeypatch):
-    assert not _job.requeue()
-    assert not _job.pre_empted()
+    assert not _jobs.requeue()
+    assert not _jobs.pre_empted()
     assert scontrol == []
     monkeypatch.setenv("SLURM_JOB_ID", "40")
-    _job.requeue()
+    _jobs.requeue()
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "40")  # of the last task, whose number is the array's
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "0")
-    assert _job.requeue()
-    assert _job.pre_empted()
+    assert _jobs.requeue()
+    assert _jobs.pre_empted()
     assert scontrol == [
         ["scontrol", "requeue", "40"],
         ["scontrol", "requeue", "40_0"],
@@ -47,8 +50,60 @@ def test_a_task_of_an_array_requeues_itself_and_not_the_array(scontrol, monkeypa
     ]
 
 
+def test_a_requeue_that_slurm_refuses_is_reported(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "40")
+    refused = subprocess.CompletedProcess([], 1, "", "Requested operation is presently disabled")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
+    with pytest.raises(
+        RequeueFailed, match="scontrol requeue 40. was refused .*presently disabled.; run the same"
+    ):
+        _jobs.requeue()
+
+
+@pytest.mark.parametrize(("progressed", "requeues"), [(True, 1), (False, 0)])
+def test_a_job_that_no_checkpoint_came_of_is_not_requeued_for_ever(
+    tmp_path, scontrol, monkeypatch, progressed, requeues
+):
+    monkeypatch.setenv("SLURM_JOB_ID", "40")
+    job = Job(work(tmp_path, [spec(0)]))
+
+    def launch(*_, **__):
+        if progressed:
+            job.work.store.run(spec(0).run_id).publish_checkpoint(5, lambda folder: None)
+        return Summary(interrupted=[spec(0).run_id], stopped_by=signal.SIGUSR2)
+
+    monkeypatch.setattr(_jobs.local, "launch", launch)
+    if progressed:
+        job()
+    else:
+        with pytest.raises(RequeueFailed, match=r"time was up before .* Raise runtime\.launcher\.minutes"):
+            job()
+    assert scontrol == [["scontrol", "requeue", "40"]] * requeues
+
+
+def test_jobs_are_asked_after_less_and_less_often(tmp_path, monkeypatch):
+    pauses, left = [], [3] * 8 + [0]
+
+    class Slow(Ended):
+        poll_seconds = (2.0, 60.0)
+
+        def alive(self):
+            return left.pop(0)
+
+    class Wake(threading.Event):
+        def wait(self, timeout=None):
+            pauses.append(timeout)
+
+    monkeypatch.setattr(_jobs.threading, "Event", Wake)
+    sent = work(tmp_path, [spec(0)])
+    watch(sent, states(sent), Slow(), Events())
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
 class Ended:
     """Jobs that are no more."""
+
+    poll_seconds = (0.0, 0.0)
 
     def alive(self):
         return 0
@@ -87,4 +142,5 @@ def test_runs_behind_one_that_was_stopped_wait_for_the_next_call(tmp_path):
     attempt(sent, 0, "interrupted")
     summary = watch(sent, before, Ended(), Events())
     assert (summary.failed, summary.interrupted) == ([], [sent.specs[0].run_id])
+    assert summary.errors[sent.specs[0].run_id] == Ended().last_words()
     assert summary.not_started == [sent.specs[1].run_id]

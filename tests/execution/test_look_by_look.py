@@ -11,12 +11,12 @@ from stored_runs import about, graded
 
 from harness.commands._answer import decide, table_so_far
 from harness.commands._arguments import select
+from harness.commands._provisional import TablesSoFar
 from harness.commands.plan import look_lines
 from harness.commands.status import decisions_of
-from harness.execution.looks import until_decided
 from harness.execution.progress import Progress, Snapshot
-from harness.execution.provisional import TablesSoFar
-from harness.execution.supervise import Summary
+from harness.execution.sequential import until_decided
+from harness.execution.supervisor import Summary
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
 

@@ -121,14 +121,3 @@ def test_before_the_first_step_progress_says_what_a_run_does(tmp_path):
         assert where() == "3/60"
         run.say_phase(0, "")  # a backend that says nothing
         assert where() == "3/60"
-
-
-def test_a_run_tells_what_its_newest_attempt_does(tmp_path):
-    run = ResultStore(tmp_path).run("0" * 16)
-    assert run.phase() == ""
-    run.new_attempt()
-    run.say_phase(0, "evaluating step 20")
-    assert run.phase() == "evaluating step 20"
-    run.new_attempt()
-    assert run.phase() == ""
-    run.say_phase(7, "nowhere")  # no such attempt: nothing depends on it

@@ -7,14 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from sweep_support import HERE, Spec, spec, sweep, wait_until
+from sweep_support import HERE, Spec, run_all, spec, sweep, wait_until
 
+from harness.configuration.identity import IDENTITY_VERSION
+from harness.execution.gpu_leases import GpuLeases
 from harness.execution.progress import PlainProgress, Progress
-from harness.execution.supervise import Feed, GpuLeases, run_all
-from harness.store import ResultStore, StoreFull
+from harness.store import AttemptSuperseded, ResultStore, RunDir, StoreFull
 
 
 @pytest.fixture
@@ -24,8 +26,7 @@ def store(tmp_path, monkeypatch):
 
 
 def run(store: ResultStore, specs: list[Spec], entry: str = "by_config", **options):
-    options = {"workers": 2, "poll_seconds": 0.05, "progress": Progress(), **options}
-    return run_all(specs, store, entry=f"stub_worker:{entry}", **options)
+    return run_all(store.root, specs, entry=f"stub_worker:{entry}", **options)
 
 
 def snapshot(root: Path) -> dict[str, int]:
@@ -34,12 +35,12 @@ def snapshot(root: Path) -> dict[str, int]:
 
 def test_every_run_ends_finished_with_its_record(store):
     specs = sweep(3, steps=6, seconds=0)
-    summary = run(store, specs, "steps", provenance={"git_commit": "abc"}, identity_version=7)
+    summary = run(store, specs, "steps", git_commit="abc")
     assert sorted(summary.finished) == [one.run_id for one in specs]
     assert summary.complete
     manifest = store.run(specs[1].run_id).manifest()
     assert manifest["status"] == "finished"
-    assert (manifest["seed"], manifest["identity_version"]) == (1, 7)
+    assert (manifest["seed"], manifest["identity_version"]) == (1, IDENTITY_VERSION)
     assert manifest["labels"] == specs[1].labels
     assert manifest["provenance"] == {"git_commit": "abc"}
     (attempt,) = manifest["attempts"]
@@ -84,7 +85,8 @@ def test_one_failure_of_any_kind_never_ends_the_rest(store):
     assert "SIGKILL" in summary.errors[ids[1]]
     assert "SIGSEGV" in summary.errors[ids[2]]
     assert "exit code 3" in summary.errors[ids[3]]
-    assert store.run(ids[1]).manifest()["attempts"][0]["exit_code"] == -signal.SIGKILL
+    killed = store.run(ids[1]).manifest()["attempts"]
+    assert [attempt["exit_code"] for attempt in killed] == [-signal.SIGKILL] * 2, "two attempts, and no third"
     assert store.run(ids[5]).status == "interrupted"
 
 
@@ -94,17 +96,68 @@ def test_the_last_words_of_a_worker_are_kept(store):
     assert (store.run(spec(0).run_id).path / "attempts/000/stdout.log").read_text() == "unfinished line"
 
 
-def test_a_failed_run_gets_one_new_attempt_per_call(store):
-    run(store, [spec(0, code=3)])
+def test_a_failed_run_is_retried_by_the_next_call(store):
+    assert run(store, [spec(0, code=3)]).failed == [spec(0).run_id]
     summary = run(store, [spec(0)])  # the cause was outside the identity of the run and is gone
     assert summary.finished == [spec(0).run_id]
     manifest = store.run(spec(0).run_id).manifest()
-    assert [attempt["outcome"] for attempt in manifest["attempts"]] == ["failed", "finished"]
+    assert [attempt["outcome"] for attempt in manifest["attempts"]] == ["failed", "failed", "finished"]
     assert manifest["error"] is None
 
 
+def test_a_crashed_run_gets_a_second_attempt_that_goes_on_from_its_checkpoint(store):
+    stream = io.StringIO()
+    summary = run(store, [spec(0, do="crash_once")], progress=PlainProgress(stream))
+    assert (summary.finished, summary.failed, summary.errors) == ([spec(0).run_id], [], {})
+    assert [one["outcome"] for one in store.run(spec(0).run_id).manifest()["attempts"]] == [
+        "failed",
+        "finished",
+    ]
+    assert "a second attempt follows" in stream.getvalue()
+
+
+def test_what_is_refused_is_not_attempted_twice(store):
+    summary = run(store, [spec(0, do="refuse")])
+    assert summary.errors == {spec(0).run_id: "exit code 78; runtime.ranks=3 cannot be; set runtime.ranks=1"}
+    assert len(store.run(spec(0).run_id).manifest()["attempts"]) == 1
+
+
+def test_a_worker_without_space_ends_the_sweep_with_its_one_line(store):
+    """Every other run would train up to its first checkpoint, and fail there."""
+    specs = [spec(0, do="full"), spec(1, steps=3, seconds=0), spec(2), spec(3)]
+    with pytest.raises(StoreFull, match=r"^no space left writing checkpoints; free space$"):
+        run(store, specs, workers=1)
+    assert [store.run(one.run_id).status for one in specs] == ["failed", None, None, None]
+
+
+def test_an_attempt_that_was_taken_over_writes_nothing_more(store):
+    """A lock of NFSv4 expires where a client is cut off for longer than its lease."""
+
+    class TakenOver(Progress):
+        def started(self, name, run_id, attempt):
+            store.run(run_id).new_attempt()  # as another supervisor does that has the lock now
+
+    summary = run(store, [spec(0, seconds=0.3)], progress=TakenOver())
+    manifest = store.run(spec(0).run_id).manifest()
+    assert (summary.elsewhere, summary.finished, summary.failed) == ([spec(0).run_id], [], [])
+    assert (manifest["status"], manifest["attempts"][0]["outcome"]) == ("running", None)
+    mine = RunDir(store.run(spec(0).run_id).path, attempt=0)
+    with pytest.raises(AttemptSuperseded, match="attempt 0 .* has lost its claim: attempt 1 has begun"):
+        mine.publish_checkpoint(1, lambda folder: None)
+    assert mine.checkpoints() == []
+
+
+def test_the_supervisor_asks_the_file_server_seldom_about_its_own_runs(store, monkeypatch):
+    looks = []
+    monkeypatch.setattr(RunDir, "claimed_by", lambda self: pytest.fail("it asked who holds its own claim"))
+    monkeypatch.setattr(RunDir, "last_step", lambda self: looks.append(self.run_id))
+    begin = time.monotonic()
+    run(store, [spec(0, seconds=1.5)], workers=1)
+    assert 1 <= len(looks) <= 3 + time.monotonic() - begin  # when something happens, and once a second
+
+
 def test_an_entry_that_cannot_be_imported_is_reported_per_run(store):
-    summary = run_all([spec(0), spec(1)], store, workers=1, entry="no_such_module:main")
+    summary = run_all(store.root, [spec(0), spec(1)], workers=1, entry="no_such_module:main")
     assert len(summary.failed) == 2
     assert "No module named 'no_such_module'" in summary.errors[spec(0).run_id]
 
@@ -159,29 +212,28 @@ with RunDir(Path(sys.argv[1])).worker_lock():
 """
 
 
-def test_the_fork_server_dying_fails_its_runs_and_the_rest_goes_on(store):
+def test_the_fork_server_dying_costs_its_runs_an_attempt_and_the_rest_goes_on(store):
     class KillTheServerOnce(Progress):
         done = False
 
         def update(self, snapshot):
-            running = [store.run(spec(0).run_id).worked_on_by()]
-            if not self.done and running[0] is not None and running[0].pid is not None:
+            holder = store.run(spec(0).run_id).worked_on_by()
+            if not self.done and holder is not None and holder.pid is not None:
                 self.done = True
-                parent = int(Path(f"/proc/{running[0].pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+                parent = int(Path(f"/proc/{holder.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
                 os.kill(parent, signal.SIGKILL)
 
-    specs = [spec(0, seconds=30), spec(1), spec(2)]
-    summary = run(store, specs, workers=1, progress=KillTheServerOnce())
-    assert summary.failed == [spec(0).run_id]
-    assert "forks the workers" in summary.errors[spec(0).run_id]
-    assert sorted(summary.finished) == [spec(1).run_id, spec(2).run_id]
+    summary = run(store, [spec(0, seconds=3), spec(1), spec(2)], workers=1, progress=KillTheServerOnce())
+    assert sorted(summary.finished) == [spec(n).run_id for n in range(3)]
+    first, second = store.run(spec(0).run_id).manifest()["attempts"]
+    assert (first["outcome"], second["outcome"]) == ("failed", "finished")
 
 
 def test_a_full_disk_ends_the_sweep_with_the_reason(store, monkeypatch):
     def full(self, pid):
         raise StoreFull("no space left writing manifest.json")
 
-    monkeypatch.setattr("harness.execution.supervise.attempt.Attempt.started", full)
+    monkeypatch.setattr("harness.execution.attempt.Attempt.started", full)
     with pytest.raises(StoreFull, match="no space left"):
         run(store, [spec(0, seconds=30)])
     monkeypatch.undo()
@@ -224,21 +276,3 @@ def test_plain_progress_names_runs_outcomes_and_causes(store):
     assert "failed arm_0 seed 0" in text
     assert "RuntimeError: reward model exploded" in text
     assert "finished arm_1 seed 1" in text
-
-
-def test_a_run_of_a_feed_that_cannot_be_read_fails_once(store):
-    torn, sound = spec(0), spec(1)
-    store.run(torn.run_id).path.mkdir(parents=True)
-    (store.run(torn.run_id).path / "manifest.json").write_text('{"schema_version": 1, "run_')
-    ends, left = [], [torn, sound]
-
-    class Two(Feed):
-        def more(self, free):
-            return [left.pop(0)] if left else []
-
-        def ended(self, run_id, outcome):
-            ends.append((run_id, outcome))
-
-    summary = run(store, [], feed=Two())
-    assert (summary.failed, summary.finished) == ([torn.run_id], [sound.run_id])
-    assert ends == [(torn.run_id, "failed"), (sound.run_id, "finished")]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from sweep_support import Supervisor, final_table, sweep, wait_until
 
-from harness.execution.supervise import stop_supervisors
 from harness.store import ResultStore
 
 RUNS, STEPS, SECONDS = 4, 30, 0.02
@@ -84,11 +83,3 @@ def test_two_supervisors_share_a_sweep_and_run_nothing_twice(store, undisturbed)
     assert outcomes(store) == [["finished"]] * RUNS
     assert all("finished arm_" in text for text in texts), "both had a share"
     assert final_table(store) == undisturbed
-
-
-def test_stop_from_another_terminal_reaches_the_supervisor(store):
-    supervisor = Supervisor(store.root, RUNS, STEPS, 0.1)
-    wait_until(lambda: some_steps_done(store))
-    assert stop_supervisors(store) == ([supervisor.process.pid], [])
-    assert "interrupted arm_" in supervisor.output()
-    assert stop_supervisors(store) == ([], [])

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from sweep_support import spec
 
-from harness.execution.supervise.attempt import Attempt
+from harness.execution.attempt import Attempt
 from harness.store import ResultStore, RunDir, layout
 
-RECORD = {"identity_version": 1, "provenance": {}, "environment": {}}
+RECORD = {"provenance": {}, "environment": {}}
 DEATHS = ("claim", "attempt", "configuration", "environment", "manifest")
 
 

@@ -1,4 +1,4 @@
-"""Searches: the space in Hydra's grammar, trials as ordinary runs, resuming, pruning, several objectives, figures."""
+"""Searches: the space in Hydra's grammar, trials as ordinary runs, resuming, several objectives, figures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 import stub_trial
 
 from harness.configuration.error import ConfigError
-from harness.execution.progress import Progress, Snapshot
-from harness.execution.supervise import run_all
+from harness.configuration.runtime import RuntimeConfig
+from harness.execution.progress import Progress
+from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
 from harness.search.ask_and_tell import Sweep, best_lines
@@ -40,10 +41,14 @@ def sweep(
     return Sweep(experiment, search_of(experiment) or Search(), fixed, store, "harness sweep")
 
 
-def go(feed: Sweep, workers: int = 2):
-    summary = run_all([], feed.store, workers=workers, entry="stub_trial:run", feed=feed, poll_seconds=0.02)
-    feed.settle_rest()
-    return summary
+def dispatch(store: ResultStore, specs, workers: int) -> Summary:
+    runtime = RuntimeConfig(device="cpu", workers=workers)
+    batch = RunBatch(store.root.resolve(), specs, runtime, {}, "s", "stub_trial:run")
+    return supervise(batch, Progress(), poll_seconds=0.02)
+
+
+def go(search: Sweep, workers: int = 2) -> Summary:
+    return search.run(lambda specs: dispatch(search.store, specs, workers), workers)
 
 
 def values(study: optuna.Study) -> list[tuple[int, list[float]]]:
@@ -87,7 +92,6 @@ def test_a_space_that_cannot_be_searched_is_refused(space, says):
     ("search", "says"),
     [
         ({"sampler": "tp"}, "did you mean 'tpe'"),
-        ({"objectives": ["avg", "-seconds"], "pruner": "median"}, "single objective"),
         ({"objectives": ["avg", "-seconds"], "sampler": "cmaes"}, "single objective"),
         ({"trials": 0}, "at least 1"),
         ({"trails": 3}, "did you mean 'trials'"),
@@ -131,10 +135,37 @@ def test_a_search_goes_on_to_a_total_and_never_proposes_the_same_points_again(st
 
 def test_what_a_killed_search_left_open_is_brought_to_its_end(store):
     left = sweep(store, trials=4)
-    assert len(left.more(2)) == 2  # asked and handed out; then the process dies
+    assert len(left.ask(2)) == 2  # asked and handed out; then the process dies
     again = sweep(store, trials=4)
     assert len(go(again).finished) == 4
     assert [trial.state.name for trial in again.study.trials] == ["COMPLETE"] * 4
+
+
+def test_trials_are_asked_for_in_batches_that_fill_the_places(store):
+    batches = []
+    search = sweep(store, trials=5, seeds=(0, 1), sampler="random")
+
+    def run(specs):
+        batches.append(len(specs))
+        return dispatch(store, specs, 4)
+
+    search.run(run, 4)
+    assert batches == [4, 4, 2]
+
+
+def test_a_stopped_search_asks_for_no_more_and_goes_on_later(store):
+    stopped = sweep(store, trials=4, sampler="random")
+    ids = []
+
+    def stop(specs):
+        ids.extend(spec.run_id for spec in specs)
+        return Summary(interrupted=ids, stopped_by=15)
+
+    assert stopped.run(stop, 2).stopped_by == 15
+    assert (len(ids), stopped.asked, stopped.unsettled) == (2, 2, 2)
+    again = sweep(store, trials=4, sampler="random")
+    assert set(ids) <= set(go(again).finished)
+    assert again.unsettled == 0
 
 
 def test_a_grid_visits_every_point_once(store):
@@ -145,19 +176,6 @@ def test_a_grid_visits_every_point_once(store):
     assert [*feed.study.best_params.values()] == ["0.0003", "0.3"]
     with pytest.raises(ConfigError, match="cannot count the values"):
         sweep(store, sampler="grid")
-
-
-def test_runs_that_lag_behind_are_pruned_and_the_rest_is_not(store):
-    feed = sweep(store, trials=10, sampler="random", pruner="median", seed=3)
-    summary = go(feed, workers=1)
-    states = [trial.state.name for trial in feed.study.trials]
-    assert states.count("PRUNED") >= 1
-    assert states.count("COMPLETE") >= 4
-    # On a busy machine a run may end before the stop reaches it; that of no other trial is stopped.
-    assert len(summary.interrupted) <= states.count("PRUNED")
-    complete = [trial.value for trial in feed.study.trials if trial.state.name == "COMPLETE"]
-    assert feed.study.best_value == max(complete)
-    assert len(feed.plan().arms) == states.count("COMPLETE")
 
 
 def test_several_objectives_give_a_pareto_front(store):
@@ -235,47 +253,23 @@ def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the
 
 def test_a_plan_has_the_trials_of_every_process(store):
     first, second = sweep(store, trials=4, sampler="random"), sweep(store, trials=4, sampler="random")
-    handed = first.more(2)
-    run_all(handed, store, workers=2, entry="stub_trial:run")
-    for spec in handed:
-        first.ended(spec.run_id, "finished")
+    first.tell(dispatch(store, first.ask(2), 2))
     go(second)
-    assert [len(feed.plan().arms) for feed in (first, second)] == [4, 4]
+    assert [len(search.plan().arms) for search in (first, second)] == [4, 4]
 
 
 def test_a_process_that_joins_a_search_finds_work_of_its_own(store):
     alive = sweep(store, trials=3, sampler="random")
-    (claimed,) = alive.more(1)
+    (claimed,) = alive.ask(1)
     with store.run(claimed.run_id).lock():  # the other process works on it
         summary = go(sweep(store, trials=3, sampler="random"), workers=1)
     assert summary.elsewhere == [claimed.run_id]
     assert len(summary.finished) == 2
 
 
-class Heard(Progress):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.snapshots: list[Snapshot] = []
-
-    def update(self, snapshot: Snapshot) -> None:
-        self.snapshots.append(snapshot)
-
-
-def test_progress_counts_the_trials_to_come_and_no_estimate_is_negative(store):
-    heard = Heard()
-    feed = sweep(store, trials=4, sampler="random")
-    run_all([], store, workers=2, entry="stub_trial:run", feed=feed, poll_seconds=0.02, progress=heard)
-    assert {snapshot.total for snapshot in heard.snapshots} == {4}
-    assert heard.snapshots[0].waiting == 2
-    assert heard.snapshots[0].waiting_steps == 2 * 4
-    assert heard.snapshots[-1].waiting_steps == 0
-    assert all(snapshot.waiting_steps >= 0 for snapshot in heard.snapshots)
-
-
 def test_a_run_that_cannot_be_read_fails_its_trial_and_not_the_search(store):
     again = sweep(store, trials=2, sampler="random")
-    (torn,) = again.more(1)
+    (torn,) = again.ask(1)
     store.run(torn.run_id).path.mkdir(parents=True)
     (store.run(torn.run_id).path / "manifest.json").write_text('{"schema_version": 1, "run_')
     summary = go(sweep(store, trials=2, sampler="random"), workers=1)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import pandas as pd
 import pytest
 
 from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
+from harness.store.progress import run_state
 
 RUN_ID = "00000000000000aa"
 MANIFEST = {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []}
@@ -243,57 +242,39 @@ def test_looking_who_holds_a_lock_never_makes_a_claim_fail(tmp_path):
             watcher.kill()
 
 
-def test_who_looks_for_long_delays_a_claim_and_refuses_none(tmp_path):
-    """A busy machine may give no core to a process that looks."""
+def test_a_claim_without_a_name_is_waited_for_and_is_a_claim_in_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(lease, "_NAMING_SECONDS", 0.3)
     path = tmp_path / "claim.lock"
-    lease.acquire(path).release()
-    with path.open() as looking:
-        fcntl.flock(looking, fcntl.LOCK_SH)
-        late = threading.Timer(0.3, fcntl.flock, (looking, fcntl.LOCK_UN))
-        late.start()
-        with lease.acquire(path), pytest.raises(RunClaimed):
-            lease.acquire(path)
-        late.join()
-
-
-def test_who_looks_when_a_long_wait_ends_refuses_nothing(tmp_path, monkeypatch):
-    """An old worker dies after longer than a look is waited for, and somebody looks in that moment."""
-    monkeypatch.setitem(lease._PATIENCE, "looked at", 0.3)
-    path = tmp_path / "claim.lock"
-    old = lease.acquire(path)
-    with path.open() as looking:
-
-        def handed_over():
-            time.sleep(0.5)
-            old.release()
-            fcntl.flock(looking, fcntl.LOCK_SH)
-            time.sleep(0.1)
-            fcntl.flock(looking, fcntl.LOCK_UN)
-
-        thread = threading.Thread(target=handed_over)
-        thread.start()
-        with lease.acquire(path, wait_seconds=1.0):
-            assert lease.holder(path).pid == os.getpid()
-        thread.join()
-
-
-def test_a_claim_without_a_name_is_a_claim_in_the_end(tmp_path, monkeypatch):
-    monkeypatch.setitem(lease._PATIENCE, "nameless", 0.1)
-    path = tmp_path / "claim.lock"
-    with path.open("w") as silent:
-        fcntl.flock(silent, fcntl.LOCK_EX)
+    with lease.acquire(path):
+        path.write_text("")  # as between its lock and its name
+        begin = time.monotonic()
         with pytest.raises(RunClaimed, match="has not named itself"):
             lease.acquire(path)
+        assert time.monotonic() - begin >= 0.3
+        assert lease.holder(path) == lease.Holder(None, None)
 
 
-def test_a_process_stopped_while_it_looks_is_named_in_the_end(tmp_path, monkeypatch):
-    monkeypatch.setitem(lease._PATIENCE, "looked at", 0.1)
-    path = tmp_path / "claim.lock"
-    lease.acquire(path).release()
-    with path.open() as looking:
-        fcntl.flock(looking, fcntl.LOCK_SH)
-        with pytest.raises(RunClaimed):
-            lease.acquire(path)
+def test_a_free_lock_that_names_another_host_says_so(tmp_path):
+    """It was killed there, or the locks of this file system do not reach here: two machines would train one run."""
+    store = ResultStore(tmp_path)
+    run = store.run(RUN_ID)
+    run.create("a: 1", MANIFEST)
+    with run.lock():
+        assert run.left_behind_by() is None
+    assert run.left_behind_by() is None, "a holder that ends in order takes its name out"
+    (run.path / "claim.lock").write_text('{"host": "node7", "pid": 4711}')
+    state = run_state(store, RUN_ID)
+    assert state.status == "lost"
+    assert "names process 4711 on node7" in state.problem
+    assert "local_lock=all" in state.problem
+
+
+def test_the_configuration_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch):
+    """A run that finishes and then loses power would keep an empty configuration for ever."""
+    synced, real = [], atomic._sync
+    monkeypatch.setattr(atomic, "_sync", lambda path: (synced.append(path.name), real(path))[1])
+    ResultStore(tmp_path).run(RUN_ID).create("a: 1", MANIFEST)
+    assert [name.split(".")[1] for name in synced if name.startswith(".")] == ["config", "manifest"]
 
 
 def test_a_clock_that_jumps_changes_nothing_about_a_claim(tmp_path, monkeypatch):
@@ -320,7 +301,7 @@ def test_a_forked_child_does_not_keep_the_claim_of_its_parent(tmp_path):
 
 
 def test_a_lock_on_a_file_that_was_cleaned_away_is_taken_anew(tmp_path, monkeypatch):
-    path, real, calls = tmp_path / "run" / "claim.lock", lease._lock, []
+    path, real, calls = tmp_path / "run" / "claim.lock", lease._wait_for, []
 
     def cleaned_meanwhile(*arguments):
         if not calls:
@@ -329,7 +310,7 @@ def test_a_lock_on_a_file_that_was_cleaned_away_is_taken_anew(tmp_path, monkeypa
         calls.append(arguments)
         real(*arguments)
 
-    monkeypatch.setattr(lease, "_lock", cleaned_meanwhile)
+    monkeypatch.setattr(lease, "_wait_for", cleaned_meanwhile)
     with lease.acquire(path):
         assert len(calls) == 2
         assert path.exists()

@@ -1,10 +1,9 @@
-"""Trackers follow the store: what arrives, what survives a resume, and that their faults disturb no run."""
+"""Trackers follow the store: what arrives while runs go on, what survives a resume, and that their faults disturb no run."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,15 +13,13 @@ from stored_runs import about
 
 from harness.configuration.compose import compose_run
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution import follower as _tracker
-from harness.execution.launch._supervise import RunBatch, supervise_here
+from harness.execution.launch import local
 from harness.execution.progress import Progress
+from harness.execution.supervisor import RunBatch
 from harness.experiment.planning import RunSpec
 from harness.store import ResultStore
-from harness.tracking import tensorboard
-from harness.tracking._follow import Followed
-from harness.tracking._results import online, sync_runs
-from harness.tracking._sink import About, sent_step
+from harness.tracking import _feed, tensorboard
+from harness.tracking._feed import About, TrackerFeed, send_results, sent_step
 
 HERE = Path(__file__).parent
 
@@ -35,36 +32,37 @@ def store(tmp_path, monkeypatch):
 
 
 def specs(*trackers: str, seeds: int = 2) -> list[RunSpec]:
-    config = compose_run([f"tracker=[{','.join(trackers)}]", "training.steps=3"])
+    chosen = [f"tracker=[{','.join(trackers)}]", "training.steps=3"]
     labels = {"experiment": "tracked", "arm": "dapo/clip higher"}
-    found = []
-    for seed in range(seeds):
-        config = compose_run([f"tracker=[{','.join(trackers)}]", "training.steps=3", f"seed={seed}"])
-        found.append(RunSpec.of(config, labels))
-    return found
+    return [RunSpec.of(compose_run([*chosen, f"seed={seed}"]), labels) for seed in range(seeds)]
 
 
-def run(store: ResultStore, runs: list[RunSpec], entry: str = "three_steps"):
-    work = RunBatch(
-        store.root,
-        runs,
-        RuntimeConfig(device="cpu", workers=2, trackers=runs[0].config.runtime.trackers),
-        {},
-        "tracked",
-        entry=f"stub_tracked:{entry}",
-    )
-    return supervise_here(work, Progress())
+def run(store: ResultStore, runs: list[RunSpec], entry: str = "three_steps", **tracker: str):
+    trackers = runs[0].config.runtime.trackers
+    trackers = {name: dataclasses.replace(config, **tracker) for name, config in trackers.items()}
+    runtime = RuntimeConfig(device="cpu", workers=2, trackers=trackers)
+    work = RunBatch(store.root, runs, runtime, {}, "tracked", f"stub_tracked:{entry}")
+    return local.launch(local.Config(), work, Progress())
 
 
 def use_fake(monkeypatch: pytest.MonkeyPatch, behaviour: str) -> None:
-    """Make the follower's wandb a fake that records, raises or hangs."""
+    """Make wandb a fake that records, raises or hangs."""
     monkeypatch.setenv("FAKE_WANDB", behaviour)
-    monkeypatch.setenv("PYTHONPATH", f"{HERE}:{HERE / 'fake'}")
+    monkeypatch.syspath_prepend(str(HERE / "fake"))
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
 
 
-def fake_calls(store: ResultStore) -> list[dict]:
+@pytest.fixture(autouse=True)
+def _forget_the_fake():
+    yield
+    if "fake" in str(getattr(sys.modules.get("wandb"), "__file__", "")):
+        del sys.modules["wandb"]
+
+
+def fake_calls(store: ResultStore, name: str = "") -> list[dict]:
     path = store.root / "fake_wandb.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    calls = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [call for call in calls if not name or call["call"] == name]
 
 
 def test_wandb_gets_every_step_under_our_id_group_and_job_type(store, monkeypatch):
@@ -93,57 +91,49 @@ def test_a_resumed_run_sends_only_what_is_new(store, monkeypatch):
     assert steps == [1, 2, 3]
 
 
-@pytest.mark.parametrize("fault", ["raise_on_init", "raise_on_log", "exit_on_log"])
-def test_a_tracker_that_fails_disturbs_no_run(store, monkeypatch, fault):
+@pytest.mark.parametrize("fault", ["raise_on_init", "raise_on_log"])
+def test_a_tracker_that_fails_disturbs_no_run_and_gets_all_of_it_from_the_same_command(
+    store, monkeypatch, capsys, fault
+):
     use_fake(monkeypatch, fault)
     runs = specs("wandb")
     assert len(run(store, runs).finished) == 2
+    assert "tracker wandb gets no more of this run" in capsys.readouterr().err
     assert list(store.run(runs[0].run_id).steps()["step"]) == [1, 2, 3]
     assert sent_step(store.run(runs[0].run_id), "wandb", "offline rlvr-harness") == 0
-    (log,) = (store.root / "cache" / "tracking").glob("follower-*.log")
-    assert "tracker wandb" in log.read_text() or fault == "exit_on_log"
+    monkeypatch.setenv("FAKE_WANDB", "record")
+    for _ in range(2):  # and once only
+        assert len(run(store, runs).skipped) == 2
+    assert [call["step"] for call in fake_calls(store, "log")] == [1, 2, 3] * 2
 
 
-def test_a_tracker_that_hangs_is_given_up_on(store, monkeypatch):
+def test_a_tracker_that_hangs_is_given_up_on(store, monkeypatch, capsys):
     use_fake(monkeypatch, "hang")
-    monkeypatch.setattr(_tracker, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(_feed, "PATIENCE_SECONDS", 1.0)
     begin = time.monotonic()
     runs = specs("wandb")
     assert len(run(store, runs).finished) == 2
     assert time.monotonic() - begin < 300
+    assert "run the same command again to send the rest" in capsys.readouterr().err
     assert list(store.run(runs[1].run_id).steps()["step"]) == [1, 2, 3]
 
 
-def test_sync_sends_finished_runs_once(store, monkeypatch):
-    runs = specs("wandb")
-    use_fake(monkeypatch, "raise_on_init")
-    run(store, runs)
-    monkeypatch.setenv("FAKE_WANDB", "record")
-    monkeypatch.syspath_prepend(str(HERE / "fake"))
-    monkeypatch.delitem(sys.modules, "wandb", raising=False)
-    trackers = online(runs[0].config.runtime.trackers)
-    ids = store.run_ids()
-    assert sync_runs(store, ids, trackers)["sent"] == ids
-    assert sync_runs(store, ids, trackers) == {"sent": [], "had": ids, "failed": []}
-    assert sent_step(store.run(ids[0]), "wandb", "online rlvr-harness") == 3
-    modes = {call["mode"] for call in fake_calls(store) if call["call"] == "init"}
-    assert modes == {"online"}
-    monkeypatch.delitem(sys.modules, "wandb", raising=False)
-
-
-def test_sync_sends_to_each_destination_once(store, monkeypatch):
+def test_each_destination_gets_a_run_once(store, monkeypatch):
     use_fake(monkeypatch, "record")
     runs = specs("wandb", seeds=1)
-    run(store, runs)
-    monkeypatch.syspath_prepend(str(HERE / "fake"))
-    monkeypatch.delitem(sys.modules, "wandb", raising=False)
-    ids, trackers = store.run_ids(), online(runs[0].config.runtime.trackers)
-    mine = {name: dataclasses.replace(config, project="mine") for name, config in trackers.items()}
-    for wanted in (trackers, mine):
-        assert sync_runs(store, ids, wanted)["sent"] == ids
-    for wanted in (trackers, mine):
-        assert sync_runs(store, ids, wanted)["had"] == ids
-    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    for project in ("mine", "mine", "theirs"):
+        run(store, runs, mode="online", project=project)
+    assert [call["mode"] for call in fake_calls(store, "init")] == ["online"] * 2
+    assert sent_step(store.run(runs[0].run_id), "wandb", "online theirs") == 3
+
+
+def test_tables_that_a_tracker_refuses_are_one_line(store, monkeypatch, capsys):
+    use_fake(monkeypatch, "raise_on_init")
+    send_results(store, "tracked", specs("wandb")[0].config.runtime.trackers)
+    told = capsys.readouterr().err
+    assert told.splitlines() == [
+        "tracker wandb did not take the tables and figures (RuntimeError: no network); run the same command again"
+    ]
 
 
 def test_tensorboard_keeps_runs_of_one_name_and_its_directories_apart(tmp_path, monkeypatch):
@@ -157,14 +147,10 @@ def test_tensorboard_keeps_runs_of_one_name_and_its_directories_apart(tmp_path, 
     assert len(places) == 3
 
 
-def test_a_run_that_repeats_steps_after_a_crash_is_followed_without_repeats(store):
+def test_curves_are_shown_while_a_run_goes_on_and_repeated_steps_once(store, monkeypatch):
     (spec,) = specs("tensorboard", seeds=1)
     folder = store.run(spec.run_id)
-    folder.create(
-        spec.config_yaml,
-        about(spec, "running"),
-    )
-    followed = Followed(folder.path)
+    folder.create(spec.config_yaml, about(spec, "running"))
     seen: list[int] = []
 
     class Sink:
@@ -174,13 +160,19 @@ def test_a_run_that_repeats_steps_after_a_crash_is_followed_without_repeats(stor
         def close(self, finished: bool) -> None:
             assert not finished
 
-    followed._sinks, followed._sent = {"t": (Sink(), "offline")}, {"t": 0}
+    monkeypatch.setattr(_feed, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(tensorboard, "open_sink", lambda config, about: Sink())
+    feed = TrackerFeed(spec.config.runtime.trackers)
+    feed.begin(folder)
     for step in (1, 2, 3, 2, 3, 4):
         folder.append_step({"step": step, "reward_mean": 0.5})
-        followed.advance()
+    deadline = time.monotonic() + 60
+    while seen != [1, 2, 3, 4]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     with open(folder.path / "metrics.jsonl", "a") as file:
         file.write('{"step": 5, "rew')
-    followed.close()
+    feed.close()
     assert seen == [1, 2, 3, 4]
 
 
@@ -199,16 +191,9 @@ def test_tensorboard_event_files_hold_the_curves(store):
     ]
 
 
-def test_the_real_wandb_writes_offline_runs_and_sync_sees_them(store):
-    sys.modules.pop("wandb", None)  # the stand-in of another test
+def test_the_real_wandb_writes_offline_runs(store):
     runs = specs("wandb", seeds=1)
     assert run(store, runs).finished
     (folder,) = (store.root / "wandb").glob(f"offline-run-*-{runs[0].run_id}")
     assert list(folder.glob("run-*.wandb"))
     assert sent_step(store.run(runs[0].run_id), "wandb", "offline rlvr-harness") == 3
-
-
-def test_a_torn_line_of_the_input_does_not_keep_the_follower():
-    follower = [sys.executable, "-m", "harness.tracking._follow"]
-    ended = subprocess.run(follower, input='{"run": ', capture_output=True, text=True, timeout=60, check=True)
-    assert "a line of the input is lost" in ended.stderr

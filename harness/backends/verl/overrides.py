@@ -31,7 +31,7 @@ ADDED = (
 )
 # Prompts are written out with their template (see `data`): verl's tokenizer has only to read them.
 WRITTEN_PROMPT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-_INSIDE = Path(__file__).with_name("inside.py")
+_PLUGIN = Path(__file__).with_name("reward_plugin.py")
 _ROOT = Path(__file__).resolve().parents[3]
 # verl 0.9.1: workers/rollout/vllm_rollout/vllm_async_server.py sets the seed; docs/advance/determinism.md asks for the trainer.
 _NO_DETERMINISM = (
@@ -200,13 +200,13 @@ def _rewards(config: RunConfig, place: Place) -> dict[str, Any]:
         "format_credit": reward.format_credit,
     }
     return {
-        f"{FUNCTION}.path": str(_INSIDE),
+        f"{FUNCTION}.path": str(_PLUGIN),
         f"{FUNCTION}.name": "compute_score",
         **{f"{FUNCTION}.reward_kwargs.{key}": value for key, value in arguments.items()},
         "reward.num_workers": config.runtime.verl.reward_workers,
         "reward.reward_manager.source": "importlib",
         "reward.reward_manager.name": "RecordingRewardManager",  # verl's DAPO manager, which also writes the ledger
-        "reward.reward_manager.module.path": str(_INSIDE),
+        "reward.reward_manager.module.path": str(_PLUGIN),
         f"{REWARD}.max_resp_len": config.sampling.max_response_tokens,
         f"{REWARD}.ledger": str(place.ledger),
         f"{REWARD}.stop_token_ids": list(place.stop_token_ids),

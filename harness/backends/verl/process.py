@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.verl_runtime import VERSION, VerlRuntime
-from harness.store.log_tail import read_tail
+from harness.store.progress import read_tail
 from harness.training.parent_death import die_with
 
 LOG = "verl.log"

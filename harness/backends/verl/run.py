@@ -14,7 +14,7 @@ from harness.backends.verl.checkpoints import POLICY, export, newest_step, remov
 from harness.backends.verl.data import write_data
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
 from harness.backends.verl.process import LOG, Child, VerlFailed, check_machine, environment, interpreter
-from harness.backends.verl.written import MetricsImport, import_validations
+from harness.backends.verl.metrics import MetricsImport, import_validations
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
@@ -98,7 +98,7 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
         stopped = child.running
     finally:
         child.stop()
-        metrics.update()
+        metrics.finish()
         import_validations(config, run)
     if stopped:
         return False

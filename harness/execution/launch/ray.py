@@ -9,11 +9,9 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.limits import Checked, ranged
-from harness.execution.launch._job import chunks
-from harness.execution.launch._supervise import RunBatch
-from harness.execution.launch._watch import finished, states, watch
+from harness.execution.launch._jobs import finished, jobs_for, states, watch
 from harness.execution.progress import Progress
-from harness.execution.supervise import Summary
+from harness.execution.supervisor import RunBatch, Summary
 
 
 @dataclass
@@ -43,7 +41,7 @@ def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
         ConfigError: Ray is absent, or no cluster answers at the address.
     """
     before = states(work)
-    jobs = chunks(work, config.runs_per_job)
+    jobs = jobs_for(work, config.runs_per_job)
     if not jobs:
         return Summary(skipped=finished(before))
     try:
@@ -77,6 +75,8 @@ def _call(job: Any) -> dict[str, Any]:
 
 class _Tasks:
     """Tasks sent to the cluster. Their results are not read: the store has them."""
+
+    poll_seconds = (1.0, 5.0)
 
     def __init__(self, ray: Any, tasks: list[Any]) -> None:
         self._ray, self._tasks, self._all = ray, tasks, tasks

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
+import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, choice, ranged
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch._submitit import submit
-from harness.execution.launch._supervise import RunBatch
+from harness.execution.launch._jobs import finished, jobs_for, states, watch
 from harness.execution.progress import Progress
-from harness.execution.supervise import Summary
+from harness.execution.supervisor import RunBatch, Summary
 from harness.training.torchrun import wanted_ranks
+
+_LOOKS = 2
 
 
 @dataclass
@@ -20,6 +26,7 @@ class Config(Checked, key="runtime.launcher"):
     """The resources that are asked of Slurm.
 
     Attributes:
+        cluster: slurm, or local: the same path without Slurm, in processes of this machine that all start at once.
         runs_per_job: runs that one job supervises (several small runs share its cores or GPUs).
         jobs: array tasks running at once at most.
         wait: follow the jobs here; false: submit and return (`harness status` shows them).
@@ -37,6 +44,7 @@ class Config(Checked, key="runtime.launcher"):
     """
 
     kind: str = "slurm"
+    cluster: str = choice("slurm", of=("slurm", "local"))
     runs_per_job: int = ranged(1, low=1)
     jobs: int = ranged(64, low=1)
     wait: bool = True
@@ -54,25 +62,44 @@ class Config(Checked, key="runtime.launcher"):
 
 
 def launch(config: Config, work: RunBatch, progress: Progress) -> Summary:
-    """Submit the array and, unless `wait` is off, follow it."""
-    return submit(
-        work,
-        progress,
-        cluster="slurm",
-        parameters=parameters(config, work.runtime, work.experiment),
-        runs_per_job=config.runs_per_job,
-        wait=config.wait,
-    )
+    """Submit the unfinished runs as one array and, unless `wait` is off, follow them to their end.
+
+    Raises:
+        ConfigError: submitit is absent, or the scheduler refused the jobs.
+    """
+    before = states(work)
+    jobs = jobs_for(work, config.runs_per_job)
+    if not jobs:
+        return Summary(skipped=finished(before))
+    try:
+        submitit = importlib.import_module("submitit")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "launcher=slurm needs submitit; install it with: pip install -e '.[slurm]'"
+        ) from error
+    folder = work.store.cache_dir("jobs") / work.experiment
+    try:
+        executor = submitit.AutoExecutor(folder=str(folder), cluster=config.cluster)
+        executor.update_parameters(**parameters(config, work.runtime, work.experiment))
+        with executor.batch():
+            submitted = [executor.submit(job) for job in jobs]
+    except (RuntimeError, submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
+        raise ConfigError(f"launcher=slurm refused the jobs: {str(error).strip()}") from error
+    if not config.wait:
+        return Summary(skipped=finished(before), submitted=sorted(before.keys() - finished(before)))
+    follow = _SlurmJobs if config.cluster == "slurm" else _LocalJobs
+    return watch(work, before, follow(submitted), progress)
 
 
 def parameters(config: Config, runtime: RuntimeConfig, name: str) -> dict[str, Any]:
     """The options of submitit's executor."""
+    if config.cluster == "local":
+        return {"timeout_min": config.minutes}
     at_once = min(runtime.workers or config.runs_per_job, config.runs_per_job)
     shares = math.ceil(at_once / runtime.runs_per_gpu)
     gpus = config.gpus or (0 if runtime.device != "cuda" else runtime.gpus_per_run * shares)
     optional = {
-        # Over several nodes the job's own step runs on the first one, where it is told of the time limit, and starts torchrun on all of
-        # them (harness.training.torchrun).
+        # Over several nodes the job's own step runs on the first one, where it is told of the time limit; verl's Ray spans the others.
         "slurm_srun_args": ["--nodes=1", "--ntasks=1", "--overlap"] if runtime.nodes > 1 else None,
         "slurm_partition": config.partition,
         "slurm_account": config.account,
@@ -93,3 +120,64 @@ def parameters(config: Config, runtime: RuntimeConfig, name: str) -> dict[str, A
         "slurm_additional_parameters": {"requeue": True, "open-mode": "append", **config.additional},
         **{key: value for key, value in optional.items() if value is not None},
     }
+
+
+class _LocalJobs:
+    """Processes that submitit started on this machine, and the files that they write."""
+
+    poll_seconds: tuple[float, float] = (0.5, 1.0)
+
+    def __init__(self, jobs: list[Any]) -> None:
+        self._jobs = jobs
+
+    def alive(self) -> int:
+        return sum(not job.done() for job in self._jobs)
+
+    def cancel_pending(self) -> None:
+        """None is pending: they all start at once."""
+
+    def kill(self) -> None:
+        for job in self._jobs:
+            with contextlib.suppress(ProcessLookupError):
+                job.cancel(check=False)
+
+    def last_words(self) -> str:
+        for job in self._jobs:
+            log = Path(job.paths.stderr)
+            lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+            if lines:
+                errors = [line for line in lines if "Error" in line or "RequeueFailed" in line]
+                return f"{(errors or lines)[-1].strip()} ({log})"
+        return ""
+
+
+class _SlurmJobs(_LocalJobs):
+    """Array tasks by Slurm's queue. submitit would ask `sacct`, which many clusters do not have and which lags behind requeues."""
+
+    poll_seconds = (2.0, 60.0)
+
+    def __init__(self, jobs: list[Any]) -> None:
+        super().__init__(jobs)
+        self._arrays = sorted({str(job.job_id).partition("_")[0] for job in jobs})
+        self._gone = 0
+
+    def alive(self) -> int:
+        listed = subprocess.run(
+            ["squeue", "--noheader", "--array", "--format=%T", f"--jobs={','.join(self._arrays)}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        # A controller that does not answer for a moment is no end; a job id that it no longer knows is.
+        if listed.returncode and "Invalid job id" not in listed.stderr:
+            return 1
+        # A job between its end and its requeue may be missing for one look.
+        count = len(listed.stdout.split())
+        self._gone = 0 if count else self._gone + 1
+        return count if count or self._gone >= _LOOKS else 1
+
+    def cancel_pending(self) -> None:
+        subprocess.run(["scancel", "--state=PENDING", *self._arrays], check=False)
+
+    def kill(self) -> None:
+        subprocess.run(["scancel", *self._arrays], check=False)

@@ -1,6 +1,6 @@
 """verl's files as rows and samples of the run: its metrics while it trains, the ledger of graded responses, its validations.
 
-The reward workers (`harness.backends.verl.inside`) write the ledger: what a step generated, the discarded groups included. Validations
+The reward workers (`harness.backends.verl.reward_plugin`) write the ledger: what a step generated, the discarded groups included. Validations
 are the evaluations between the first and the last, at the training cap: verl samples them with its own engine and random numbers,
 verdicts are our verifier's, log-probabilities and entropies are not in its files, and the sampling seed is unknown (0).
 """
@@ -8,7 +8,9 @@ verdicts are our verifier's, log-probabilities and entropies are not in its file
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+import sys
+import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +24,11 @@ from harness.exchange.importers.verl import training_row
 from harness.problems.problem import Benchmark, load_benchmark
 from harness.reward.grading import Grader
 from harness.store import RunDir
+from harness.store.layout import WARNING
+from harness.store.metrics_log import new_lines
 from harness.store.samples import SAMPLES
 
+_LEDGER_SECONDS = 30.0  # that lines of other nodes may take to be seen here
 _ESTIMATED = ("generated_tokens", "generated_tokens_total")  # the ledger knows them
 # With this aggregation verl's entropy and KL are sums over tokens divided by a constant, not means over tokens.
 _NOT_PER_TOKEN = {"constant_sum": ("entropy_nats", "kl_to_reference")}
@@ -40,36 +45,19 @@ class Graded(NamedTuple):
     truncated: int
 
 
-class NewLines:
-    """The whole lines that files have gained since they were read last."""
-
-    def __init__(self) -> None:
-        self._read: dict[Path, int] = {}
-
-    def of(self, path: Path) -> list[bytes]:
-        """Return the new lines of a file; none where there is no file."""
-        if not path.exists():
-            return []
-        with path.open("rb") as file:
-            file.seek(self._read.get(path, 0))
-            whole = file.read().rpartition(b"\n")[0]
-        if not whole:
-            return []
-        self._read[path] = self._read.get(path, 0) + len(whole) + 1
-        return whole.split(b"\n")
-
-
 class Ledger:
     """The graded responses of each step, as far as the files of a folder tell by now."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._new = folder, NewLines()
+        self._folder = folder
+        self._read: dict[Path, int] = defaultdict(int)
         self._steps: dict[int, list[Graded]] = defaultdict(list)
 
     def step(self, number: int) -> Sequence[Graded]:
         """Return the responses of a step that are known by now."""
         for path in sorted(self._folder.glob("*.jsonl")):
-            for line in self._new.of(path):
+            lines, self._read[path] = new_lines(path, self._read[path])
+            for line in lines:
                 graded = Graded(*json.loads(line))
                 self._steps[graded.step].append(graded)
         return self._steps.get(number, ())
@@ -79,13 +67,20 @@ class Ledger:
         self._steps.pop(number, None)
 
 
+def is_complete(graded: Sequence[Graded], groups: int, size: int) -> bool:
+    """Whether the ledger of a step holds at least so many groups, all of them with `size` responses.
+
+    Lines of another node may be seen seconds after the metrics of their step.
+    """
+    sizes = Counter(item.group for item in graded)
+    return len(sizes) >= groups and set(sizes.values()) == {size}
+
+
 def ledger_columns(graded: Sequence[Graded], kept_groups: int) -> Mapping[str, float]:
     """Return the store's columns of one step, over all groups it generated (verl draws and finishes them whatever their outcome).
 
     `kept_groups`: groups it trained on; the rest was discarded, dead or surplus.
     """
-    if not graded:
-        return {}
     tokens = np.array([item.tokens for item in graded], dtype=np.float64)
     correct = np.array([item.correct for item in graded], dtype=bool)
     truncated = np.array([item.truncated for item in graded], dtype=bool)
@@ -117,26 +112,50 @@ def _mean(values: np.ndarray, where: np.ndarray) -> float:
 
 
 class MetricsImport:
-    """Appends a row for every step that verl's file logger has gained."""
+    """Appends a row for every step that verl's file logger has gained, once the ledger of that step is complete."""
 
     def __init__(self, config: RunConfig, run: RunDir, place: Place, resumed_step: int) -> None:
         self._config, self._run, self._place = config, run, place
-        self._ledger, self._new = Ledger(place.ledger), NewLines()
+        self._ledger, self._offset = Ledger(place.ledger), 0
+        self._waiting: list[dict[str, Any]] = []
         self._tokens = _tokens_until(run, resumed_step)
 
     def update(self) -> None:
-        """Take in what is there by now."""
-        for line in self._new.of(self._place.metrics):
-            self._append(json.loads(line))
+        """Take in what is there by now; a row waits for its ledger, and later rows for it."""
+        lines, self._offset = new_lines(self._place.metrics, self._offset)
+        rows = (training_row(json.loads(line)) for line in lines)
+        self._waiting += [row for row in rows if row is not None and int(row["step"] or 0) >= 1]
+        while self._waiting and self._is_complete(int(self._waiting[0]["step"])):
+            self._append(self._waiting.pop(0))
 
-    def _append(self, item: dict[str, Any]) -> None:
-        row = training_row(item)
-        if row is None or (step := int(row["step"] or 0)) < 1:
-            return
+    def finish(self, patience_seconds: float = _LEDGER_SECONDS) -> None:
+        """Take in the rest. What the ledger still lacks after the patience is left out of its row, and that is said."""
+        deadline = time.monotonic() + patience_seconds
+        self.update()
+        while self._waiting and time.monotonic() < deadline:
+            time.sleep(0.2)
+            self.update()
+        for row in self._waiting:
+            self._append(row)
+        self._waiting.clear()
+
+    def _is_complete(self, step: int) -> bool:
         algorithm = self._config.algorithm
+        return is_complete(
+            self._ledger.step(step), algorithm.prompts_per_step, algorithm.responses_per_prompt
+        )
+
+    def _append(self, row: dict[str, Any]) -> None:
+        step, algorithm = int(row["step"]), self._config.algorithm
         for column in (*_ESTIMATED, *_NOT_PER_TOKEN.get(algorithm.aggregation.kind, ())):
             row.pop(column, None)
-        row |= ledger_columns(self._ledger.step(step), algorithm.prompts_per_step)
+        if self._is_complete(step):
+            row |= ledger_columns(self._ledger.step(step), algorithm.prompts_per_step)
+        else:
+            sys.stderr.write(
+                f"{WARNING}step {step}: {len(self._ledger.step(step))} graded responses are in {self._place.ledger}, which is not whole "
+                "groups of all prompts; rewards, accuracy, lengths and tokens of this step are left out\n"
+            )
         self._ledger.forget(step)
         self._tokens += int(row.get("generated_tokens") or 0)
         row["attempt"] = self._place.attempt

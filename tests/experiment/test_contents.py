@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from stored_runs import about
 
 from harness.configuration.error import ConfigError
-from harness.execution.contents import content_hashes, require_same_content
+from harness.experiment.contents import content_hashes, require_same_content
 from harness.experiment.planning import Plan, plan_multirun
 from harness.store import ResultStore
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from harness.execution.answer import is_stored
+from harness.commands._previous_answer import is_stored
 from harness.execution.progress import Progress, Relay, Snapshot
 from harness.experiment.planning import Plan
 from harness.store import ResultStore

@@ -1,6 +1,6 @@
-"""Make the intervals of `harness doctor numbers=true` anew: train its runs with 24 seeds and write where the means of four belong.
+"""Make the intervals of tests/execution/numbers_check.json anew: train its runs with 24 seeds and write where the means of four belong.
 
-python tests/benchmarks/doctor_intervals.py RESULTS     # a folder for the runs; a repeated command goes on
+python tests/benchmarks/numbers_intervals.py RESULTS     # a folder for the runs; a repeated command goes on
 
 Needed where base policies, problems or the runs change, or where the numbers of training change on purpose.
 """
@@ -16,11 +16,14 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from harness.execution import numbers
 from harness.execution.progress import progress_on
 from harness.execution.provenance import provenance
 from harness.store import ResultStore
 from harness.store.atomic import write_file
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
+
+import numbers_check as numbers
 
 SEEDS, BASES = range(24), 8  # three seeds a base policy
 FALSE_ALARM = 0.01  # chance that any interval misses although all is right, at most (Sidak over the prediction intervals)
@@ -64,14 +67,14 @@ def predicted(values_BS: np.ndarray, spread: float, comparisons: int) -> tuple[f
 
 def main(root: Path) -> None:
     """Train and write the file."""
-    configs = numbers.check_configs(["runtime.device=cpu"])
+    configs = numbers.configs("runtime.device=cpu")
     summary = numbers.train(configs, SEEDS, root, progress_on(sys.stderr))
     if not summary.complete:
         raise SystemExit(f"not all runs are finished; repeat the command: {summary.errors or 'stopped'}")
     runs: dict[str, dict[int, dict[str, float]]] = {arm: {} for arm in configs}
-    for (arm, seed), spec in numbers.specs(configs, SEEDS, root).items():
+    for (arm, seed), spec in numbers.specs(configs, SEEDS).items():
         runs[arm][seed] = numbers.measured(ResultStore(root).run(spec.run_id))
-    made = provenance("tests/benchmarks/doctor_intervals.py")
+    made = provenance("tests/benchmarks/numbers_intervals.py")
     with_ = {"torch": made["packages"]["torch"], "cpu": made["hardware"]["cpu"], "seeds": len(SEEDS)}
     write_table(runs, with_)
 
@@ -79,10 +82,10 @@ def main(root: Path) -> None:
 def write_table(
     runs: Mapping[str, Mapping[int, Mapping[str, float]]], made_with: Mapping[str, object]
 ) -> None:
-    """Write `numbers.json`."""
+    """Write `numbers_check.json`."""
     table = {
         "made_with": made_with,
-        "belongs_to": numbers.belongs_to(numbers.check_configs()),
+        "belongs_to": numbers.belongs_to(numbers.configs()),
         "intervals": {arm: intervals_of(of_arm, len(runs)) for arm, of_arm in runs.items()},
     }
     write_file(numbers.FILE, json.dumps(table, indent=1).encode() + b"\n")

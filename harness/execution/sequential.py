@@ -6,9 +6,9 @@ So nothing has to be remembered: killed, repeated, or started on several machine
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from harness.execution.supervise import Summary
+from harness.execution.supervisor import Summary
 from harness.experiment.planning import Plan
 
 OPEN = "open"
@@ -24,7 +24,7 @@ class Decisions:
     @property
     def open(self) -> int:
         """The number of comparisons that wait for a look."""
-        return sum(one["state"] == OPEN for one in self.comparisons)
+        return sum(comparison["state"] == OPEN for comparison in self.comparisons)
 
     def headline(self) -> str:
         """Say how many are closed: `2 of 5 comparisons are closed`."""
@@ -56,7 +56,7 @@ def until_decided(
     while True:
         part = plan.first_seeds(decisions.wanted)
         record(part, decisions)
-        summary = together(summary, bring(part))
+        summary = summary.then(bring(part))
         if not summary.complete or not decisions.open:
             return part, decisions, summary
         newer = decide(plan)
@@ -65,10 +65,3 @@ def until_decided(
             return part, newer, summary
         show(newer)
         decisions = newer
-
-
-def together(earlier: Summary, later: Summary) -> Summary:
-    """Make one summary of two sweeps of which the later has the runs of the earlier: what it skipped was finished before, or just now."""
-    finished = [*earlier.finished, *later.finished]
-    skipped = [run_id for run_id in later.skipped if run_id not in earlier.finished]
-    return replace(later, finished=finished, skipped=skipped)

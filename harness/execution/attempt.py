@@ -1,61 +1,52 @@
-"""The record of one attempt at a run: claim, manifest, attempt directory. No processes here."""
+"""The record of one attempt at a run: claim, manifest, attempt directory, and what the end of its worker means. No processes here."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import signal
 import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from harness.configuration.identity import IDENTITY_VERSION
 from harness.execution.provenance import device_name
-from harness.execution.supervise.outcome import classify, describe_failure
-from harness.store import Lease, RunDir, layout
+from harness.experiment.planning import RunSpec
+from harness.store import AttemptSuperseded, Lease, RunDir, layout
 from harness.store.atomic import write_file
+from harness.store.progress import read_tail
 from harness.store.run import utc_now
 
-
-class Runnable(Protocol):
-    """A run as the supervisor needs to know it; `harness.experiment.planning.RunSpec` is one."""
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def arm_id(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def config_yaml(self) -> str: ...
-    @property
-    def labels(self) -> Mapping[str, str]: ...
+# Exit codes of a worker besides 0 (finished). Any other one means that it crashed.
+EXIT_STORE = 74  # EX_IOERR: the disk is full or read-only, which ends the whole sweep
+EXIT_INTERRUPTED = 75  # EX_TEMPFAIL: it was asked to stop and has written a checkpoint
+EXIT_REFUSED = (
+    78  # EX_CONFIG: its configuration or its files are wrong; a second attempt would end the same way
+)
+# A scheduler may signal the workers themselves, before they listen for it.
+_STOPS = (signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT)
 
 
 class Attempt:
     """A claimed run. The claim is held from `begin` until `end` (or the death of this process)."""
 
     def __init__(
-        self, spec: Runnable, run: RunDir, lease: Lease, manifest: dict[str, Any], path: Path
+        self, spec: RunSpec, run: RunDir, lease: Lease, manifest: dict[str, Any], path: Path
     ) -> None:
-        self.spec, self.run, self.path = spec, run, path
-        self._lease, self._manifest = lease, manifest
+        self.spec, self.run, self.path, self.manifest = spec, run, path, manifest
+        self._lease = lease
 
     @classmethod
     def begin(
-        cls,
-        spec: Runnable,
-        run: RunDir,
-        *,
-        identity_version: int,
-        provenance: Mapping[str, Any],
-        environment: Mapping[str, str],
+        cls, spec: RunSpec, run: RunDir, *, provenance: Mapping[str, Any], environment: Mapping[str, str]
     ) -> Attempt | None:
         """Claim `spec` and record a new attempt; None if the run is finished.
 
         An attempt without an outcome belongs to a supervisor that died: it is marked "lost". One that died before it wrote a manifest
-        has computed nothing: its start is made again.
+        has computed nothing, so its start is made again.
 
         Raises:
             RunClaimed: a living supervisor has it.
@@ -75,10 +66,10 @@ class Attempt:
                 attempt["outcome"] = attempt["outcome"] or "lost"
             path = run.new_attempt()
             manifest |= {
-                "identity_version": identity_version,
+                "identity_version": IDENTITY_VERSION,
                 "arm_id": spec.arm_id,
                 "seed": spec.seed,
-                "status": "claimed",
+                "status": "running",
                 "labels": dict(spec.labels),
                 "provenance": dict(provenance),
                 "error": None,
@@ -94,20 +85,29 @@ class Attempt:
         return cls(spec, run, lease, manifest, path)
 
     def started(self, pid: int) -> None:
-        """Record that worker `pid` runs."""
-        self._manifest["attempts"][-1]["pid"] = pid
+        """Record that worker `pid` runs. Raises `AttemptSuperseded`, `StoreError`."""
+        self.manifest["attempts"][-1]["pid"] = pid
         self._write("running")
 
     def end(self, code: int, *, stopping: bool, note: str = "") -> str:
-        """Record the end, free the claim, and return the outcome: finished, failed or interrupted."""
+        """Record the end, free the claim, and return the outcome: finished, failed or interrupted.
+
+        Raises:
+            AttemptSuperseded: another supervisor has begun a newer attempt; the claim is freed and nothing is written.
+            StoreError: the manifest cannot be written.
+        """
         outcome = classify(code, stopping=stopping)
         if outcome == "failed":
-            self._manifest["error"] = note or describe_failure(code, self.path / layout.STDERR)
+            self.manifest["error"] = note or describe_failure(code, self.path / layout.STDERR)
         numerics = self.path / layout.NUMERICS
         if numerics.exists():  # the worker chose, so the worker says
-            self._manifest["provenance"]["numerics"] = json.loads(numerics.read_text())
-        self._manifest["attempts"][-1] |= {"ended_at": utc_now(), "outcome": outcome, "exit_code": code}
-        self._write(outcome)
+            self.manifest["provenance"]["numerics"] = json.loads(numerics.read_text())
+        self.manifest["attempts"][-1] |= {"ended_at": utc_now(), "outcome": outcome, "exit_code": code}
+        try:
+            self._write(outcome)
+        except AttemptSuperseded:
+            self.abandon()
+            raise
         self._lease.release()
         return outcome
 
@@ -118,11 +118,38 @@ class Attempt:
     @property
     def error(self) -> str:
         """The reason why the attempt failed, empty if it did not."""
-        return self._manifest["error"] or ""
+        return self.manifest["error"] or ""
 
     def _write(self, status: str) -> None:
-        self._manifest["status"] = status
-        self.run.write_manifest(self._manifest)
+        """Write the manifest, unless a newer attempt shows that this process has lost its claim (NFSv4 locks expire)."""
+        self.run.require_newest(int(self.path.name))
+        self.manifest["status"] = status
+        self.run.write_manifest(self.manifest)
+
+
+def classify(code: int, *, stopping: bool) -> str:
+    """Outcome ("finished", "interrupted", "failed") of an exit code; negative is the signal that ended it.
+
+    `stopping`: the supervisor had asked this worker to end, so dying of that signal is no failure.
+    """
+    if code == 0:
+        return "finished"
+    if code == EXIT_INTERRUPTED or (stopping and -code in _STOPS):
+        return "interrupted"
+    return "failed"
+
+
+def describe_failure(code: int, stderr: Path) -> str:
+    """Say how the worker ended, and the last lines it wrote to `stderr`, for the manifest and the summary."""
+    if code >= 0:
+        how = f"exit code {code}"
+    else:
+        known = -code in set(signal.Signals)
+        how = f"killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+        if -code == signal.SIGKILL:
+            how += " (out of memory, or killed by hand)"
+    tail = read_tail(stderr)
+    return f"{how}; {tail}" if tail else f"{how}; it wrote nothing to {stderr.name}"
 
 
 def _new_record(index: int, environment: Mapping[str, str]) -> dict[str, Any]:

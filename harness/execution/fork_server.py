@@ -1,6 +1,6 @@
 """The process that forks workers: it has imported the worker's libraries once, so that a start is cheap.
 
-`python -m harness.execution.supervise.fork_server <socket fd> <module:function>` serves one supervisor. Why not
+`python -m harness.execution.fork_server <socket fd> <module:function>` serves one supervisor. Why not
 `multiprocessing`'s own fork server: that one imports the supervisor's main module into every worker, dies of
 a SIGTERM sent to the whole job, and leaves a worker's children alive when the supervisor is killed. Here
 
@@ -9,7 +9,7 @@ a SIGTERM sent to the whole job, and leaves a worker's children alive when the s
 * when this process dies too, the kernel kills the workers (Linux);
 * a worker holds `worker.lock` from before its first action until its death, so two never work on one run.
 
-In come requests `Start` and `Signal`, out go events `Started` and `Exited` (`harness.execution.supervise.process`).
+In come requests `Start` and `Signal`, out go events `Started` and `Exited` (`harness.execution.workers`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import NoReturn
 
-from harness.execution.supervise.process import Exited, Signal, Start, Started
-from harness.store import RunDir, layout
+from harness.configuration.error import ConfigError
+from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE
+from harness.execution.workers import Exited, Signal, Start, Started
+from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly, layout
 from harness.training.parent_death import die_with
 
 # Workers of a supervisor that was just killed may live for some moments; longer than this is worth an error.
@@ -139,13 +141,21 @@ def main(arguments: list[str]) -> NoReturn:
         sys.exit()
     try:
         code = work(request, entry)
-    except Exception:
-        traceback.print_exc()
-        code = 1
+    except Exception as error:
+        code = _exit_code(error)
     sys.stdout.flush()
     sys.stderr.flush()
     # Python's own end takes the interpreter apart object by object, and so copies every page that this fork shares: 0.3 s a run.
     os._exit(code)
+
+
+def _exit_code(error: Exception) -> int:
+    """Write the error to the worker's log, in a line where it names its cause and fix, and return the code that it ends with."""
+    if isinstance(error, StoreError | ConfigError):
+        sys.stderr.write(f"{error}\n")
+        return EXIT_STORE if isinstance(error, StoreFull | StoreReadOnly) else EXIT_REFUSED
+    traceback.print_exception(error)
+    return 1
 
 
 def _load(entry: str) -> Callable[[Path], int]:

@@ -43,6 +43,11 @@ class GpuLeases:
         self._directory, self._gpus = directory, [str(gpu) for gpu in gpus]
         self._runs_per_gpu, self._gpus_per_run = runs_per_gpu, gpus_per_run
 
+    @property
+    def count(self) -> int:
+        """The number of GPUs to choose from."""
+        return len(self._gpus)
+
     def take(self) -> GpuLease | None:
         """GPUs for one run, the least shared first; None if too few are free now."""
         with ExitStack() as held:

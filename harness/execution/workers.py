@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import IO
 
-_PROJECT = Path(__file__).resolve().parents[3]
+_PROJECT = Path(__file__).resolve().parents[2]
 _CLOSE_SECONDS = 10.0
 
 
@@ -86,7 +86,7 @@ class Workers:
                 [
                     sys.executable,
                     "-m",
-                    "harness.execution.supervise.fork_server",
+                    "harness.execution.fork_server",
                     str(theirs.fileno()),
                     self._entry,
                 ],

@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from harness.configuration.flat import flatten
+from harness.configuration.identity import content_hash
 from harness.configuration.schema import dump
 from harness.experiment.planning import Plan
-from harness.store import ResultStore, StoreError, layout
+from harness.store import ResultStore, StoreError, atomic, layout
 
+PAGE = "report.html"
 _OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the same question, asked another time
 
 
-def answer_stands(store: ResultStore, experiment: str, run_ids: Iterable[str]) -> bool:
-    """Say whether tables and page were written after the plan and the end of every one of these runs; the page is written last."""
-    plan = layout.plan_file(store.root, experiment)
-    page = plan.parent / "report.html"
-    if not page.exists():
+def answer_key(store: ResultStore, experiment: str) -> str:
+    """Hash what an answer is made of: the stored question, and which of its runs are finished."""
+    plan = store.plan(experiment)
+    question = {key: value for key, value in plan.items() if key not in _OF_THE_MOMENT}
+    return content_hash(question, sorted(answered_runs(store, experiment)))
+
+
+def sign_answer(store: ResultStore, experiment: str, key: str) -> None:
+    """Note in the page, which is written last, what tables, figures and page were made of."""
+    page = layout.experiment_dir(store.root, experiment) / PAGE
+    atomic.write_file(page, page.read_bytes() + _signature(key))
+
+
+def answer_stands(store: ResultStore, experiment: str) -> bool:
+    """Say whether tables and page were made of the stored plan and of the runs that are finished now; no clock is asked."""
+    page = layout.experiment_dir(store.root, experiment) / PAGE
+    if not page.exists() or not any(page.with_name("tables").glob("*")):
         return False
-    tables = [path.stat().st_mtime_ns for path in (page, *(plan.parent / "tables").glob("*"))]
-    sources = [plan, *(store.run(run_id).path / layout.MANIFEST for run_id in run_ids)]
-    return len(tables) > 1 and min(tables) > max(path.stat().st_mtime_ns for path in sources)
+    return page.read_bytes().endswith(_signature(answer_key(store, experiment)))
+
+
+def _signature(key: str) -> bytes:
+    return f"<!-- answer {key} -->\n".encode()
 
 
 def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> bool:

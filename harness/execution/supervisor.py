@@ -1,0 +1,333 @@
+"""The supervisor: bring many runs to their end on one machine. One failure never ends the rest. Imports no torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from harness.configuration.runtime import RuntimeConfig
+from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt
+from harness.execution.gpu_leases import GpuLease, GpuLeases
+from harness.execution.progress import Progress, Snapshot
+from harness.execution.workers import Exited, Started, Workers
+from harness.experiment.planning import RunSpec
+from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
+from harness.store.progress import read_state, run_name, total_steps
+from harness.tracking._feed import TrackerFeed
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_REMIND_SECONDS = 5.0
+_DEVICE_RETRY_SECONDS = 1.0
+_LOOK_SECONDS = 1.0  # between two looks at the files of running runs: the file server may be far away
+
+
+@dataclass
+class Summary:
+    """Run ids by what became of them; `errors` says why for those in `failed`."""
+
+    finished: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # were finished before
+    failed: list[str] = field(default_factory=list)
+    interrupted: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)  # another living supervisor has them
+    not_started: list[str] = field(default_factory=list)  # a stop came first
+    submitted: list[str] = field(default_factory=list)  # sent to a scheduler and not followed
+    errors: dict[str, str] = field(default_factory=dict)
+    stopped_by: int | None = None  # the first stop signal, SIGTERM for a request in the store
+
+    @property
+    def complete(self) -> bool:
+        """True where every run of the sweep is finished."""
+        return not (self.failed or self.interrupted or self.elsewhere or self.not_started or self.submitted)
+
+    def then(self, later: Summary) -> Summary:
+        """The summary of two dispatches. A run of both is listed as the later one left it, but what the earlier finished stays so."""
+        repeated = {run_id for each in (later.skipped, later.finished, later.failed) for run_id in each}
+        both = Summary(errors={**self.errors, **later.errors}, stopped_by=later.stopped_by)
+        for name in (item.name for item in fields(Summary) if item.default_factory is list):
+            before = getattr(self, name)
+            kept = before if name == "finished" else [run_id for run_id in before if run_id not in repeated]
+            setattr(both, name, list(dict.fromkeys([*kept, *getattr(later, name)])))
+        both.skipped = [run_id for run_id in both.skipped if run_id not in self.finished]
+        return both
+
+
+@dataclass(frozen=True)
+class RunBatch:
+    """Runs and the circumstances that they share. Picklable, so that it can travel to another machine.
+
+    `entry` is `module:function`, called in the worker with the run directory; it returns the worker's exit code (see
+    `harness.execution.attempt`). It is imported once, before the fork, so importing it must not start threads or touch a GPU.
+    """
+
+    root: Path
+    specs: Sequence[RunSpec]
+    runtime: RuntimeConfig
+    provenance: Mapping[str, Any]
+    experiment: str
+    entry: str = "harness.execution.worker:main"
+
+    @property
+    def store(self) -> ResultStore:
+        """The store that all machines share."""
+        return ResultStore(self.root)
+
+    def unfinished(self) -> list[RunSpec]:
+        """The runs that are not finished, each once. One that cannot be read is among them: its failure is reported by name."""
+        return [spec for spec in {spec.run_id: spec for spec in self.specs}.values() if not self._done(spec)]
+
+    def _done(self, spec: RunSpec) -> bool:
+        try:
+            return self.store.run(spec.run_id).status == "finished"
+        except StoreError:
+            return False
+
+
+def usable_cores() -> int:
+    """The cores that this process may use; all of them where the system (macOS) does not say."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def worker_count(runtime: RuntimeConfig, gpus: int) -> int:
+    """`runtime.workers`, or by default one run a GPU slot, or one a core."""
+    if runtime.workers:
+        return runtime.workers
+    if gpus:
+        return max(1, gpus // runtime.gpus_per_run * runtime.runs_per_gpu)
+    return max(1, usable_cores() // runtime.threads)
+
+
+@contextlib.contextmanager
+def on_signals(numbers: Iterable[int], call: Callable[[int], None]) -> Iterator[None]:
+    """Turn signals into calls with their number, in the main thread; ones that are ignored (nohup) stay ignored."""
+    main = threading.current_thread() is threading.main_thread()
+    wanted = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, lambda number, _: call(number)) for number in wanted}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+@dataclass
+class _Running:
+    attempt: Attempt
+    gpus: GpuLease | None
+    name: str
+
+
+def supervise(
+    batch: RunBatch, progress: Progress, *, gpus: GpuLeases | None = None, poll_seconds: float = 0.2
+) -> Summary:
+    """Bring every run to its end, as many at a time as `runtime.workers` says, each in a fresh process.
+
+    Finished runs are skipped; interrupted, lost and failed ones get a new attempt, and one whose worker crashes a second one.
+    Runs that another living supervisor has are left to it, and looked at once more at the end. SIGINT, SIGTERM, SIGHUP, SIGUSR1,
+    SIGUSR2 and a request in the store (`RunDir.request_stop`) are forwarded to the workers as SIGTERM. They end the call when the
+    workers have stopped; a second one kills them.
+
+    Args:
+        batch: the runs; the same `run_id` twice counts once.
+        progress: who is told.
+        gpus: GPUs to lease, one lease per run; None for CPU runs.
+        poll_seconds: the longest that a stop signal waits.
+
+    Raises:
+        StoreFull, StoreReadOnly: nothing can be recorded here, or a worker could not write. Checkpoints stay.
+    """
+    return _Supervisor(batch, progress, gpus).run(poll_seconds)
+
+
+class _Supervisor:
+    def __init__(self, batch: RunBatch, progress: Progress, gpus: GpuLeases | None) -> None:
+        runtime = batch.runtime
+        self._store, self._progress, self._gpus = batch.store, progress, gpus
+        self._provenance = batch.provenance
+        self._slots = worker_count(runtime, gpus.count if gpus else 0)
+        self._workers = Workers(batch.entry, runtime.threads)
+        self._tracking = TrackerFeed(runtime.trackers)
+        self._queue: deque[RunSpec] = deque(batch.unfinished())
+        self._skipped = sorted({spec.run_id for spec in batch.specs} - {one.run_id for one in self._queue})
+        self._total = len(self._queue) + len(self._skipped)
+        self._summary = Summary(skipped=list(self._skipped))
+        self._running: dict[str, _Running] = {}
+        self._elsewhere: dict[str, RunSpec] = {}
+        self._crashed: set[str] = set()  # runs that are at their second attempt
+        self._stops = 0
+        self._disk_error = ""
+        self._devices_at = self._look_at = self._stop_at = 0.0
+        self._stops_forwarded = 0
+        self._me = (socket.gethostname(), os.getpid())
+
+    def run(self, poll_seconds: float) -> Summary:
+        self._progress.begin(self._total, len(self._skipped))
+        for run_id in self._skipped:
+            self._tracking.end(self._store.run(run_id))
+        if self._queue:
+            self._workers.warm_up()
+        try:
+            with on_signals(_STOP_SIGNALS, self.stop):
+                self._loop(poll_seconds)
+        finally:
+            self._workers.close()
+            for running in self._running.values():  # an exception ended the loop
+                running.attempt.abandon()
+                self._release(running.gpus)
+            self._tracking.close()
+            self._progress.close()
+        if self._disk_error:
+            raise StoreFull(self._disk_error)
+        self._summary.elsewhere.extend(self._elsewhere)
+        self._summary.not_started.extend(spec.run_id for spec in self._queue)
+        return self._summary
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Called by the signal handlers."""
+        self._stops += 1
+        if self._summary.stopped_by is None:
+            self._summary.stopped_by = int(number)
+
+    def _loop(self, poll_seconds: float) -> None:
+        second_look = False
+        while True:
+            self._start_some()
+            if not self._running and (self._stops or not self._queue):
+                if self._stops or second_look or not self._elsewhere:
+                    return
+                second_look = True
+                self._queue.extend(self._elsewhere.values())
+                self._elsewhere.clear()
+                continue
+            self._forward_stops()
+            events = self._workers.wait(poll_seconds)
+            for event in events:
+                self._handle(event)
+            self._look(bool(events))
+
+    def _start_some(self) -> None:
+        while self._queue and not self._stops and len(self._running) < self._slots:
+            if time.monotonic() < self._devices_at:
+                return
+            gpus = None
+            if self._gpus is not None:
+                gpus = self._gpus.take()
+                if gpus is None:
+                    self._devices_at = time.monotonic() + _DEVICE_RETRY_SECONDS
+                    return
+            if not self._start(self._queue.popleft(), gpus):
+                self._release(gpus)
+
+    def _start(self, spec: RunSpec, gpus: GpuLease | None) -> bool:
+        """Ask for a worker; False where the run needs none or is not ours."""
+        environment = {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus.devices}
+        run = self._store.run(spec.run_id)
+        try:
+            attempt = Attempt.begin(spec, run, provenance=self._provenance, environment=environment)
+        except (StoreFull, StoreReadOnly):
+            raise
+        except RunClaimed:
+            self._elsewhere[spec.run_id] = spec
+            return False
+        except StoreError as error:
+            self._fail(spec, str(error))
+            return False
+        if attempt is None:
+            self._summary.skipped.append(spec.run_id)
+            return False
+        name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
+        self._running[spec.run_id] = _Running(attempt, gpus, name)
+        self._workers.start(spec.run_id, run.path, attempt.path, environment)
+        self._tracking.begin(run)
+        self._progress.started(name, spec.run_id, int(attempt.path.name))
+        return True
+
+    def _handle(self, event: Started | Exited) -> None:
+        running = self._running[event.run_id]
+        attempt = running.attempt
+        if isinstance(event, Started):
+            try:
+                attempt.started(event.pid)
+            except AttemptSuperseded:  # its end says so
+                self._workers.signal(event.run_id, signal.SIGKILL)
+            return
+        try:
+            outcome = attempt.end(event.code, stopping=self._stops > 0, note=event.note)
+        except AttemptSuperseded:
+            outcome = "elsewhere"
+        del self._running[event.run_id]
+        self._release(running.gpus)
+        self._tracking.end(attempt.run)
+        if outcome == "failed" and self._attempts_again(attempt.spec, event):
+            detail = f"{attempt.error}\na second attempt follows"
+            self._progress.ended(running.name, event.run_id, outcome, detail)
+            return
+        getattr(self._summary, outcome).append(event.run_id)
+        if outcome == "failed":
+            self._summary.errors[event.run_id] = attempt.error
+        self._progress.ended(running.name, event.run_id, outcome, attempt.error)
+        if (
+            event.code == EXIT_STORE and not self._disk_error
+        ):  # every other run would train up to its first checkpoint
+            self._disk_error = (
+                attempt.error.strip().rpartition("\n")[2].removeprefix(f"exit code {EXIT_STORE}; ")
+            )
+            self.stop()
+
+    def _attempts_again(self, spec: RunSpec, event: Exited) -> bool:
+        """Queue a run whose worker crashed once more. What was refused, or the disk did not take, would only fail again."""
+        if self._stops or event.run_id in self._crashed or event.code in (EXIT_REFUSED, EXIT_STORE):
+            return False
+        self._crashed.add(event.run_id)
+        self._queue.append(spec)
+        return True
+
+    def _release(self, gpus: GpuLease | None) -> None:
+        if gpus is not None:
+            gpus.release()
+            self._devices_at = 0.0
+
+    def _fail(self, spec: RunSpec, reason: str) -> None:
+        self._summary.failed.append(spec.run_id)
+        self._summary.errors[spec.run_id] = reason
+        name = run_name(spec.run_id, spec.arm_id, spec.seed, spec.labels)
+        self._progress.ended(name, spec.run_id, "failed", reason)
+
+    def _forward_stops(self) -> None:
+        """Pass a stop on to the workers, and again after a while to those that were not listening yet."""
+        now = time.monotonic()
+        if self._stops and (self._stops != self._stops_forwarded or now >= self._stop_at):
+            self._stops_forwarded, self._stop_at = self._stops, now + _REMIND_SECONDS
+            for run_id in self._running:
+                self._workers.signal(run_id, signal.SIGTERM if self._stops == 1 else signal.SIGKILL)
+
+    def _look(self, changed: bool) -> None:
+        """Tell the display how far runs are, and see whether somebody asks this supervisor to stop."""
+        if not changed and time.monotonic() < self._look_at:
+            return
+        attempts = [running.attempt for running in self._running.values()]
+        if not self._stops and any(attempt.run.stop_requested(*self._me) for attempt in attempts):
+            self.stop()
+        waiting = [total_steps(spec.labels) for spec in self._queue]
+        self._progress.update(
+            Snapshot(
+                total=self._total,
+                finished=len(self._summary.finished) + len(self._summary.skipped),
+                failed=len(self._summary.failed),
+                waiting=len(waiting),
+                waiting_steps=None if None in waiting else sum(steps or 0 for steps in waiting),
+                running=[read_state(attempt.run, attempt.manifest) for attempt in attempts],
+                stopping=self._stops > 0,
+            )
+        )
+        self._look_at = time.monotonic() + _LOOK_SECONDS

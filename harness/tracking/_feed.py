@@ -1,0 +1,252 @@
+"""Send what runs write to trackers: metrics rows while runs go on, tables and figures at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import queue
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.configuration.families import TRACKING
+from harness.configuration.registry import implementation
+from harness.store import ResultStore, RunDir, layout
+from harness.store.atomic import write_file
+from harness.store.metrics_log import new_rows
+
+PATIENCE_SECONDS = 60.0  # for a tracker at the end of a command
+_POLL_SECONDS = 1.0
+_NOT_METRICS = ("step", "attempt")
+_RESULT_SUFFIXES = {".csv", ".md", ".tex", ".pdf", ".png", ".svg", ".html"}
+
+
+@dataclass(frozen=True)
+class About:
+    """A run as trackers present it."""
+
+    run_id: str
+    experiment: str
+    arm: str
+    arm_id: str
+    seed: int
+    config: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+    results: Path
+
+    @classmethod
+    def read(cls, run: RunDir) -> About:
+        """Read it from the run's directory."""
+        manifest = run.manifest() or {}
+        labels = manifest.get("labels", {})
+        return cls(
+            run_id=run.run_id,
+            experiment=labels.get("experiment", "runs"),
+            arm=labels.get("arm", manifest.get("arm_id", run.run_id)),
+            arm_id=manifest.get("arm_id", ""),
+            seed=int(manifest.get("seed", 0)),
+            config=run.settings(),
+            provenance=manifest.get("provenance", {}),
+            results=run.path.parent.parent,
+        )
+
+
+class Sink(Protocol):
+    """One run in one tracker. Any method may raise: the run goes on without this tracker."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Take in one step."""
+        ...
+
+    def close(self, finished: bool) -> None:
+        """The run ended, or the command does."""
+        ...
+
+
+class _Followed:
+    """One run on its way to one tracker, from the first step that this destination does not have."""
+
+    def __init__(self, run: RunDir, name: str, config: Any) -> None:
+        self._run, self._name, self._config = run, name, config
+        self._module = implementation(TRACKING, config)
+        self._destination = self._module.destination(config)
+        self._sent = sent_step(run, name, self._destination)
+        self._sink: Sink | None = None
+        self._offset = 0
+        self.failed = False
+
+    def advance(self) -> None:
+        """Send the rows that are new. The tracker is opened for the first of them; one that raises gets nothing more of this run."""
+        if self.failed:
+            return
+        with self._reported():
+            rows, self._offset = new_rows(self._run.path / layout.METRICS, self._offset)
+            for row in rows:
+                if (step := int(row["step"])) > self._sent:  # a resumed run repeats some
+                    self._sink = self._sink or self._module.open_sink(self._config, About.read(self._run))
+                    self._sink.log(step, metrics_of(row))
+                    self._sent = step
+
+    def close(self) -> None:
+        """Send what is left, and remember how far this destination is."""
+        self.advance()
+        if self._sink is None or self.failed:
+            return
+        with self._reported():
+            self._sink.close(self._run.status == "finished")
+            mark_sent(self._run, self._name, self._sent, self._destination)
+
+    @contextlib.contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # of somebody's tracker
+            self.failed = True
+            sys.stderr.write(f"{self._run.run_id}: tracker {self._name} gets no more of this run: {error}\n")
+
+
+class TrackerFeed:
+    """Follows runs in a thread of its own. Nothing waits for it but `close`; without trackers it does nothing.
+
+    Args:
+        trackers: their configurations by name. Those whose package is absent get nothing.
+    """
+
+    def __init__(self, trackers: Mapping[str, Any]) -> None:
+        missing = absent(trackers)
+        self._trackers = {name: config for name, config in trackers.items() if name not in missing}
+        self._events: queue.SimpleQueue[tuple[RunDir, bool] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        if self._trackers:
+            self._thread.start()
+
+    def begin(self, run: RunDir) -> None:
+        """Follow a run from now on."""
+        self._events.put((run, False))
+
+    def end(self, run: RunDir) -> None:
+        """A run has ended, now or in an earlier command: send what the trackers lack of it."""
+        self._events.put((run, True))
+
+    def close(self) -> None:
+        """Let the thread send the rest, for as long as the patience lasts; the store has everything."""
+        self._events.put(None)
+        if self._trackers and not _ends_in_time(self._thread):
+            sys.stderr.write(
+                "the trackers did not take all rows in time; run the same command again to send the rest\n"
+            )
+
+    def _work(self) -> None:
+        followed: dict[str, list[_Followed]] = {}
+        while True:
+            event = None
+            with contextlib.suppress(queue.Empty):
+                event = self._events.get(timeout=_POLL_SECONDS)
+                if event is None:
+                    break
+            if event is None:
+                for run_sinks in followed.values():
+                    for sink in run_sinks:
+                        sink.advance()
+                continue
+            run, ended = event
+            if run.run_id not in followed:
+                followed[run.run_id] = [
+                    _Followed(run, name, config) for name, config in self._trackers.items()
+                ]
+            if ended:
+                _close(followed.pop(run.run_id))
+        for run_sinks in followed.values():
+            _close(run_sinks)
+
+
+def _close(sinks: list[_Followed]) -> None:
+    for sink in sinks:
+        sink.close()
+
+
+def send_results(store: ResultStore, experiment: str, trackers: Mapping[str, Any]) -> None:
+    """Send tables and figures. One that fails is named; one that takes too long is left behind."""
+    root, missing = store.root.resolve(), absent(trackers)
+    folder = layout.experiment_dir(root, experiment)
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _RESULT_SUFFIXES)
+    for name, config in trackers.items():
+        send = getattr(implementation(TRACKING, config), "send_results", None)
+        if name in missing or send is None:
+            continue
+        errors: list[str] = []
+        arguments = (errors, send, config, root, experiment, files)
+        thread = threading.Thread(target=_collect_error, args=arguments, daemon=True)
+        thread.start()
+        if not _ends_in_time(thread):
+            errors = ["it did not answer in time"]
+        for error in errors:
+            sys.stderr.write(
+                f"tracker {name} did not take the tables and figures ({error}); run the same command again\n"
+            )
+
+
+def _collect_error(errors: list[str], call: Callable[..., None], *arguments: Any) -> None:
+    try:
+        call(*arguments)
+    except Exception as error:  # of somebody's tracker
+        errors.append(f"{type(error).__name__}: {error}")
+
+
+def _ends_in_time(thread: threading.Thread) -> bool:
+    thread.join(PATIENCE_SECONDS)
+    return not thread.is_alive()
+
+
+def absent(trackers: Mapping[str, Any]) -> dict[str, str]:
+    """Trackers whose package is not installed, each with what to do."""
+    reasons = {}
+    for name, config in trackers.items():
+        module = implementation(TRACKING, config)
+        missing = [item for item in getattr(module, "MODULES", ()) if importlib.util.find_spec(item) is None]
+        if missing:
+            extra = f"-e '.[{module.EXTRA}]'" if hasattr(module, "EXTRA") else missing[0]
+            reasons[name] = f"{missing[0]} is not installed: pip install {extra}"
+    return reasons
+
+
+def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a metrics row that are worth a curve."""
+    return {
+        name: float(value)
+        for name, value in row.items()
+        if name not in _NOT_METRICS and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def path_part(name: str) -> str:
+    """A name as one component of a path."""
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", name).lstrip(".") or "_"
+
+
+def sent_step(run: RunDir, tracker: str, destination: str) -> int:
+    """The newest step that a tracker has acknowledged at this destination, 0 for none."""
+    step = _marks(run, tracker).get(destination)
+    return step if isinstance(step, int) else 0
+
+
+def mark_sent(run: RunDir, tracker: str, step: int, destination: str) -> None:
+    """Remember how far a tracker is at this destination; others keep their marks."""
+    marks = {"sent": {**_marks(run, tracker), destination: step}}
+    write_file(_mark_file(run, tracker), json.dumps(marks).encode())
+
+
+def _marks(run: RunDir, tracker: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(_mark_file(run, tracker).read_bytes())["sent"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _mark_file(run: RunDir, tracker: str) -> Path:
+    return run.path / layout.TRACKING / f"{path_part(tracker)}.json"
