@@ -128,7 +128,7 @@ def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
             "sympy",
         ),
         ("harness.store, harness.cli, harness.commands.run, harness.commands.import_runs", "sympy trl"),
-        ("harness.execution.supervise, harness.execution.progress, harness.exchange.importers.wandb", "trl"),
+        ("harness.execution.supervisor, harness.execution.progress, harness.exchange.importers.wandb", "trl"),
         ("analysis", "matplotlib"),
         (
             "analysis.html.samples, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset",
@@ -164,7 +164,7 @@ def test_there_is_no_room_for_everything() -> None:
 def test_paths_of_the_project_are_its_root() -> None:
     """Workers and verl import `harness` from here, whatever directory they run in."""
     from harness.backends.verl import overrides
-    from harness.execution.supervise import process
+    from harness.execution import workers
 
     assert (overrides._ROOT / "harness" / "__init__.py").exists()
-    assert (process._PROJECT / "harness" / "__init__.py").exists()
+    assert (workers._PROJECT / "harness" / "__init__.py").exists()

@@ -1,4 +1,4 @@
 """The question and what it takes: declaration, designs, plan, checks, refusals, cost, power.
 
-May import: configuration, engagement, evaluation, model, statistics, store.
+May import: configuration, engagement, evaluation, model, problems, statistics, store.
 """
