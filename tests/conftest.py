@@ -43,7 +43,6 @@ LONG_FILES = (
     "packaging/test_launch.py",
     "end_to_end/test_notebook.py",
     "commands/test_json.py",
-    "execution/test_nodes.py",
     "execution/test_ray.py",
     "backends/test_verl_environment.py",
 )

@@ -6,8 +6,8 @@ A member defines `Config`, `open_sink(config, about) -> Sink` and `destination(c
 Optional: `MODULES`, the packages that it needs; `EXTRA`, the extra of this package that installs them; `send_results(config, results,
 experiment, files)`, which takes an experiment's tables and figures.
 
-The store's `metrics.jsonl` is the only thing a run writes. A thread of the supervisor reads these files and feeds the
-trackers (`_feed`), so that a tracker which fails or hangs cannot disturb a run. What did not arrive is sent when the same command is run again.
+The store's `metrics.jsonl` is the only thing a run writes. A thread of the supervisor reads these files and feeds the trackers
+(`_feed`), so that a tracker which fails or hangs cannot disturb a run. What did not arrive is sent when the same command is run again.
 Importing a member imports neither wandb nor TensorBoard.
 
 May import: configuration, store.

@@ -81,7 +81,7 @@ def test_what_would_be_ignored_or_cannot_be_is_one_line(said, command, says):
 
 
 def test_a_malformed_command_is_one_line_that_names_its_help(capsys):
-    for command in ([], ["rename"], ["status", "--foo"]):
+    for command in ([], ["merge"], ["status", "--foo"]):
         with pytest.raises(SystemExit) as ended:
             main(command)
         assert ended.value.code == 2

@@ -55,7 +55,7 @@ def test_a_requeue_that_slurm_refuses_is_reported(monkeypatch):
     refused = subprocess.CompletedProcess([], 1, "", "Requested operation is presently disabled")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
     with pytest.raises(
-        RequeueFailed, match="scontrol requeue 40. was refused .*presently disabled.; run the same"
+        RequeueFailed, match=r"scontrol requeue 40. was refused .*presently disabled.; run the same"
     ):
         _jobs.requeue()
 

@@ -142,7 +142,7 @@ def test_an_attempt_that_was_taken_over_writes_nothing_more(store):
     assert (summary.elsewhere, summary.finished, summary.failed) == ([spec(0).run_id], [], [])
     assert (manifest["status"], manifest["attempts"][0]["outcome"]) == ("running", None)
     mine = RunDir(store.run(spec(0).run_id).path, attempt=0)
-    with pytest.raises(AttemptSuperseded, match="attempt 0 .* has lost its claim: attempt 1 has begun"):
+    with pytest.raises(AttemptSuperseded, match=r"attempt 0 .* has lost its claim: attempt 1 has begun"):
         mine.publish_checkpoint(1, lambda folder: None)
     assert mine.checkpoints() == []
 

@@ -14,16 +14,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
 
 from launch_support import Events, statuses, use_stubs, work
-from small_runs import small_config
 from sweep_support import Spec, sweep, wait_until
 
-from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import implementation
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.launch import local, slurm
-from harness.execution.launch._supervise import RunBatch
-from harness.experiment.planning import RunSpec
+from harness.execution.launch import slurm
 from harness.store import ResultStore
 
 REQUEUE_SECONDS = 240  # Slurm holds a requeued job back for two minutes, the one of setup.sh for ten seconds
@@ -40,6 +35,14 @@ def test_options_are_what_slurm_is_asked_for():
     assert "slurm_account" not in options
     cpu = slurm.parameters(slurm.Config(), RuntimeConfig(device="cpu"), "ladder")
     assert "gpus_per_node" not in cpu
+
+
+def test_a_job_over_several_nodes_runs_its_supervisor_on_the_first():
+    runtime = RuntimeConfig(nodes=4, gpus_per_run=8, device="cuda")
+    several = slurm.parameters(slurm.Config(), runtime, "name")
+    assert (several["nodes"], several["gpus_per_node"], several["cpus_per_task"]) == (4, 8, 8)
+    assert several["slurm_srun_args"] == ["--nodes=1", "--ntasks=1", "--overlap"]
+    assert "slurm_srun_args" not in slurm.parameters(slurm.Config(), RuntimeConfig(), "name")
 
 
 def available() -> bool:
@@ -120,32 +123,6 @@ def test_a_stop_request_in_the_store_ends_a_job_without_requeueing(tmp_path, spe
     wait_until(lambda: jobs() == [], 60)
     time.sleep(1)
     assert statuses(store, specs[:1]) == ["interrupted"]
-
-
-@pytest.mark.optional
-def test_two_nodes_train_one_run_as_two_ranks_of_one_machine_do(tmp_path, base_policy):
-    nodes = "sinfo -h -p both -t idle -o %D"
-    if not available() or subprocess.check_output(nodes.split(), text=True).split() != ["2"]:
-        pytest.skip("no two idle Slurm nodes; start them with tests/slurm/setup.sh")
-    model = Pretrained(path=str(base_policy), precision="float32")
-    losses = []
-    for nodes, ranks, launcher in ((2, 1, slurm.Config(partition="both", minutes=5)), (1, 2, local.Config())):
-        config = small_config(
-            model=model,
-            training__steps=2,
-            runtime__nodes=nodes,
-            runtime__ranks=ranks,
-            runtime__results=str(tmp_path / launcher.kind),
-        )
-        spec = RunSpec.of(config, {"arm": launcher.kind})
-        root = (tmp_path / launcher.kind).resolve()
-        todo = RunBatch(root, [spec], config.runtime, {"command": "test"}, "launched")
-        summary = implementation("harness.execution.launch", launcher).launch(launcher, todo, Events())
-        assert summary.finished == [spec.run_id], summary.errors
-        run = ResultStore(root).run(spec.run_id)
-        assert run.steps()["step"].tolist() == [1, 2]
-        losses.append(run.steps()["loss"].tolist())
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
 
 @pytest.mark.optional

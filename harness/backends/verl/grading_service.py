@@ -1,7 +1,7 @@
 """Grading for processes of another environment: one JSON object a line in, one out, until the input ends.
 
-In `{"response", "gold", "problem"}`, out `{"correct", "answer", "verdict", "method"}`. Started by `reward_plugin` with our interpreter, so that
-verl's environment needs nothing of ours and grades exactly as the built-in trainer does.
+In `{"response", "gold", "problem"}`, out `{"correct", "answer", "verdict", "method"}`. Started by `reward_plugin` with our
+interpreter, so that verl's environment needs nothing of ours and grades exactly as the built-in trainer does.
 """
 
 from __future__ import annotations

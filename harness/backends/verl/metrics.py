@@ -1,8 +1,8 @@
 """verl's files as rows and samples of the run: its metrics while it trains, the ledger of graded responses, its validations.
 
-The reward workers (`harness.backends.verl.reward_plugin`) write the ledger: what a step generated, the discarded groups included. Validations
-are the evaluations between the first and the last, at the training cap: verl samples them with its own engine and random numbers,
-verdicts are our verifier's, log-probabilities and entropies are not in its files, and the sampling seed is unknown (0).
+The reward workers (`harness.backends.verl.reward_plugin`) write the ledger: what a step generated, the discarded groups included.
+Validations are the evaluations between the first and the last, at the training cap: verl samples them with its own engine and random
+numbers, verdicts are our verifier's, log-probabilities and entropies are not in its files, and the sampling seed is unknown (0).
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ import torch
 
 from harness.backends.verl.checkpoints import POLICY, export, newest_step, remove_old
 from harness.backends.verl.data import write_data
+from harness.backends.verl.metrics import MetricsImport, import_validations
 from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
 from harness.backends.verl.process import LOG, Child, VerlFailed, check_machine, environment, interpreter
-from harness.backends.verl.metrics import MetricsImport, import_validations
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
