@@ -27,7 +27,8 @@ def main(run_path: Path) -> int:
     SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's pre-emption) finish the current step, write a checkpoint and return `EXIT_INTERRUPTED`.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    attempt = int(RunDir(run_path).newest_attempt().name)  # the supervisor has made it for this process
+    newest = RunDir(run_path).newest_attempt()  # the supervisor has made it for this process
+    attempt = int(newest.name) if newest else 0
     run = RunDir(run_path, attempt)
     config = load(run.settings())
     stopping = threading.Event()
