@@ -1,60 +1,67 @@
-"""A claim with what was found: its first look, its second one where somebody looked again, and their rows in the record.
+"""A claim with what its experiment found: its first look, and its second one where somebody looked again.
 
 A verdict is about the testbed at the operating point that the claim's experiment declares, and about nothing else.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from analysis.answer import describe
-from analysis.claims.record import FIRST, SECOND, Effect, joined
-from harness.evaluation.metrics.names import Metric, metric
+from analysis.evidence.engagement import engagements
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of
+from analysis.tables.differences import differences_to_reference
+from harness.evaluation.metrics.names import Metric
 from harness.statistics.estimate import Estimate
-from harness.statistics.finding import DECIDED, Finding, Second, second_look
-from harness.statistics.replication import Prospect, pooled, prospect, word_p_value
+from harness.statistics.finding import DECIDED, Finding, Second, finding, second_look
+from harness.statistics.replication import pooled, shared, word_p_value
+from harness.store import ResultStore, StoreError, layout
 
 PREFIX = "claim_"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A claim with what one look at it found, and its second look. ``effect`` and ``margin`` are in the shown unit of ``metric``.
+class Look:
+    """What one look at a claim found. ``effect`` and ``margin`` are in the shown unit of ``metric``.
 
     Attributes:
-        starts: seed to base policy.
+        claim: statement, source, setting, expects and differs, as declared (`harness.experiment.claim.Claim`).
+        system, reference: the arms, of which the effect is the difference.
+        regime: presets of the experiment; ``default`` without one.
+        engaged, share: what the difference between the arms touched, in words and as the largest share.
+        policies: seed to base policy.
         looks: numbers of seeds at which the design looks.
-        declaration, protocol: fingerprints (`harness.experiment.claim`, `.replication`).
-        second: the same claim on other seeds and base policies, None where nobody looked again.
-        chance: of a second look, the probability that was declared for it to say the first one's word, if the first effect is true.
+        declaration, protocol: fingerprints (`harness.experiment.claim`).
+        late: the declaration was changed after the first run.
     """
 
-    name: str
+    experiment: str
     title: str
-    claim: dict[str, str]
+    claim: Mapping[str, str]
     finding: Finding
     effect: Estimate
     margin: float
     metric: Metric
-    engaged: str
-    share: float
-    generated_tokens: float
-    hours: float
-    declared_after: bool
+    engaged: str = ""
+    share: float = math.nan
+    tokens: float = 0.0
+    hours: float = 0.0
+    late: bool = False
     system: str = ""
     reference: str = ""
-    regime: str = ""
-    commit: str = ""
+    regime: str = "default"
     declaration: str = ""
     protocol: str = ""
     looks: tuple[int, ...] = ()
-    starts: Mapping[int, str] = field(default_factory=dict)
+    policies: Mapping[int, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    second: Judged | None = None
-    chance: float = math.nan
 
     @property
     def seeds(self) -> int:
@@ -67,189 +74,191 @@ class Judged:
         return max([*self.looks, self.seeds])
 
     @property
-    def unit(self) -> str:
-        """Of effect and margin."""
-        return self.metric.unit
-
-    @property
     def sentence(self) -> str:
         """The effect in words."""
         return describe(self.effect.scaled(1 / self.metric.scale), self.metric)
 
     @property
     def word(self) -> str:
-        """The finding, with its margin where that belongs to it."""
-        margin = f" within {self.margin:g} {self.unit}" if self.finding is Finding.NOTHING else ""
+        """The finding, with the margin where it belongs to it."""
+        margin = f" within {self.margin:g} {self.metric.unit}" if self.finding is Finding.NOTHING else ""
         return f"{self.finding}{margin}"
 
     @property
-    def verdict(self) -> str:
-        """The word of this look, or of both; seeds that are still to come, and whether it was declared after the fact."""
-        after = f", {self.unfinished}" if self.unfinished else ""
-        late = " (declared after the fact)" if self.declared_after else ""
-        if self.second is None:
-            return f"{self.word}{after}{late}"
-        said = f"{self.answer}: {self.word}, then {self.second.word}"
-        if self.answer is Second.REPLICATED:
-            said = f"{self.word.replace(' here', '')}, {self.answer}"
-        elif self.second.unfinished:
-            said = f"{self.word}; second look: {self.second.unfinished}"
-        return f"{said}{late}"
-
-    @property
-    def answer(self) -> Second | None:
-        """What the second look says of the first one's word; None without one."""
-        return None if self.second is None else second_look(self.finding, self.second.finding)
-
-    @property
     def unfinished(self) -> str:
-        """Such as `8 of up to 16 seeds run` where looks are left that could decide it, else nothing."""
+        """Such as `8 of up to 16 seeds run` where later looks could still decide it, else nothing."""
         left = self.finding is Finding.OPEN and self.seeds < self.most_seeds
         return f"{self.seeds} of up to {self.most_seeds} seeds run" if left else ""
 
     @property
     def decided(self) -> bool:
-        """True of a word that a second look can repeat."""
+        """Whether the word is one that a second look can repeat."""
         return self.finding in DECIDED
 
-    def prospect(self, looks: Sequence[int]) -> Prospect:
-        """What a second look with these numbers of seeds can be expected to do."""
-        return prospect(self.effect, looks, self.claim["expects"], self.finding)
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim by its first look, and by its second one unless nobody looked again (None)."""
+
+    first: Look
+    second: Look | None = None
+
+    @property
+    def name(self) -> str:
+        """The claim's name, as in `harness audit claim=NAME`."""
+        return self.first.experiment.removeprefix(PREFIX)
+
+    @property
+    def all_looks(self) -> list[Look]:
+        """The first look, and the second where there is one."""
+        return [self.first] if self.second is None else [self.first, self.second]
+
+    @property
+    def late(self) -> bool:
+        """Whether one of the looks was declared after the fact."""
+        return any(look.late for look in self.all_looks)
+
+    @property
+    def answer(self) -> Second | None:
+        """What the second look says of the first one's word; None without one."""
+        return None if self.second is None else second_look(self.first.finding, self.second.finding)
+
+    @property
+    def verdict(self) -> str:
+        """The word of one look or of both, the seeds that are still to come, and whether it was declared after the fact."""
+        first, second = self.first, self.second
+        if second is None:
+            text = ", ".join(filter(None, [first.word, first.unfinished]))
+        elif self.answer is Second.REPLICATED:
+            text = f"{first.word.replace(' here', '')}, {self.answer}"
+        elif second.unfinished:
+            text = f"{first.word}; second look: {second.unfinished}"
+        else:
+            text = f"{self.answer}: {first.word}, then {second.word}"
+        return f"{text} (declared after the fact)" if self.late else text
 
     @cached_property
     def p_value(self) -> float:
-        """The evidence for the word: of two looks the weaker one, 1 where a word says nothing (`harness.statistics.replication`)."""
-        own = word_p_value(self.effect, self.looks, self.finding, self.claim["expects"])
-        if self.second is None:
-            return own
-        again = word_p_value(self.second.effect, self.second.looks, self.finding, self.claim["expects"])
-        return max(own, again)
+        """The evidence for the first look's word, which is 1 where it says nothing.
+
+        A word of two looks is wrong unless both are right, so the larger value counts (partial conjunction: Benjamini & Heller 2008,
+        Biometrics 64, 1215).
+        """
+        word, expects = self.first.finding, self.first.claim["expects"]
+        return max(word_p_value(look.effect, look.looks, word, expects) for look in self.all_looks)
 
     @cached_property
-    def both(self) -> Estimate | None:
+    def pooled(self) -> Estimate | None:
         """The effect over both looks; None where `not_pooled` says why."""
         if self.second is None or self.not_pooled:
             return None
-        return pooled(self.effect, self.second.effect, self.looks, self.second.looks)
+        return pooled(self.first.effect, self.second.effect, self.first.looks, self.second.looks)
 
     @property
     def not_pooled(self) -> str:
-        """Why both looks have no common interval; empty where they have, or where there is no second one."""
+        """Why both looks have no common interval; empty where they have, or where there is no second look."""
         if self.second is None:
             return ""
-        if self.protocol != self.second.protocol:
+        if self.first.protocol != self.second.protocol:
             return "the two looks have different protocols"
-        if any(len({*one.starts.values()}) < 2 for one in (self, self.second)):
+        if any(len({*look.policies.values()}) < 2 for look in self.all_looks):
             return "each look is about one base policy"
-        if not all(one.effect.degrees >= 1 for one in (self, self.second)):
+        if not all(look.effect.degrees >= 1 for look in self.all_looks):
             return "a look has no interval"
+        if any("Welch" in look.effect.method for look in self.all_looks):
+            return "the looks are not paired by seed"
         return ""
 
-    @property
-    def seeds_to_decide(self) -> int:
-        """Seeds after which an open claim's interval would be narrow enough for a word, if the effect is what was found; 0: unknown."""
-        effect, expects = self.effect.value, self.claim["expects"]
-        distance = {
-            "not_lower": abs(effect + self.margin),
-            "not_higher": abs(effect - self.margin),
-            "equivalent": abs(self.margin - abs(effect)),
-        }.get(expects, max(abs(effect), self.margin - abs(effect)))
-        half = (self.effect.high - self.effect.low) / 2
-        known = self.finding is Finding.OPEN and math.isfinite(half) and distance > 0
-        return math.ceil(self.seeds * (half / distance) ** 2) if known else 0
+
+def judged_claims(root: Path, names: Sequence[str] = ()) -> tuple[list[JudgedClaim], list[str]]:
+    """Judge the claims of these experiments, or all of the store, by name; a line for each that cannot be read."""
+    plans = {name: _plan(root, name) for name in sorted({*ResultStore(root).plans(), *names})}
+    firsts: dict[str, JudgedClaim] = {}
+    seconds: dict[str, Look] = {}
+    unread = []
+    for name, plan in plans.items():
+        repeated = str(plan.get("replicates") or "")
+        if names and not {name, repeated} & {*names}:
+            continue
+        try:
+            look = judge_look(root, name)
+        except StoreError as error:
+            unread.append(f"{name}: {error}")
+            continue
+        if look is not None and repeated:
+            seconds[repeated] = look
+        elif look is not None:
+            firsts[name] = JudgedClaim(look)
+    for name, look in seconds.items():
+        if why := _no_second(firsts.get(name), look, name):
+            unread.append(f"{look.experiment}: {why}")
+        else:
+            firsts[name] = JudgedClaim(firsts[name].first, look)
+    return [firsts[name] for name in sorted(firsts)], unread
 
 
-def with_second(first: Judged, second: Judged) -> Judged:
-    """Both looks at a claim; where one was declared after the fact, both say so."""
-    late = first.declared_after or second.declared_after
-    return replace(first, second=replace(second, declared_after=late), declared_after=late)
+def _no_second(claim: JudgedClaim | None, second: Look, name: str) -> str:
+    """Why a look is not taken for the second one at a claim; empty where it is."""
+    if claim is None:
+        return f"there is no first look at {name} to hold it against"
+    if not second.policies:
+        return "no seed of both arms has finished yet; the same command goes on"
+    if not claim.first.policies:
+        return "no second look, nothing tells which base policies the first one used"
+    both = shared(claim.first.policies, second.policies)
+    return f"no second look, they share {both}" if both else ""
 
 
-def effect_of(one: Judged, look: str = FIRST) -> Effect:
-    """The row of a look in the record."""
-    effect, words = one.effect, one.claim
-    return Effect(
-        experiment=f"{PREFIX}{one.name}",
-        look=look,
-        title=one.title,
-        system=one.system,
-        reference=one.reference,
-        regime=one.regime,
-        metric=one.metric.name,
-        unit=one.metric.unit,
-        seeds=joined(one.starts) or str(one.seeds),
-        starts=joined(one.starts.values()),
-        looks=joined(one.looks),
-        effect=effect.value,
-        low=effect.low,
-        high=effect.high,
-        level=effect.level,
-        standard_error=effect.standard_error,
-        degrees=effect.degrees,
-        margin=one.margin,
-        expects=words["expects"],
-        words=one.finding.value,
-        engagement=one.engaged,
-        share=one.share,
-        tokens=one.generated_tokens,
-        hours=one.hours,
-        chance=one.chance,
-        declared_after=one.declared_after,
-        declaration=one.declaration,
-        protocol=one.protocol,
-        commit=one.commit,
-        statement=words["statement"],
-        source=words["source"],
-        setting=words["setting"],
-        differs=words["differs"],
-        notes=" | ".join(one.notes),
+def judge_look(root: Path, name: str) -> Look | None:
+    """Judge the claim of an experiment by its own runs; None of one that declares no claim.
+
+    Raises:
+        StoreError: there is no such experiment, or its plan cannot be read.
+    """
+    record = ResultStore(root).plan(name)
+    if not record.get("claim"):
+        return None
+    results = results_of(load_experiment(root, name, curves=False))
+    (arm_name, effect), *_ = differences_to_reference(results).items()
+    plan, engaged = results.experiment.plan, engagements(results.experiment)[arm_name]
+    arm, claim = plan.arm(arm_name), record["claim"]
+    reference = plan.reference_of(arm)
+    # What the runs took, those that other experiments share included.
+    steps = results.experiment.steps.drop_duplicates(["run_id", "step"])
+    path, declaration = (
+        layout.plan_file(root, name).parent / layout.DECLARATION,
+        record.get("declaration", ""),
+    )
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    presets = [item.partition("=")[2] for item in record.get("overrides", ()) if item.startswith("preset=")]
+    used = {*plan.seeds[: effect.seeds]}
+    policies = {int(seed): policy for seed, policy in record.get("starts", {}).items()}
+    return Look(
+        experiment=name,
+        title=record["title"],
+        claim=claim,
+        finding=finding(effect, claim["expects"], engaged.hardly and engaged.known),
+        effect=effect.scaled(results.metric.scale),
+        margin=results.shown_margin or math.nan,
+        metric=results.metric,
+        engaged=engaged.text,
+        share=max((value for value in engaged.values if not math.isnan(value)), default=math.nan),
+        tokens=float(steps["generated_tokens"].sum()) if len(steps) else 0.0,
+        hours=float(steps["seconds_total"].sum()) / 3600 if len(steps) else 0.0,
+        late=kept.get("declaration", declaration) != declaration or bool(kept.get("changed")),
+        system=arm.label or arm.name,
+        reference="" if reference is None else reference.label or reference.name,
+        regime=" ".join(presets) or "default",
+        declaration=declaration,
+        protocol=record.get("protocol", ""),
+        looks=plan.looks,
+        policies={seed: policy for seed, policy in policies.items() if seed in used},
+        notes=tuple(record.get("notes", ())),
     )
 
 
-def effects_of(found: Sequence[Judged]) -> list[Effect]:
-    """The rows of claims, a second look behind its first one."""
-    return [
-        effect_of(look, name)
-        for one in found
-        for look, name in ((one, FIRST), (one.second, SECOND))
-        if look is not None
-    ]
-
-
-def judged_of(row: Effect) -> Judged:
-    """A look that only its row in a record tells of."""
-    starts = dict(zip(map(int, row.seeds.split()), row.starts.split(), strict=False))
-    estimate = Estimate(
-        row.effect,
-        row.low,
-        row.high,
-        seeds=len(starts),
-        standard_error=row.standard_error,
-        degrees=row.degrees,
-        level=row.level,
-        margin=row.margin,
-    )
-    return Judged(
-        name=row.experiment.removeprefix(PREFIX),
-        title=row.title,
-        claim={key: getattr(row, key) for key in ("statement", "source", "setting", "expects", "differs")},
-        finding=Finding(row.words),
-        effect=estimate,
-        margin=row.margin,
-        metric=metric(row.metric),
-        engaged=row.engagement,
-        share=row.share,
-        generated_tokens=row.tokens,
-        hours=row.hours,
-        chance=row.chance,
-        declared_after=row.declared_after,
-        system=row.system,
-        reference=row.reference,
-        regime=row.regime,
-        commit=row.commit,
-        declaration=row.declaration,
-        protocol=row.protocol,
-        looks=tuple(map(int, row.looks.split())),
-        starts=starts,
-        notes=tuple(filter(None, row.notes.split(" | "))),
-    )
+def _plan(root: Path, name: str) -> Mapping[str, Any]:
+    try:
+        return ResultStore(root).plan(name)
+    except StoreError:
+        return {}  # `judge_look` says why

@@ -1,4 +1,7 @@
-"""A published claim that an experiment decides, declared before its runs: who says what of which setting, and what would confirm it."""
+"""A published claim that an experiment decides, declared before its runs, and the second look at it.
+
+A second look is the same declaration on seeds and base policies that the first look did not use (`harness audit replicate=true`).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,23 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.configuration.error import ConfigError, require
-from harness.configuration.identity import content_hash, without_neutral
+from harness.configuration.identity import content_hash, identity, without_neutral
 from harness.configuration.runtime import of_machine
+from harness.statistics.replication import shared
 from harness.store import ResultStore, layout
 from harness.store.atomic import write_file
 
+if TYPE_CHECKING:  # the declaration holds a claim
+    from harness.configuration.schema import RunConfig
+    from harness.experiment.declaration import Experiment
+
 EXPECTS = ("higher", "lower", "equivalent", "not_higher", "not_lower")
+START, STEP, MOST = 8, 4, 16  # seeds at the looks of a second look's design
+_RETIRED = {"checkpoint_rule": "last", "dev_benchmark": None}  # keys that fingerprints were made with
+_BUDGET = ("steps", "generated_tokens", "seconds")
 
 
 @dataclass
@@ -44,7 +55,7 @@ class Claim:
 
 
 def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], margin: object) -> None:
-    """Raises `ConfigError` unless one comparison in one metric decides the claim, with a margin."""
+    """Raise `ConfigError` unless one comparison in one metric decides the claim, with a margin."""
     if len(arms) != 2:
         raise ConfigError(
             f"experiment.claim: one comparison decides a claim, so two arms; there are {len(arms)}"
@@ -57,29 +68,116 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
         )
 
 
-def fingerprint(experiment: Any, given: Sequence[str] = ()) -> str:
-    """16 hexadecimal digits of the whole declaration: claim, arms, seeds, margin, metric, protocol.
+def fingerprint(experiment: Experiment, overrides: Sequence[str] = ()) -> str:
+    """Hash the whole declaration (claim, arms, seeds, margin, metric, protocol) to 16 hexadecimal digits.
 
     Args:
         experiment: the declaration.
-        given: overrides of the command line that every arm gets; but for those of the machine they are part of what is declared.
+        overrides: of the command line, for every arm; all but those of the machine are part of what is declared.
     """
-    declared = without_neutral(experiment)
-    changed = [item for item in given if not of_machine(item)]
-    return content_hash([declared, sorted(changed)] if changed else declared)
+    declared = _RETIRED | without_neutral(experiment)
+    changed = sorted(item for item in overrides if not of_machine(item))
+    return content_hash([declared, changed] if changed else declared)
 
 
-def remember(
-    store: ResultStore, name: str, declaration: str, beside: Mapping[str, Any] | None = None
-) -> None:
-    """Keep the declaration's fingerprint with the experiment, at its first run only: a later one was declared after the fact.
-
-    ``beside``: what a second look was held against when it was declared.
-    """
+def remember(store: ResultStore, name: str, declaration: str) -> None:
+    """Store the declaration's fingerprint at the first run only, so that a later declaration is known as such."""
     path = layout.plan_file(store.root, name).parent / layout.DECLARATION
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        write_file(
-            path, json.dumps({"declaration": declaration, "first_run_at": now, **(beside or {})}).encode()
+        write_file(path, json.dumps({"declaration": declaration, "first_run_at": now}).encode())
+
+
+def terms(experiment: Experiment, configs: Sequence[RunConfig], seeds: Sequence[int]) -> dict[str, Any]:
+    """What the stored plan says for a second look: the protocol, and each seed's base policy; nothing without a claim."""
+    if experiment.claim is None:
+        return {}
+    policies = {str(seed): policy for seed, policy in base_policies(configs, seeds).items()}
+    return {"protocol": protocol(experiment, configs), "starts": policies}
+
+
+def base_policies(configs: Sequence[RunConfig], seeds: Sequence[int]) -> dict[int, str]:
+    """Map each seed to the policy that its runs start from; where the arms start from several, their names are joined."""
+    return {seed: "+".join(sorted({_base_policy(config, seed) for config in configs})) for seed in seeds}
+
+
+def _base_policy(config: RunConfig, seed: int) -> str:
+    """Name the policy: the shipped set and its index there, else the content of the model's section."""
+    bases = getattr(config.model, "bases", None)
+    if bases is not None and bases.set is not None:
+        return f"{bases.set}/{bases.index(seed)}"
+    warmup = getattr(config.model, "warmup", None)
+    varies = [seed] if warmup is not None and warmup.seed is None else []
+    return content_hash(identity(config)["model"], *varies)
+
+
+def protocol(experiment: Experiment, configs: Sequence[RunConfig]) -> str:
+    """Hash what two looks must share to be pooled: arms without seeds and base policies, metric, margin, benchmark, prediction.
+
+    A matched budget is left out: each look takes it from its own reference runs.
+    """
+    arms = []
+    for config in configs:
+        values = identity(config)
+        del values["seed"]
+        if hasattr(config.model, "bases"):
+            model = values["model"] = dict(values["model"])
+            model["bases"] = config.model.bases.set
+            model["warmup"] = {key: value for key, value in model["warmup"].items() if key != "seed"}
+        if experiment.match != "steps":
+            values["training"] = {k: value for k, value in values["training"].items() if k not in _BUDGET}
+        arms.append(values)
+    keys = ("metric", "margin", "benchmark", "match", "match_reference", "match_budget", "paired")
+    declared = _RETIRED | {key: getattr(experiment, key) for key in keys}
+    return content_hash(declared, experiment.claim.expects if experiment.claim else None, arms)
+
+
+def second_look(name: str, config: RunConfig, used: Mapping[int, str], overrides: Sequence[str]) -> list[str]:
+    """Overrides that turn the first look's declaration into a second one: its name, what it repeats, and fresh seeds.
+
+    All claims begin in the second half of the shipped base policies, so that they share runs where they share arms.
+
+    Args:
+        name: of the experiment whose first look is repeated.
+        config: of one of its arms.
+        used: seed to base policy of its first look.
+        overrides: of the command line; `experiment.seeds` among them replaces the fresh seeds.
+
+    Raises:
+        ConfigError: no base policy is left that the first look did not use.
+    """
+    identity_of_look = [f"experiment.name={name}_second", f"++experiment.replicates={name}"]
+    if any(is_seeds(item) for item in overrides):
+        return identity_of_look
+    bases: Any = getattr(config.model, "bases", None)
+    if bases is None:
+        raise ConfigError(
+            f"{name} starts every seed from one policy, and a second look needs another: choose it, and seeds that were not used, yourself "
+            "(model=... 'experiment.seeds={first: 16, start: 8, step: 4, most: 16}')"
+        )
+    count = bases.count if bases.set is not None else 2 * MOST
+    first = max(count // 2, max(used) + 1)
+    if count - first < START:
+        raise ConfigError(
+            f"{name}: its first look used seeds up to {max(used)} of {count} base policies; {max(count - first, 0)} are left, and a second "
+            f"look needs {START}"
+        )
+    looks = f"{{first: {first}, start: {START}, step: {STEP}, most: {min(MOST, count - first)}}}"
+    warmup = config.model.warmup.seed  # where it is one number, every seed starts from one warmed-up policy
+    fresh = [f"model.warmup.seed={warmup + 1}"] if bases.set is None and warmup is not None else []
+    return [*identity_of_look, f"experiment.seeds={looks}", *fresh]
+
+
+def is_seeds(override: str) -> bool:
+    """Whether an override of the command line chooses the experiment's seeds."""
+    return override.lstrip("+").startswith("experiment.seeds")
+
+
+def refuse_shared(name: str, first: Mapping[int, str], second: Mapping[int, str]) -> None:
+    """Raise `ConfigError` where the looks have a seed or a base policy in common."""
+    if both := shared(first, second):
+        raise ConfigError(
+            f"{name}: a second look must not share what the first one used, and they share {both}; choose others, for example "
+            "'experiment.seeds={first: 16, start: 8, step: 4, most: 16}'"
         )

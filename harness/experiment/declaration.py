@@ -76,7 +76,7 @@ class Experiment:
         notes: shown under the table.
         claim: a published claim that the only comparison decides (`conf/claim`, `harness audit`).
         replicates: the experiment whose decided claim this one looks at again, on seeds and base policies that it did not use
-            (`harness audit replicate=true` fills it in).
+            (`harness audit replicate=true` sets it).
     """
 
     name: str

@@ -18,13 +18,12 @@ from harness.engagement.measure import Measure
 from harness.engagement.rules import measures
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
-from harness.experiment.claim import fingerprint
+from harness.experiment.claim import fingerprint, terms
 from harness.experiment.declaration import Experiment
 from harness.experiment.designs import Arm, lower_rungs
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.given import refuse_replaced, refuse_seed, spelled_out
 from harness.experiment.looks import replacing, with_looks
-from harness.experiment.replication import terms
 from harness.store import ResultStore
 
 

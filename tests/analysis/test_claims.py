@@ -1,4 +1,4 @@
-"""Claims judged: the word for every place of an interval, hardly engaged mechanisms, late declarations, and what is written."""
+"""Claims judged: the word for every place of an interval, hardly engaged mechanisms, late declarations, second looks."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import argparse
 import dataclasses
 import json
 import math
-import shutil
+import re
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 from synthetic_store import SHORT, build_store
 
-from analysis.claims.judged import effect_of, effects_of
-from analysis.claims.load import all_judged
-from analysis.claims.pages import page
-from analysis.claims.record import read_effects, write_effects
-from analysis.claims.table import claims_table, effect_text, wrong_words
+from analysis.claims.judged import JudgedClaim, judged_claims
+from analysis.claims.table import claims_table, corrected, effect_text, effects_frame, wrong_words
 from analysis.evidence.stored_plan import parse_plan
 from harness.cli import main
 from harness.commands.audit import judge, show
@@ -89,11 +85,11 @@ def claimed(root, *, expects="higher", declaration="a", first="a", share=None, a
 def test_a_claim_is_judged_by_its_experiment(tmp_path):
     claimed(tmp_path)
     build_store(tmp_path, seeds=(0,), name="no_claim")
-    (one,), unread = all_judged(tmp_path)
+    (claim,), unread = judged_claims(tmp_path)
     assert unread == []
-    assert (one.name, one.finding, one.seeds, one.declared_after) == ("trick", HOLDS, 3, False)
-    assert one.effect.low < 40 < one.effect.high
-    assert one.generated_tokens > 0
+    assert (claim.name, claim.first.finding, claim.first.seeds, claim.late) == ("trick", HOLDS, 3, False)
+    assert claim.first.effect.low < 40 < claim.first.effect.high
+    assert claim.first.tokens > 0
 
 
 @pytest.mark.parametrize(("accuracy", "word"), [(0.305, NOT_ENGAGED), (0.7, HOLDS)])
@@ -101,39 +97,38 @@ def test_where_the_mechanism_hardly_acted_nothing_follows_but_an_effect_that_is_
     tmp_path, accuracy, word
 ):
     claimed(tmp_path, share=0.5, accuracy=accuracy)  # a threshold far above what the synthetic runs have
-    (one,), _ = all_judged(tmp_path)
-    assert one.finding is word
-    assert "hardly engaged" in one.engaged
+    (claim,), _ = judged_claims(tmp_path)
+    assert claim.first.finding is word
+    assert "hardly engaged" in claim.first.engaged
 
 
 def test_a_declaration_changed_after_its_first_run_says_so(tmp_path):
     claimed(tmp_path, declaration="b", first="a", expects="lower")
-    (one,), _ = all_judged(tmp_path)
-    assert one.verdict == "reversed here (declared after the fact)"
+    (claim,), _ = judged_claims(tmp_path)
+    assert claim.verdict == "reversed here (declared after the fact)"
 
 
-def test_page_table_and_figure_are_written_and_the_same_twice(tmp_path, said):
+def test_page_table_and_figure_are_written_the_same_twice_and_link_to_nothing_that_is_not_there(
+    tmp_path, said
+):
     claimed(tmp_path)
     out = tmp_path / "claims"
     assert "1 claims: 1 holds here" in said("audit", "--judge", "claim=all", f"runtime.results={tmp_path}")
     first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    files = {"README.md", "trick.md", "claims.csv", "claims.tex", "claims.pdf", "claims.png"}
+    files = {"README.md", "claims.md", "claims.csv", "effects.csv", "claims.pdf", "claims.png"}
     assert {path.name for path in first} >= files
-    assert "holds here" in (out / "trick.md").read_text()
+    assert "holds here" in (out / "claims.md").read_text()
+    links = re.findall(r"\]\(([^)#]+)", (out / "README.md").read_text() + (out / "claims.md").read_text())
+    assert links
+    assert all((out / link).is_file() for link in links)
     assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 0
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == first
 
 
 def test_judging_one_claim_leaves_what_is_about_all_as_it_is(tmp_path, capsys):
     claimed(tmp_path)
-    out = tmp_path / "claims"
-    assert main(["audit", "--judge", "claim=all", f"runtime.results={tmp_path}"]) == 0
-    (out / "README.md").write_text("of all")
-    (out / "trick.md").unlink()
-    capsys.readouterr()
     judged = judge(tmp_path, ["trick"])
-    assert (out / "README.md").read_text() == "of all"
-    assert "holds here" in (out / "trick.md").read_text()
+    assert not (tmp_path / "claims").exists()
     show(judged, argparse.Namespace())
     said = capsys.readouterr().out
     assert "1 claims: 1 holds here" in said
@@ -150,11 +145,10 @@ def test_an_empty_store_and_an_unknown_claim_are_said(tmp_path, capsys, said):
 
 def test_an_effect_without_a_value_or_an_interval_is_no_nan(tmp_path):
     claimed(tmp_path)
-    (one,), _ = all_judged(tmp_path)
-    never = dataclasses.replace(one, effect=Estimate(math.nan, seeds=8, absent="not reached in 2 of 8 seeds"))
-    assert effect_text(never) == "not reached in 2 of 8 seeds"
-    assert "not reached in 2 of 8 seeds" in page(never)
-    assert effect_text(dataclasses.replace(one, effect=Estimate(0.5, seeds=8))) == "+0.5 points"
+    (claim,), _ = judged_claims(tmp_path)
+    absent = Estimate(math.nan, seeds=8, absent="not reached in 2 of 8 seeds")
+    assert effect_text(replace(claim.first, effect=absent)) == "not reached in 2 of 8 seeds"
+    assert effect_text(replace(claim.first, effect=Estimate(0.5, seeds=8))) == "+0.5 points"
 
 
 def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_path):
@@ -172,32 +166,9 @@ def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_pat
 def test_an_open_claim_with_looks_left_says_so(tmp_path):
     store = claimed(tmp_path, accuracy=0.3)
     store.write_plan("claim_trick", {**store.plan("claim_trick"), "looks": [3, 5], "seeds": [0, 1, 2]})
-    (one,), _ = all_judged(tmp_path)
-    assert one.verdict == "open, 3 of up to 5 seeds run"
-    assert "3 of up to 5 seeds run. Nothing is decided." in page(one)
-    assert dataclasses.replace(one, looks=(3,)).verdict == "open"
-
-
-@pytest.mark.parametrize(
-    ("expects", "low", "high", "seeds"),
-    [
-        ("higher", -2.5, 3.5, 12),  # 0.5 +- 3: within the margin of 3 at +- 2.5
-        ("higher", -2.0, 7.0, 26),  # 2.5 +- 4.5: above zero at +- 2.5
-        ("not_lower", -4.0, 0.0, 32),  # -2 +- 2: above -3 at +- 1
-        ("not_higher", 0.0, 4.0, 32),
-        ("equivalent", 0.0, 4.0, 32),
-    ],
-)
-def test_an_open_claim_says_how_many_seeds_it_would_take(tmp_path, expects, low, high, seeds):
-    claimed(tmp_path, accuracy=0.3)
-    (one,), _ = all_judged(tmp_path)
-    effect = Estimate((low + high) / 2, low, high, seeds=8, margin=3.0)
-    claim = one.claim | {"expects": expects}
-    open_ = {"finding": OPEN, "effect": effect, "margin": 3.0, "looks": (8,)}
-    found = dataclasses.replace(one, claim=claim, **open_)
-    assert found.seeds_to_decide == seeds
-    assert f"about {seeds} seeds would decide it" in page(found)
-    assert dataclasses.replace(found, finding=HOLDS).seeds_to_decide == 0
+    (claim,), _ = judged_claims(tmp_path)
+    assert claim.verdict == "open, 3 of up to 5 seeds run"
+    assert JudgedClaim(replace(claim.first, looks=(3,))).verdict == "open"
 
 
 def looked_at_again(root, *, accuracy=0.7, seeds=(3, 4, 5), start=3, protocol="p", kept=None, missing=()):
@@ -216,29 +187,27 @@ def looked_at_again(root, *, accuracy=0.7, seeds=(3, 4, 5), start=3, protocol="p
     }
     starts = {str(seed): f"set/{start + place}" for place, seed in enumerate(seeds)}
     store.write_plan("claim_trick_second", {**store.plan("claim_trick_second"), **declared, "starts": starts})
-    kept = {"declaration": "b", "chance": 0.9, **(kept or {})}
+    kept = {"declaration": "b", **(kept or {})}
     (root / "experiments" / "claim_trick_second" / "claim.json").write_text(json.dumps(kept))
     return store
 
 
 def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_path):
     looked_at_again(tmp_path)
-    (one,), unread = all_judged(tmp_path)
+    (claim,), unread = judged_claims(tmp_path)
     assert unread == []
-    assert one.verdict == "holds, replicated"
-    assert (one.both.seeds, one.both.value) == (
-        6,
-        pytest.approx((one.effect.value + one.second.effect.value) / 2),
-    )
-    assert one.p_value == pytest.approx(max(one.p_value, replace(one, second=None).p_value))
-    said = page(one)
-    assert "**Second look.**" in said
-    assert "on seeds 3 to 5" in said
-    assert "it had 90 % to say the same word" in said
-    (row,) = claims_table([one]).rows
+    assert claim.verdict == "holds, replicated"
+    values = (claim.first.effect.value, claim.second.effect.value)
+    assert (claim.pooled.seeds, claim.pooled.value) == (6, pytest.approx(sum(values) / 2))
+    assert claim.p_value >= JudgedClaim(claim.first).p_value
+    (row,) = claims_table([claim]).rows
     assert (row["verdict"], row["seeds"]) == ("holds, replicated", "3+3")
     assert row["corrected"].startswith("holds, replicated (p ")
-    assert "said again though wrong, of 1 looked at twice: 0.00" in wrong_words([one])
+    assert "said again though wrong, of 1 looked at twice: 0.00" in wrong_words([claim])
+    frame = effects_frame([claim])
+    assert frame["look"].tolist() == ["first", "second"]
+    assert frame["effect"].tolist() == pytest.approx(values)
+    assert frame["seeds"].tolist() == ["0 1 2", "3 4 5"]
 
 
 @pytest.mark.parametrize(
@@ -247,74 +216,49 @@ def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_pa
 )
 def test_another_word_is_no_replication(tmp_path, accuracy, verdict):
     looked_at_again(tmp_path, accuracy=accuracy)
-    (one,), _ = all_judged(tmp_path)
-    assert one.verdict.startswith(verdict)
-    assert one.p_value == 1.0 or accuracy > 0.3
-    assert "open (p " in claims_table([one]).rows[0]["corrected"]
+    (claim,), _ = judged_claims(tmp_path)
+    assert claim.verdict.startswith(verdict)
+    assert claim.p_value == 1.0 or accuracy > 0.3
+    assert "open (p " in claims_table([claim]).rows[0]["corrected"]
 
 
-def test_a_second_look_that_stays_open_says_what_a_decision_takes(tmp_path):
-    looked_at_again(tmp_path)
-    (one,), _ = all_judged(tmp_path)
-    effect = Estimate(
-        -0.6, -3.3, 2.1, seeds=16
-    )  # a half of 2.7, 2.4 from the margin of 3: 16 x (2.7 / 2.4)^2 = 20.25
-    stays = replace(one.second, finding=Finding.OPEN, effect=effect, looks=(8, 12, 16))
-    assert "Nothing is decided. If the effect is what was found, about 21 seeds" in page(
-        replace(one, second=stays)
-    )
-    assert "would decide it" not in page(one)
+def test_the_page_is_adjusted_as_benjamini_and_yekutieli_say(tmp_path):
+    claimed(tmp_path)
+    ((claim,), _) = judged_claims(tmp_path)
+    # One look, t with 7 degrees of freedom: two-sided p; adjusted p of the least of two is 2 (1 + 1/2) p.
+    effects = [replace(claim.first.effect, value=t, standard_error=1.0, degrees=7.0) for t in (5.0, 0.1)]
+    looks = [replace(claim.first, experiment=f"claim_{i}", effect=e) for i, e in enumerate(effects)]
+    claims = [JudgedClaim(look) for look in looks]
+    assert corrected(claims)["0"] == pytest.approx(3 * claims[0].p_value)
+    assert corrected([]) == {}
 
 
 def test_a_second_look_that_has_just_begun_says_so(tmp_path):
-    """Stopped before any seed has both arms; the first look keeps its page."""
+    """Stopped before any seed has both arms; the first look keeps its verdict."""
     looked_at_again(tmp_path, missing={(1, seed): "running" for seed in (3, 4, 5)})
-    (one,), (line,) = all_judged(tmp_path)
-    assert (one.second, one.verdict) == (None, "holds here")
+    (claim,), (line,) = judged_claims(tmp_path)
+    assert (claim.second, claim.verdict) == (None, "holds here")
     assert line.startswith("claim_trick_second: no seed of both arms has finished yet")
-    assert "Second look" not in page(one)
 
 
 def test_a_second_look_that_shares_a_base_policy_is_refused(tmp_path):
     looked_at_again(tmp_path, start=2)
-    (one,), (line,) = all_judged(tmp_path)
-    assert one.second is None
+    (claim,), (line,) = judged_claims(tmp_path)
+    assert claim.second is None
     assert "they share the base policy set/2" in line
 
 
-def test_looks_of_different_protocols_are_not_pooled(tmp_path):
+def test_looks_of_different_protocols_and_looks_that_are_not_paired_are_not_pooled(tmp_path):
     looked_at_again(tmp_path, protocol="another")
-    (one,), _ = all_judged(tmp_path)
-    assert (one.both, one.not_pooled) == (None, "the two looks have different protocols")
-    assert "No common interval: the two looks have different protocols." in page(one)
+    (claim,), _ = judged_claims(tmp_path)
+    assert (claim.pooled, claim.not_pooled) == (None, "the two looks have different protocols")
+    assert claims_table([claim]).rows[0]["both"] == "the two looks have different protocols"
+    welch = replace(claim.second.effect, method="Welch t over seeds")
+    unpaired = JudgedClaim(claim.first, replace(claim.second, effect=welch, protocol=claim.first.protocol))
+    assert (unpaired.pooled, unpaired.not_pooled) == (None, "the looks are not paired by seed")
 
 
-def test_a_claim_changed_after_its_first_run_says_so_in_both_looks(tmp_path):
+def test_a_claim_changed_after_its_first_run_says_so_of_both_looks(tmp_path):
     looked_at_again(tmp_path, kept={"changed": True})
-    (one,), _ = all_judged(tmp_path)
-    assert (one.declared_after, one.second.declared_after) == (True, True)
-    assert one.verdict == "holds, replicated (declared after the fact)"
-
-
-def test_a_row_of_the_record_stands_for_a_first_look_whose_runs_are_elsewhere(tmp_path):
-    looked_at_again(tmp_path / "here")
-    (one,), _ = all_judged(tmp_path / "here")
-    write_effects(effects_of([one]), tmp_path / "effects")
-    first, second = read_effects(tmp_path / "effects.csv")
-    assert (first, second) == (effect_of(one), effect_of(one.second, "second"))
-    assert pd.read_parquet(tmp_path / "effects.parquet")["effect"].tolist() == [first.effect, second.effect]
-    looked_at_again(tmp_path / "there", kept={"first": first.record()})
-    shutil.rmtree(tmp_path / "there" / "experiments" / "claim_trick")
-    (only,), _ = all_judged(tmp_path / "nothing", record=tmp_path / "effects.csv")
-    assert (only.verdict, effect_text(only), page(only)) == (one.verdict, effect_text(one), page(one))
-    (again,), unread = all_judged(tmp_path / "there")
-    assert unread == []
-    assert (again.verdict, effect_text(again), again.both) == (one.verdict, effect_text(one), one.both)
-
-
-def test_a_record_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(StoreError, match="no record of effects"):
-        read_effects(tmp_path / "none.csv")
-    (tmp_path / "bad.csv").write_text("experiment,effect\nclaim_x,much\n")
-    with pytest.raises(StoreError, match="effect='much' is no number"):
-        read_effects(tmp_path / "bad.csv")
+    (claim,), _ = judged_claims(tmp_path)
+    assert claim.verdict == "holds, replicated (declared after the fact)"

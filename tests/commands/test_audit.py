@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from verbs import Said
 
-from analysis.claims.load import all_judged
-from analysis.claims.pages import page
-from analysis.claims.record import Effect, joined, write_effects
+from analysis.claims import judged as judged_module
+from analysis.claims.judged import JudgedClaim, Look
 from harness.cli import main
 from harness.commands import audit
+from harness.evaluation.metrics.names import metric
 from harness.experiment.planning import make_plan
+from harness.statistics.estimate import Estimate
+from harness.statistics.finding import Finding
 
 OWN = """# @package experiment
 name: claim_shorter
@@ -40,9 +42,9 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[str]]]:
         found["ran"].append(options.overrides)
         return int("claim=dapo_clip_higher" in options.overrides)
 
-    def judged(root: Path, names: list[str], code: int, record: Path | None = None) -> audit.Answer:
+    def judged(root: Path, names: list[str], code: int) -> audit.Answer:
         found["judged"].append([str(root), *names])
-        return audit.Answer([], [], [], "", str(root), not names, code)
+        return audit.Answer([], [], "", None, code)
 
     monkeypatch.setattr(audit.run_verb, "run", ran)
     monkeypatch.setattr(audit, "judge", judged)
@@ -95,107 +97,96 @@ def test_a_claim_that_is_not_there_names_the_nearest(said: Said) -> None:
     assert "there is no claim 'gsop'; did you mean 'gspo'?" in said("audit", "claim=gsop", code=2)
 
 
-def record_of(tmp_path: Path, **changes: object) -> Path:
-    """A record with the first look of cispo, seeds 0 to 7."""
-    plan = make_plan(["claim=cispo"]).record()
-    first = {seed: plan["starts"][str(seed)] for seed in range(8)}
-    row = Effect(
-        experiment="claim_cispo", look="first", title="CISPO", unit="points", words="holds here", expects="higher",
-        seeds=joined(first), starts=joined(first.values()), looks="8 12 16", effect=2.0, low=0.4, high=3.6, level=0.98,
-        standard_error=0.6, degrees=7, margin=3.0, hours=0.16, statement="s", source="s", setting="s", differs="s",
-        declaration=plan["declaration"], protocol=plan["protocol"],
-    )  # fmt: skip
-    path = tmp_path / "first.csv"
-    write_effects([dataclasses.replace(row, **changes)], path)
-    return path
+@pytest.fixture
+def first_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Say that the first look at cispo has found +2.0 on so many seeds, from 0 on."""
 
+    def judged(seeds: int) -> None:
+        policies = {seed: f"arithmetic-1/{seed}" for seed in range(seeds)}
+        effect = Estimate(2.0, 0.4, 3.6, seeds=seeds, standard_error=0.6, degrees=seeds - 1, margin=3.0)
+        look = Look(
+            "claim_cispo",
+            "CISPO",
+            {"expects": "higher"},
+            Finding.HOLDS,
+            effect,
+            3.0,
+            metric("avg"),
+            policies=policies,
+        )
+        monkeypatch.setattr(judged_module, "judged_claims", lambda root, names: ([JudgedClaim(look)], []))
 
-def test_both_looks_at_a_claim_are_written_from_a_record(tmp_path: Path) -> None:
-    published = Path(__file__).parents[2] / "experiments" / "claims"
-    found, unread = all_judged(tmp_path, ["claim_cispo", "claim_one_deviation"], published / "effects.csv")
-    assert unread == []
-    for one in found:
-        assert one.second is not None
-        assert page(one) == (published / f"{one.name}.md").read_text()
+    return judged
 
 
 def test_a_decided_claim_is_looked_at_again_on_fresh_seeds_and_base_policies(
-    called: dict[str, list[list[str]]], tmp_path: Path, said: Said
+    called: dict[str, list[list[str]]], first_look: Callable[[int], None], tmp_path: Path, said: Said
 ) -> None:
-    record, here = record_of(tmp_path), f"runtime.results={tmp_path / 'results'}"
-    again = ["audit", "claim=cispo", "replicate=true", f"first={record}", here]
-    listed = said(*again, "--list")
-    assert "again on seeds 16 to 31" in listed
-    assert "1 of 1 claims are decided" in listed
-    assert called == {"ran": [], "judged": []}
-    assert main(again) == 0
-    (ran,) = called["ran"]
-    plan = make_plan(ran)
+    first_look(8)
+    here = f"runtime.results={tmp_path / 'results'}"
+    told = said("audit", "claim=cispo", "replicate=true", here)
+    assert "1 of 1 claims are decided and looked at again" in told
+    assert "second look at cispo (holds here, 8 seeds), on seeds 16 to 31" in told
+    first, second = called["ran"]
+    assert first == ["claim=cispo", here]
+    plan = make_plan(second)
     assert (plan.experiment.name, plan.experiment.replicates) == ("claim_cispo_second", "claim_cispo")
     assert (plan.experiment.seeds, plan.experiment.looks) == ([*range(16, 32)], [8, 12, 16])
     assert plan.record()["protocol"] == make_plan(["claim=cispo"]).record()["protocol"]
-    kept = json.loads(
-        (tmp_path / "results" / "experiments" / "claim_cispo_second" / "claim.json").read_text()
-    )
-    assert kept["declaration"] == plan.record()["declaration"]
-    assert (kept["first"]["effect"], kept["changed"]) == (2.0, False)
-    assert 0.5 < kept["chance"] < 1
 
 
-def test_a_store_without_first_looks_points_to_the_published_record(tmp_path: Path, said: Said) -> None:
-    here = f"runtime.results={tmp_path}"
-    asked = ("audit", "claim=cispo,gspo", "replicate=true", "--list", here)
-    listed = said(*asked)
-    assert f"2 of 2 claims have no first look in {tmp_path}: " in listed
-    assert "first=experiments/claims/effects.csv are the published ones" in listed
-    assert (Path(__file__).parents[2] / "experiments/claims/effects.csv").is_file()
-    told = said(*asked, f"first={record_of(tmp_path)}")
-    assert f"1 of 2 claims have no first look in {tmp_path} or " in told
-    assert "published ones" not in told
-
-
-def test_a_claim_that_was_changed_since_its_first_look_is_kept_as_such(
-    called: dict[str, list[list[str]]], tmp_path: Path, said: Said
+def test_seeds_of_the_command_line_are_those_of_the_second_look(
+    called: dict[str, list[list[str]]], first_look: Callable[[int], None], tmp_path: Path
 ) -> None:
-    record = record_of(tmp_path, declaration="another")
-    here = f"runtime.results={tmp_path / 'results'}"
-    assert "changed after its first run" in said(
-        "audit", "claim=cispo", "replicate=true", f"first={record}", here
-    )
-    kept = json.loads(
-        (tmp_path / "results" / "experiments" / "claim_cispo_second" / "claim.json").read_text()
-    )
-    assert kept["changed"] is True
+    first_look(8)
+    here, seeds = f"runtime.results={tmp_path}", "experiment.seeds={first: 20, start: 8, step: 4, most: 8}"
+    assert main(["audit", "claim=cispo", "replicate=true", here, seeds]) == 0
+    first, second = called["ran"]
+    assert first == ["claim=cispo", here]
+    assert make_plan(second).seeds == [*range(20, 28)]
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("override", "words"),
     [
         ("experiment.seeds={first: 4, start: 8, step: 4, most: 8}", "they share the seeds 4, 5, 6, 7"),
         (
             "experiment.seeds={first: 32, start: 8, step: 4, most: 8}",
             "they share the base policies arithmetic-1/0",
         ),
-        ("replicate=maybe", "choose true or false"),
     ],
 )
 def test_a_second_look_at_used_seeds_or_base_policies_is_refused(
-    called: dict[str, list[list[str]]], tmp_path: Path, said: Said, given: str, words: str
+    called: dict[str, list[list[str]]],
+    first_look: Callable[[int], None],
+    tmp_path: Path,
+    said: Said,
+    override: str,
+    words: str,
 ) -> None:
+    first_look(8)
     here = f"runtime.results={tmp_path / 'results'}"
-    assert words in said(
-        "audit", "claim=cispo", "replicate=true", f"first={record_of(tmp_path)}", given, here, code=2
-    )
-    assert called["ran"] == []
+    assert words in said("audit", "claim=cispo", "replicate=true", override, here, code=2)
+    assert len(called["ran"]) == 1
 
 
-def test_a_first_look_that_used_all_base_policies_leaves_none(tmp_path: Path, said: Said) -> None:
-    seeds = range(28)
-    all_used = {"seeds": joined(seeds), "starts": joined(f"arithmetic-1/{seed}" for seed in seeds)}
-    record, here = record_of(tmp_path, **all_used), f"runtime.results={tmp_path / 'results'}"
-    told = said("audit", "claim=cispo", "replicate=true", f"first={record}", here, code=2)
+@pytest.mark.usefixtures("called")
+def test_a_first_look_that_used_all_base_policies_leaves_none(
+    first_look: Callable[[int], None], tmp_path: Path, said: Said
+) -> None:
+    first_look(28)
+    told = said("audit", "claim=cispo", "replicate=true", f"runtime.results={tmp_path}", code=2)
     assert "used seeds up to 27 of 32 base policies; 4 are left" in told
 
 
-def test_a_record_without_second_looks_is_refused(said: Said, tmp_path: Path) -> None:
-    assert "add replicate=true" in said("audit", "claim=cispo", f"first={record_of(tmp_path)}", code=2)
+def test_replicate_is_true_or_false(said: Said) -> None:
+    assert "choose true or false" in said("audit", "claim=cispo", "replicate=maybe", code=2)
+
+
+@pytest.mark.parametrize("name", ["cispo", "batch_against_rate", "ds_budget"])
+def test_declarations_have_the_fingerprints_that_were_published_with_their_runs(name: str) -> None:
+    """Another one would call a claim whose runs are stored *declared after the fact*, and its looks could not be pooled."""
+    effects = pd.read_csv(Path(__file__).parents[2] / "experiments" / "claims" / "effects.csv")
+    published = effects[(effects.experiment == f"claim_{name}") & (effects.look == "first")].iloc[0]
+    plan = make_plan([f"claim={name}"]).record()
+    assert (plan["declaration"], plan["protocol"]) == (published.declaration, published.protocol)

@@ -1,4 +1,4 @@
-"""Second looks: p-values of words by hand, repeated over looks, adjusted over a page; both looks as one sample; what two looks share."""
+"""Second looks: p-values of words by hand, repeated over looks; both looks as one sample; what two looks share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from harness.statistics.estimate import Estimate
 from harness.statistics.finding import Finding, Second, second_look
 from harness.statistics.intervals import paired_difference
 from harness.statistics.replication import (
-    adjusted,
     distance_to_another_word,
     pooled,
-    prospect,
     repeated_p_value,
     shared,
     word_p_value,
@@ -76,13 +74,6 @@ def test_a_repeated_p_value_is_the_error_whose_boundary_is_reached(p: float, see
     assert nominal_levels(LOOKS, error)[LOOKS.index(seeds)] == pytest.approx(p, rel=1e-3)
 
 
-def test_the_page_is_adjusted_as_benjamini_and_yekutieli_say() -> None:
-    # c(4) = 1 + 1/2 + 1/3 + 1/4 = 25/12; p_i · 4 · c / i, from the largest down
-    assert adjusted([0.01, 0.5, 0.03, 0.02]) == pytest.approx([1 / 12, 1.0, 1 / 12, 1 / 12])
-    assert adjusted([]) == []
-    assert adjusted([0.004]) == pytest.approx([0.004])
-
-
 def test_both_looks_are_one_sample_at_the_level_of_a_further_look() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(1.0, 2.0, 8), rng.normal(0.0, 2.0, 12)
@@ -110,18 +101,6 @@ def test_the_words_for_two_looks() -> None:
     assert second_look(HOLDS, NOTHING) is Second.FIRST_ONLY
     assert second_look(REVERSED, OPEN) is Second.FIRST_ONLY
     assert second_look(HOLDS, REVERSED) is Second.CONTRADICTED
-
-
-def test_a_prospect_is_the_power_of_the_looks() -> None:
-    sure = prospect(estimate(10.0), LOOKS, "higher", HOLDS)
-    assert (sure.chance, sure.seeds) == (1.0, 8.0)
-    # with looks at all seeds alone it is the power of a t test: noncentral t, eight seeds
-    one = prospect(estimate(2.0), (8,), "higher", HOLDS)
-    shift = 2.0
-    wanted = stats.nct.sf(stats.t.isf(0.025, 7), 7, shift)
-    assert one.chance == pytest.approx(wanted, abs=0.05)
-    nothing = prospect(estimate(0.0, 3.0), LOOKS, "higher", HOLDS)
-    assert nothing.chance < 0.05
 
 
 def test_what_two_looks_have_in_common_is_named() -> None:
