@@ -1,6 +1,6 @@
 """Answers from the result store: statistics, tables, figures, report, and the Python front (docs/python.md).
 
-May import: engagement, evaluation, statistics, store, verify. Imports no torch.
+May import: engagement, evaluation, experiment, statistics, store, verify. Imports no torch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from analysis.evidence.further_benchmarks import on_benchmark
     from analysis.evidence.results import Results
-    from analysis.evidence.stored_plan import PlanError
     from analysis.front import (
         NoValueError,
         contrast,
@@ -28,12 +27,13 @@ if TYPE_CHECKING:
     from analysis.tables.latex import to_latex
     from analysis.tables.table import to_frame, to_markdown
     from harness.evaluation.metrics.names import UnknownMetric
+    from harness.experiment.plan import PlanError
     from harness.statistics.estimate import Estimate, Verdict
     from harness.store import StoreError
 
 _PLACES = {
     "Estimate": "harness.statistics.estimate",
-    "PlanError": "analysis.evidence.stored_plan",
+    "PlanError": "harness.experiment.plan",
     "Results": "analysis.evidence.results",
     "StoreError": "harness.store",
     "UnknownMetric": "harness.evaluation.metrics.names",

@@ -12,18 +12,17 @@ from dataclasses import replace
 from analysis.evidence.effects import INTERACTIONS, MAIN, effects_of, kinds_of
 from analysis.evidence.engagement import engagements, sentence_end
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from analysis.found import ArmFound, EffectFound, Interval, MetricFound
 from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.collapse import collapse_warnings
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
 from analysis.tables.experiment_tables import main_table, summary_table
 from analysis.tables.graders import grader_warnings
-from analysis.tables.of_designs import fraction_notes
 from analysis.tables.of_metric import metric_name
 from analysis.tables.table import bounds_text, number_text, to_terminal
 from harness.evaluation.metrics.names import Metric
 from harness.evaluation.metrics.summary import nothing_to_learn
+from harness.experiment.plan import PlannedArm
 from harness.statistics.estimate import Estimate, Verdict
 
 _EFFECTS = {MAIN: ("Main effect of", "main effect"), INTERACTIONS: ("Interaction", "interaction")}
@@ -88,7 +87,7 @@ def _in_one_metric(results: Results) -> MetricFound:
     )
 
 
-def _by_seed(results: Results, arm: StoredArm) -> dict[int, float | None]:
+def _by_seed(results: Results, arm: PlannedArm) -> dict[int, float | None]:
     scaled = {seed: results.metric.scale * value for seed, value in results.values(arm).items()}
     return {seed: value if math.isfinite(value) else None for seed, value in scaled.items()}
 
@@ -132,7 +131,7 @@ def _effects(results: Results) -> list[str]:
             pairs = zip(effects.found.names, effects.found.effects, strict=True)
             said += [f"- {name[0]} {what}: {describe(one, results.metric)}." for what, one in pairs]
             said += [f"- No {name[1]}s: {effects.missing}."] * bool(effects.missing)
-    return said + [f"- {note}" for note in fraction_notes(results.experiment.plan) if said]
+    return said
 
 
 def describe(delta: Estimate, metric: Metric) -> str:
@@ -187,7 +186,7 @@ def _nothing(results: Results, name: str) -> str:
     return f"{name}{'no' if name else 'No'} two arms have finished runs to compare yet."
 
 
-def _missing(results: Results, arm: StoredArm, reference: StoredArm) -> str:
+def _missing(results: Results, arm: PlannedArm, reference: PlannedArm) -> str:
     """Say why two arms have no seeds to compare."""
     finished = all(results.scores(one, "avg") for one in (arm, reference))
     if finished and results.metric != results.experiment.plan.score:
@@ -195,6 +194,6 @@ def _missing(results: Results, arm: StoredArm, reference: StoredArm) -> str:
     return "a finished run is missing"
 
 
-def _name(arm: StoredArm) -> str:
+def _name(arm: PlannedArm) -> str:
     """The label without the plus that rungs carry in tables."""
     return arm.label.removeprefix("+ ")

@@ -16,7 +16,7 @@ from analysis.evidence.looks import (
     wanted_seeds,
 )
 from analysis.evidence.results import results_of
-from analysis.evidence.stored_plan import StoredPlan
+from harness.experiment.plan import Plan
 from harness.statistics.course import expected_runs
 from harness.statistics.spread import pooled_spread
 from harness.store import ResultStore
@@ -24,7 +24,7 @@ from harness.store import ResultStore
 EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference
 
 
-def decisions(plan: StoredPlan, store: ResultStore) -> dict[str, Any]:
+def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
     """Judge every comparison by the stored scores.
 
     The plan has the runs of all seeds up to the last look. With several metrics a comparison is open until all of them are decided; its
@@ -49,7 +49,7 @@ def decisions(plan: StoredPlan, store: ResultStore) -> dict[str, Any]:
     }
 
 
-def expected(plan: StoredPlan) -> dict[str, float]:
+def expected(plan: Plan) -> dict[str, float]:
     """Compute the mean number of runs where every comparison has a true difference of so many standard deviations.
 
     With several metrics: in each, and all decided at one look; where they are not, it takes more.
@@ -63,7 +63,7 @@ def expected(plan: StoredPlan) -> dict[str, float]:
     }
 
 
-def spreads(plan: StoredPlan, store: ResultStore) -> dict[str, dict[str, float]]:
+def spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     """Metric to the pooled standard deviation of one replicate's difference, in the shown unit; of one arm's values unless paired.
 
     A replicate is a seed, or the mean over the seeds of a base policy. Only comparisons with two finished ones count; a metric
@@ -88,7 +88,7 @@ def _state(in_metrics: Sequence[FollowedComparison]) -> str:
     return min((one.state for one in in_metrics), key=order.index)
 
 
-def _in_words(one: FollowedComparison, plan: StoredPlan) -> str:
+def _in_words(one: FollowedComparison, plan: Plan) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher`` and what comes next; named unless it is the score alone."""
     told = [describe(one.newest, one.metric)] if one.looks else []
     if not plan.about_score:

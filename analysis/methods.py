@@ -12,10 +12,10 @@ from typing import Any
 
 from analysis.evidence.keys import key_label
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from analysis.tables.differences import differences_to_reference, family_size, power_notes
 from analysis.tables.latex import latex_escape
 from analysis.tables.of_metric import metric_name, samples
+from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 
 _DESIGNS = {
@@ -278,7 +278,7 @@ def write_methods(results: Results, store_root: Path | str, directory: Path) -> 
     return paths
 
 
-def _arm(arm: StoredArm) -> str:
+def _arm(arm: PlannedArm) -> str:
     """Its label, with what it changes where that is little."""
     changes = [change for change in arm.changes.items() if isinstance(change[1], list)]
     if not 1 <= len(changes) <= 2:

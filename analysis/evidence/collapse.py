@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import binomtest, permutation_test
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
+from harness.experiment.plan import PlannedArm
 from harness.statistics.estimate import Estimate
 
 _FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
@@ -28,7 +28,7 @@ class Robust:
         sign_flip: two-sided p of the mean difference over all patterns of signs; None with fewer than six pairs.
     """
 
-    arm: StoredArm
+    arm: PlannedArm
     seeds: tuple[int, ...]
     collapsed: tuple[int, ...]
     all: Estimate | None = None

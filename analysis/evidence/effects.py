@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredPlan
+from harness.experiment.plan import Plan
 from harness.statistics.attribution import (
     NONE,
     Attribution,
@@ -29,13 +29,11 @@ class Effects:
     missing: str = ""
 
 
-def kinds_of(plan: StoredPlan) -> list[str]:
+def kinds_of(plan: Plan) -> list[str]:
     """List what the design computes. The order of patches and their Shapley values are those of patches that are on or off."""
     if plan.design not in ("factorial", "shapley"):
         return []
-    subsets = plan.fraction == 1 and all(
-        len(of) == 2 and of[0] == NONE for of in plan.crossing.factors.values()
-    )
+    subsets = all(len(levels) == 2 and levels[0] == NONE for levels in plan.crossing.factors.values())
     return [MAIN, INTERACTIONS] * (plan.design == "factorial") + (
         [ORDER] * (plan.design == "factorial") + [SHAPLEY] if subsets else []
     )

@@ -11,7 +11,7 @@ from analysis.evidence.results import Results, results_of
 
 
 def on_benchmark(results: Results, benchmark: str) -> Results:
-    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `StoredPlan.on`).
+    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `Plan.on`).
 
     A run that was not evaluated there at its checkpoint is left out.
 
@@ -29,10 +29,9 @@ def on_benchmark(results: Results, benchmark: str) -> Results:
         )
     if benchmark not in experiment.further:
         known = ", ".join([plan.benchmark, *experiment.further])
-        why = (
-            "it chooses the checkpoints" if benchmark == plan.dev_benchmark else "no run was evaluated on it"
+        raise LookupError(
+            f"{plan.name} has no results on {benchmark!r}: no run was evaluated on it; benchmarks: {known}"
         )
-        raise LookupError(f"{plan.name} has no results on {benchmark!r}: {why}; benchmarks: {known}")
     view = results_of(experiment.further[benchmark], results.checkpoints)
     return view if results.asked is None else view.about(results.asked)
 

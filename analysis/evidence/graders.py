@@ -9,8 +9,8 @@ import pandas as pd
 
 from analysis.evidence.load import records
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from harness.evaluation.metrics.summary import PARTS
+from harness.experiment.plan import PlannedArm
 from harness.statistics.estimate import Estimate
 from harness.statistics.intervals import mean_interval
 
@@ -61,7 +61,7 @@ def shares_before(results: Results) -> dict[str, float]:
     return {part: float(frame[column].mean()) for part, column in COLUMNS.items()} if len(frame) else {}
 
 
-def _gap(results: Results, arm: StoredArm) -> GraderGap | None:
+def _gap(results: Results, arm: PlannedArm) -> GraderGap | None:
     after = _judged(results, results.per_seed)
     after = after[after["arm"] == arm.name] if len(after) else after
     if not len(after):

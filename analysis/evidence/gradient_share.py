@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
+from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 
 Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ def shares(
     return Responses(lengths_PG, accuracy_P, mass_PG / total if total else mass_PG)
 
 
-def run_shares(store: ResultStore, results: Results, arm: StoredArm, seed: int, step: int) -> Responses:
+def run_shares(store: ResultStore, results: Results, arm: PlannedArm, seed: int, step: int) -> Responses:
     """The shares of one run's policy at an evaluated step under the run's own algorithm.
 
     Raises:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from harness.evaluation.metrics.names import HIGHER
+from harness.experiment.plan import Plan, PlannedArm
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -23,10 +23,10 @@ class Grid:
     rows: list[Any]
     column_key: str
     columns: list[Any]
-    arms: dict[tuple[Any, Any], StoredArm]
+    arms: dict[tuple[Any, Any], PlannedArm]
 
 
-def grid_of(plan: StoredPlan) -> Grid | None:
+def grid_of(plan: Plan) -> Grid | None:
     """Return the grid that the arms form over two settings; None where they fill less than half of one, as the trials of a search do."""
     axes = grid_axes(plan)
     if axes is None or len(axes) != 2:
@@ -38,7 +38,7 @@ def grid_of(plan: StoredPlan) -> Grid | None:
     return Grid(row, rows, column, columns, arms)
 
 
-def grid_axes(plan: StoredPlan) -> dict[str, list[Any]] | None:
+def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
     """Setting to its sorted values, for arms that vary the same one or two settings; None where they do not.
 
     ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the base
@@ -52,7 +52,7 @@ def grid_axes(plan: StoredPlan) -> dict[str, list[Any]] | None:
     )
 
 
-def _axes(plan: StoredPlan, found: list[str]) -> dict[str, list[Any]] | None:
+def _axes(plan: Plan, found: list[str]) -> dict[str, list[Any]] | None:
     keys = [key for key in found if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
     if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
         return None
@@ -62,7 +62,7 @@ def _axes(plan: StoredPlan, found: list[str]) -> dict[str, list[Any]] | None:
     return {key: _ordered([point[i] for point in points]) for i, key in enumerate(keys)}
 
 
-def grid_value(plan: StoredPlan, arm: StoredArm, key: str) -> Any:
+def grid_value(plan: Plan, arm: PlannedArm, key: str) -> Any:
     """The value of a setting in an arm, None where nothing says it."""
     overrides = _overrides(arm)
     if key in overrides:
@@ -90,7 +90,7 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     return best.name, frozenset(name for names in open_pairs for name in names if name != best.name)
 
 
-def _overrides(arm: StoredArm) -> dict[str, Any]:
+def _overrides(arm: PlannedArm) -> dict[str, Any]:
     pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
     found = {key: value for key, _, value in pairs if key != "seed"}
     numbers = {key: float(value) for key, value in found.items() if _NUMBER.fullmatch(value)}

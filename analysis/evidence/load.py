@@ -16,8 +16,8 @@ from analysis.evidence.cells import RunCells
 from analysis.evidence.logged import logged_cells
 from analysis.evidence.metric_values import COLUMNS
 from analysis.evidence.reduced import Question, Reduce, answer_equality, reduce_run
-from analysis.evidence.stored_plan import StoredArm, StoredPlan, parse_plan
 from harness.evaluation.metrics.names import Metric
+from harness.experiment.plan import Plan, PlannedArm
 from harness.store import ResultStore, StoreError
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class StoredExperiment:
     they have samples of, where that was asked for.
     """
 
-    plan: StoredPlan
+    plan: Plan
     states: pd.DataFrame
     steps: pd.DataFrame
     cells: pd.DataFrame
@@ -95,7 +95,7 @@ class StoredExperiment:
         more = "so far" if self.plan.looks else f"of {len(self.states)}"
         return f"provisional, {int((self.states['status'] == 'finished').sum())} runs {more}"
 
-    def finished_seeds(self, arm: StoredArm) -> list[int]:
+    def finished_seeds(self, arm: PlannedArm) -> list[int]:
         """Planned seeds of an arm whose run finished, in the order of the plan."""
         done = self.states[(self.states["arm"] == arm.name) & (self.states["status"] == "finished")]
         return [seed for seed in self.plan.seeds_of(arm) if seed in set(done["seed"])]
@@ -147,12 +147,12 @@ def load_experiment(
         PlanError: if the plan cannot be read.
     """
     store = ResultStore(root)
-    return load_plan(store, parse_plan(store.plan(name)), curves=curves, also=also, further=further)
+    return load_plan(store, Plan.read(store.plan(name)), curves=curves, also=also, further=further)
 
 
 def load_plan(
     store: ResultStore,
-    plan: StoredPlan,
+    plan: Plan,
     *,
     curves: bool = True,
     also: Sequence[Metric] = (),
@@ -173,14 +173,13 @@ def load_plan(
             try:
                 logged = run.steps()
                 steps.append((labels, logged))
-                own_names = filter(None, (plan.benchmark, plan.dev_benchmark))
-                named = [name for name in own_names if run.sample_steps(name)]
-                reduced = {name: reduce(store, run.run_id, name, question) for name in named}
+                name = plan.benchmark
+                reduced = {name: reduce(store, run.run_id, name, question)} if run.sample_steps(name) else {}
                 own.add(where, labels, reduced or logged_cells(logged, plan))
             except StoreError as error:
                 own.notes.append(f"{where}: {error}")
                 continue
-            for name in sorted({*run.benchmarks()} - {plan.benchmark, plan.dev_benchmark}) if further else ():
+            for name in sorted({*run.benchmarks()} - {plan.benchmark}) if further else ():
                 other = others.setdefault(name, _Gathered(name))
                 try:
                     other.add(where, labels, {name: reduce(store, run.run_id, name, question)})
@@ -194,7 +193,7 @@ def load_plan(
     return replace(own.put_in(base), further=elsewhere)
 
 
-def _states(store: ResultStore, plan: StoredPlan) -> tuple[pd.DataFrame, list[str]]:
+def _states(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     rows: list[tuple[str, int, str, str, str]] = []
     notes: list[str] = []
     for arm in plan.arms:

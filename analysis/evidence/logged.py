@@ -11,13 +11,13 @@ import re
 import pandas as pd
 
 from analysis.evidence.cells import RunCells
-from analysis.evidence.stored_plan import StoredPlan
+from harness.experiment.plan import Plan
 
 PREFIX = "evaluation"
 TRAINING = "training"  # the benchmark of a plan whose score is a training metric
 
 
-def logged_cells(steps: pd.DataFrame, plan: StoredPlan) -> dict[str, RunCells]:
+def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
     """Cells of the steps that have the plan's score; none where the run has logged no such score.
 
     Only ``avg`` and what the trainer names as we do (avg@n, pass@n, maj@n) come in; what is not known is left out,
@@ -39,7 +39,7 @@ def logged_cells(steps: pd.DataFrame, plan: StoredPlan) -> dict[str, RunCells]:
     return {plan.benchmark: RunCells(tuple(rows), {}, (), ())}
 
 
-def score_column(steps: pd.DataFrame, plan: StoredPlan) -> str | None:
+def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
     """The logged column that holds the plan's score: the one of its metric, else the only avg@n or accuracy."""
     if plan.benchmark == TRAINING:
         return plan.score.name if plan.score.name in steps else None

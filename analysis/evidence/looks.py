@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from harness.evaluation.metrics.names import Metric
+from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.estimate import MISSING, Estimate
 from harness.statistics.families import judge_one
 from harness.statistics.finding import settled
@@ -31,8 +31,8 @@ class FollowedComparison:
     and a claim about it where one is declared, are not open.
     """
 
-    arm: StoredArm
-    reference: StoredArm
+    arm: PlannedArm
+    reference: PlannedArm
     metric: Metric
     looks: tuple[Estimate, ...]
     next_look: int | None
@@ -67,13 +67,13 @@ def followed(results: Results) -> list[FollowedComparison]:
     return [_follow(results, *pair, levels, family) for pair in pairs]
 
 
-def comparisons(plan: StoredPlan) -> list[tuple[StoredArm, StoredArm]]:
+def comparisons(plan: Plan) -> list[tuple[PlannedArm, PlannedArm]]:
     """The family: every arm that has a reference, run or not, so that the family is known before anything runs."""
     found = [(arm, plan.reference_of(arm)) for arm in plan.arms]
     return [(arm, reference) for arm, reference in found if reference is not None]
 
 
-def wanted_seeds(plan: StoredPlan, found: Sequence[FollowedComparison]) -> dict[str, int]:
+def wanted_seeds(plan: Plan, found: Sequence[FollowedComparison]) -> dict[str, int]:
     """Seeds that each arm is to have: the first look's, and those of every look that a comparison of it came to or waits for.
 
     ``found`` are the comparisons in every metric: a pair of arms goes on until its last metric is decided.
@@ -87,7 +87,7 @@ def wanted_seeds(plan: StoredPlan, found: Sequence[FollowedComparison]) -> dict[
 
 
 def _follow(
-    results: Results, arm: StoredArm, reference: StoredArm, levels: Sequence[float], family: int
+    results: Results, arm: PlannedArm, reference: PlannedArm, levels: Sequence[float], family: int
 ) -> FollowedComparison:
     plan = results.experiment.plan
     scored = [results.scores(one, "avg") for one in (arm, reference)]
@@ -110,7 +110,7 @@ def _follow(
     return FollowedComparison(arm, reference, results.metric, tuple(seen), None)
 
 
-def _incomparable(results: Results, arms: Sequence[StoredArm], first: Sequence[int]) -> str:
+def _incomparable(results: Results, arms: Sequence[PlannedArm], first: Sequence[int]) -> str:
     """Say why these seeds of the arms cannot be compared in the metric; nothing where they can."""
     for arm in arms:
         values = results.values(arm)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from analysis.evidence.cells import SAMPLE_COLUMNS, RunCells, run_cells, run_samples
-from analysis.evidence.checkpoint_rule import parse_rule
-from analysis.evidence.stored_plan import StoredPlan
+from analysis.evidence.checkpoint_rule import last_evaluations
 from harness.evaluation.metrics.summary import default_ks
 from harness.evaluation.metrics.votes import Equivalence
+from harness.experiment.plan import Plan
 from harness.store import ResultStore
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Question:
     grader are asked about.
     """
 
-    plan: StoredPlan
+    plan: Plan
     curves: bool
     ks: frozenset[Any]
     equality: Equivalence
@@ -68,8 +68,8 @@ class Question:
     @property
     def text(self) -> str:
         """The same for questions that have the same cells as their answer."""
-        rule = parse_rule(self.plan.checkpoint_rule)
-        return repr((self.curves, sorted(map(str, self.ks)), rule.last, rule.on_dev, self.by_second))
+        averaged = last_evaluations(self.plan.checkpoint_rule)
+        return repr((self.curves, sorted(map(str, self.ks)), averaged, False, self.by_second))
 
 
 Reduce = Callable[[ResultStore, str, str, Question], RunCells]
@@ -89,9 +89,8 @@ def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Questi
         tables.append(table.append_column("step", pa.array([step] * len(table), pa.int64())))
     samples = run_samples(pa.concat_tables(tables).unify_dictionaries(), question.equality)
     largest = samples.largest
-    rule, asked, curves = parse_rule(question.plan.checkpoint_rule), question.ks, question.curves
-    # What the development benchmark will choose is not known here: then every step is counted in full.
-    wanted = set(evaluated) if rule.on_dev else {evaluated[0], *evaluated[-rule.last :]}
+    averaged, asked, curves = last_evaluations(question.plan.checkpoint_rule), question.ks, question.curves
+    wanted = {evaluated[0], *evaluated[-averaged:]}
     ks = sorted({*(default_ks(largest) if curves else [largest]), *asked})
     steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
     ks_by_step: dict[int, Sequence[int]] = {

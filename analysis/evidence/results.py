@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.checkpoint_rule import chosen_steps, parse_rule, rule_scores
+from analysis.evidence.checkpoint_rule import chosen_steps, last_evaluations, rule_scores
 from analysis.evidence.load import Floats, StoredExperiment, groups, records
 from analysis.evidence.metric_values import column_of, computed, first_reach, tokens_at, value_of
-from analysis.evidence.stored_plan import StoredArm
 from harness.evaluation.metrics.names import Metric
+from harness.experiment.plan import PlannedArm
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import Difference, Independent, Paired, judge
 from harness.statistics.intervals import mean_interval, two_way_difference
@@ -78,7 +78,7 @@ class Results:
         """These results about each metric of the experiment, in its order."""
         return [self.about(metric) for metric in self.experiment.plan.metrics]
 
-    def scores(self, arm: StoredArm, metric: str, cap: int | None = None) -> dict[int, float]:
+    def scores(self, arm: PlannedArm, metric: str, cap: int | None = None) -> dict[int, float]:
         """Metric per seed of the finished runs of an arm; seeds without a value are left out."""
         cap = self.experiment.plan.primary_cap if cap is None else cap
         rows = self._by_arm.get((arm.name, cap))
@@ -93,11 +93,11 @@ class Results:
         """Rows of ``per_seed`` by arm and cap: filtering all of them for every cell of a table takes longer than the statistics."""
         return groups(self.per_seed, "arm", "cap")
 
-    def values(self, arm: StoredArm) -> dict[int, float]:
+    def values(self, arm: PlannedArm) -> dict[int, float]:
         """The metric per seed of the finished runs of an arm; infinite where a target is never reached."""
         return self.scores(arm, self.column)
 
-    def mean(self, arm: StoredArm, metric: str | None = None, cap: int | None = None) -> Estimate:
+    def mean(self, arm: PlannedArm, metric: str | None = None, cap: int | None = None) -> Estimate:
         """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
         values = self.scores(arm, self.column if metric is None else metric, cap)
         never = self.unreached(arm) if metric is None else ""
@@ -105,7 +105,7 @@ class Results:
             return Estimate(math.nan, seeds=len(values), absent=never)
         return replace(mean_interval(self.experiment.plan.replicates(values)), seeds=len(values))
 
-    def unreached(self, *arms: StoredArm) -> str:
+    def unreached(self, *arms: PlannedArm) -> str:
         """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
         said = []
         for arm in arms:
@@ -115,7 +115,7 @@ class Results:
             said += [f"not reached in {never} of {len(values)} seeds{where}"] * bool(never)
         return ", ".join(said)
 
-    def difference(self, arm: StoredArm, reference: StoredArm) -> Estimate:
+    def difference(self, arm: PlannedArm, reference: PlannedArm) -> Estimate:
         """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
         return self.differences({arm.name: (arm, reference)})[arm.name]
 
@@ -125,7 +125,7 @@ class Results:
         return float(rows[column].mean()) if column in rows and len(rows) else None
 
     def differences(
-        self, pairs: Mapping[str, tuple[StoredArm, StoredArm]], columns: int | None = None
+        self, pairs: Mapping[str, tuple[PlannedArm, PlannedArm]], columns: int | None = None
     ) -> dict[str, Estimate]:
         """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric)."""
         never = {name: reason for name, pair in pairs.items() if (reason := self.unreached(*pair))}
@@ -135,7 +135,7 @@ class Results:
         return {name: found[name] for name in pairs}
 
     def contrast(
-        self, arm: StoredArm, reference: StoredArm, seeds: Collection[int] | None = None
+        self, arm: PlannedArm, reference: PlannedArm, seeds: Collection[int] | None = None
     ) -> Difference:
         """The ``seeds`` (None: all) behind arm minus reference in the metric: paired where the plan pairs and both have the seed."""
         plan = self.experiment.plan
@@ -148,7 +148,7 @@ class Results:
         differences = {seed: a[seed] - b[seed] for seed in a if seed in b}
         return Paired(plan.replicates(differences), len(differences))
 
-    def population_difference(self, arm: StoredArm, reference: StoredArm) -> Estimate:
+    def population_difference(self, arm: PlannedArm, reference: PlannedArm) -> Estimate:
         """Arm minus reference in avg@n for new problems too (two-way seeds and problems)."""
         paired = self.experiment.plan.paired
         a, b = self.problem_scores(arm), self.problem_scores(reference)
@@ -161,7 +161,7 @@ class Results:
         found = two_way_difference(np.array([*a.values()]), np.array([*b.values()]), paired=paired)
         return replace(found, margin=self.margin)
 
-    def problem_scores(self, arm: StoredArm) -> dict[int, Floats]:
+    def problem_scores(self, arm: PlannedArm) -> dict[int, Floats]:
         """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap.
 
         Runs without samples (foreign ones) are left out.
@@ -186,13 +186,10 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
     ``checkpoints``: those that the rule has chosen already, on another benchmark; a run that was not evaluated at all of them is left out.
     """
     plan = experiment.plan
-    rule = parse_rule(plan.checkpoint_rule)
+    averaged = last_evaluations(plan.checkpoint_rule)
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[pd.DataFrame] = []
-    dev = groups(
-        experiment.cells[experiment.cells["benchmark"] == plan.dev_benchmark], "run_id", "arm", "cap"
-    )
     finished = experiment.states[experiment.states["status"] == "finished"]
     for state in records(finished):
         run, where, judged = _place(state), f"{state['arm']}, seed {state['seed']}", False
@@ -200,16 +197,12 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
         for key in sorted(key for key in experiment.evaluations if key[:2] == run):
             group = experiment.evaluations[key]
             before.append(group[group["step"] == 0])
-            try:
-                first = 1 if len(training) else 0  # an arm of no steps is the policy before RL
-                if checkpoints is not None:
-                    wanted = checkpoints.get(key, [])
-                    steps = wanted if set(wanted) <= set(group["step"]) else []
-                else:
-                    steps = chosen_steps(group, rule, dev.get(key), first)
-            except ValueError as error:
-                notes.append(f"{where}: {error}")
-                continue
+            first = 1 if len(training) else 0  # an arm of no steps is the policy before RL
+            if checkpoints is not None:
+                wanted = checkpoints.get(key, [])
+                steps = wanted if set(wanted) <= set(group["step"]) else []
+            else:
+                steps = chosen_steps(group, averaged, first)
             if steps:
                 judged = True
                 rows.append(_checkpoint_row(state, group, steps, training))
@@ -219,10 +212,8 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
             notes.append(f"{where}: {missing if checkpoints is None else elsewhere}")
     per_seed = pd.DataFrame.from_records(rows) if rows else _empty()
     base = pd.concat(before, ignore_index=True) if before else _empty()
-    target = plan.target_accuracy
-    if target is None:
-        base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
-        target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
+    base_rows = per_seed[(per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)]
+    target = float(base_rows["avg"].mean()) if len(base_rows) else np.nan
     per_seed["tokens_to_target"] = [
         tokens_to_target(experiment.evaluations[_place(row, "cap")], _training(experiment, row), target)
         for row in records(per_seed)

@@ -17,7 +17,6 @@ from matplotlib.ticker import EngFormatter
 from numpy.typing import ArrayLike
 
 from analysis.evidence.load import StoredExperiment
-from analysis.evidence.stored_plan import StoredPlan
 from analysis.figures.series import Series, has_collapsed
 from analysis.figures.style import (
     BAND_ALPHA,
@@ -27,6 +26,7 @@ from analysis.figures.style import (
     appearances,
     legend_below,
 )
+from harness.experiment.plan import Plan
 from harness.statistics.estimate import Estimate
 
 FEW = 4  # arms whose bands can be told apart in one set of axes
@@ -34,18 +34,18 @@ NAMED = 9  # arms whose lines can be named at their ends
 COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 
-def score_label(plan: StoredPlan) -> str:
+def score_label(plan: Plan) -> str:
     """Name the score on an axis: ``accuracy, %, cap 32`` or the name that a foreign trainer gave it."""
     return f"{score_name(plan)}{cap_label(plan)}"
 
 
-def score_name(plan: StoredPlan) -> str:
+def score_name(plan: Plan) -> str:
     """Name the score and its unit: ``accuracy, %``."""
     name = "accuracy" if plan.score.name == "avg" else plan.score.name
     return f"{name}{',' if plan.score.percent else ''}{plan.score.percent}"
 
 
-def cap_label(plan: StoredPlan) -> str:
+def cap_label(plan: Plan) -> str:
     """Name the response cap: ``, cap 32``, or nothing where nobody recorded it."""
     return plan.cap_text.removesuffix(" tokens")
 

@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from analysis.figures.drawing import COUNTS, FEW, draw_series, score_label
 from analysis.figures.evaluation import k_figure
 from analysis.figures.series import AXES, Panel, accuracy_series, logged
 from analysis.figures.style import appearances, legend_below, new_figure, save, styled
 from analysis.figures.training import panels_figure
+from harness.experiment.plan import PlannedArm
 
 ACCURACY = Panel("avg", "", evaluated=True)
 ENTROPY = Panel("entropy_nats", "entropy, nats per token", zero=True)
@@ -43,14 +43,14 @@ class PaperFigure:
     paper: str
     shows: str
     panels: tuple[Panel, ...]
-    arms: Callable[[Results], list[StoredArm]]
+    arms: Callable[[Results], list[PlannedArm]]
     axis: str = "updates"
 
 
-def with_and_without(patch: str) -> Callable[[Results], list[StoredArm]]:
+def with_and_without(patch: str) -> Callable[[Results], list[PlannedArm]]:
     """Find the arm that adds the patch (by the beginning of its name) to its parent, and that parent; parent first."""
 
-    def found(results: Results) -> list[StoredArm]:
+    def found(results: Results) -> list[PlannedArm]:
         plan = results.experiment.plan
         for arm in plan.arms:
             if arm.parent is not None and (arm.patch or "").startswith(patch):
@@ -66,18 +66,18 @@ def with_and_without(patch: str) -> Callable[[Results], list[StoredArm]]:
     return found
 
 
-def without(patch: str) -> Callable[[Results], list[StoredArm]]:
+def without(patch: str) -> Callable[[Results], list[PlannedArm]]:
     """Find the arm that the patch is added to."""
     return lambda results: with_and_without(patch)(results)[:1]
 
 
-def whole_recipe(results: Results) -> list[StoredArm]:
+def whole_recipe(results: Results) -> list[PlannedArm]:
     """Find the last rung of a ladder."""
     plan = results.experiment.plan
     return [plan.arms[-1]] if plan.design == "cumulative" else []
 
 
-def every_arm(results: Results) -> list[StoredArm]:
+def every_arm(results: Results) -> list[PlannedArm]:
     """Return all arms."""
     return list(results.experiment.plan.arms)
 
@@ -160,7 +160,7 @@ def paper_figure(results: Results, entry: PaperFigure) -> Figure | None:
     return panels_figure(experiment, arms, entry.panels, entry.axis)
 
 
-def _k_metrics_figure(results: Results, arm: StoredArm, axis: str) -> Figure:
+def _k_metrics_figure(results: Results, arm: PlannedArm, axis: str) -> Figure:
     """Draw Pass@n and Maj@n beside avg@n; the same arm, so the lines differ in colour."""
     cells = results.experiment.cells
     known = [

@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 
 from analysis.evidence.gradient_share import Floats, NotCovered, Responses, run_shares
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from analysis.figures.drawing import arm_appearances, draw_series, few_arms, name_lines
 from analysis.figures.series import Series
 from analysis.figures.style import new_figure
+from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore, StoreError
 
 LENGTH_BINS = 8
@@ -52,7 +52,7 @@ def share_figure(results: Results, store: ResultStore) -> Figure | None:
     return figure
 
 
-def arm_shares(results: Results, store: ResultStore, arm: StoredArm, when: int) -> list[Responses]:
+def arm_shares(results: Results, store: ResultStore, arm: PlannedArm, when: int) -> list[Responses]:
     """Compute one entry per finished seed at its first (0) or last (-1) evaluation; none where it cannot be computed."""
     plan, found = results.experiment.plan, []
     for seed in results.experiment.finished_seeds(arm):

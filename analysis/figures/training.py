@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.evidence.load import StoredExperiment
-from analysis.evidence.stored_plan import StoredArm
 from analysis.figures.drawing import COUNTS, FEW, arm_appearances, draw_series, name_lines, score_label
 from analysis.figures.series import AXES, Panel, logged, panel_series
 from analysis.figures.style import new_figure
+from harness.experiment.plan import PlannedArm
 
 PERCENT = 100.0
 FIGURES: dict[str, tuple[Panel, ...]] = {
@@ -65,7 +65,7 @@ def overview_figure(experiment: StoredExperiment, axis: str) -> Figure | None:
 
 def panels_figure(
     experiment: StoredExperiment,
-    arms: Sequence[StoredArm],
+    arms: Sequence[PlannedArm],
     wanted: Sequence[Panel],
     axis: str,
 ) -> Figure | None:
@@ -100,7 +100,7 @@ def panels_figure(
 
 
 def _draw_panel(
-    axes: Any, experiment: StoredExperiment, arms: Sequence[StoredArm], panel: Panel, axis: str, spread: bool
+    axes: Any, experiment: StoredExperiment, arms: Sequence[PlannedArm], panel: Panel, axis: str, spread: bool
 ) -> None:
     """Draw mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
     appearance = arm_appearances(experiment)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from harness.evaluation.problem_texts import problem_texts
+from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore, StoreError
 
 SAMPLES_PER_PROBLEM = 2
@@ -86,7 +86,7 @@ def browser_data(
     return {"seed": seed, "so_far": open_steps, "problems": problems}
 
 
-def shown_step(results: Results, arm: StoredArm, seed: int, so_far: bool) -> int | None:
+def shown_step(results: Results, arm: PlannedArm, seed: int, so_far: bool) -> int | None:
     """The step to show of a run: of a finished one its checkpoint, else with ``so_far`` its newest evaluation."""
     plan, frame = results.experiment.plan, results.per_seed
     rows = frame[(frame["arm"] == arm.name) & (frame["seed"] == seed) & (frame["cap"] == plan.primary_cap)]

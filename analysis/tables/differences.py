@@ -9,9 +9,9 @@ import numpy as np
 
 from analysis.evidence.looks import followed
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredPlan
 from analysis.tables.table import Column
 from harness.evaluation.metrics.names import Metric
+from harness.experiment.plan import Plan
 from harness.statistics.estimate import Estimate
 from harness.statistics.power import minimum_detectable_difference, seeds_needed
 from harness.statistics.spread import replicate_count
@@ -108,7 +108,7 @@ def level_text(sizes: Iterable[int]) -> str:
     return " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
 
 
-def base_notes(plan: StoredPlan) -> list[str]:
+def base_notes(plan: Plan) -> list[str]:
     """Say where intervals are over base policies, not over seeds."""
     return [
         f"Seeds share {plan.base_policies} base policies: intervals are over the means of the seeds of each, since two runs from one base "
@@ -116,7 +116,7 @@ def base_notes(plan: StoredPlan) -> list[str]:
     ] * plan.shares_bases
 
 
-def survey_notes(plan: StoredPlan, columns: Iterable[Iterable[Estimate]]) -> list[str]:
+def survey_notes(plan: Plan, columns: Iterable[Iterable[Estimate]]) -> list[str]:
     """Say that differences over fewer than eight replicates survey and decide nothing where seeds collapse."""
     units = [_units(one, plan) for column in columns for one in column if one.seeds > 1]
     few, what = min(units, default=ENOUGH), "base policies" if plan.shares_bases else "seeds"
@@ -126,7 +126,7 @@ def survey_notes(plan: StoredPlan, columns: Iterable[Iterable[Estimate]]) -> lis
     ] * (few < ENOUGH)
 
 
-def look_notes(plan: StoredPlan) -> list[str]:
+def look_notes(plan: Plan) -> list[str]:
     """Say what the intervals of a sequential design are."""
     looks = ", ".join(str(seeds) for seeds in plan.looks)
     test = "paired t" if plan.paired else "Welch t"
@@ -183,7 +183,7 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     return [f"{note}; half of it needs {enough} {what}." if enough else f"{note}."]
 
 
-def _units(estimate: Estimate, plan: StoredPlan) -> int:
+def _units(estimate: Estimate, plan: Plan) -> int:
     """Count the replicates behind a difference: its seeds, or the base policies that they share."""
     if plan.paired:
         return round(estimate.degrees) + 1

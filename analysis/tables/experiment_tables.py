@@ -9,7 +9,6 @@ from analysis.evidence.cells import KIND
 from analysis.evidence.engagement import NOTE, engagements
 from analysis.evidence.logged import TRAINING
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.tables.benchmarks import benchmark_tables
 from analysis.tables.collapse import collapse_table
 from analysis.tables.differences import (
@@ -37,6 +36,7 @@ from analysis.tables.of_metric import (
 )
 from analysis.tables.published import published_table
 from analysis.tables.table import Cell, Column, Table, cell_text
+from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.estimate import Estimate
 from harness.statistics.intervals import (
     interquartile_mean,
@@ -161,13 +161,12 @@ def behaviour_table(results: Results) -> Table:
     ]
     score = plan.score
     target = f"{score.scale * results.target:.{score.digits}f}{score.percent}"
-    origin = "declared" if plan.target_accuracy is not None else f"the final score of {plan.base.label}"
     notes = (
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
         f"Tokens to target: none yet, {plan.base.label} has no finished run."
         if math.isnan(results.target)
-        else f"Tokens to target: generated tokens until {score_name(results)} first reaches {target} ({origin}), linear "
-        "between evaluations, mean of the seeds that reach it.",
+        else f"Tokens to target: generated tokens until {score_name(results)} first reaches {target} (the final score of "
+        f"{plan.base.label}), linear between evaluations, mean of the seeds that reach it.",
     )
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
 
@@ -373,7 +372,7 @@ def _missing(results: Results) -> list[str]:
     return [*results.experiment.plan.notes, *(f"Missing: {line}." for line in lines)]
 
 
-def _foreign_notes(plan: StoredPlan) -> list[str]:
+def _foreign_notes(plan: Plan) -> list[str]:
     """Say which numbers were not made here, and what that means for the columns."""
     by_format: dict[str, list[str]] = {}
     for arm in plan.arms:
@@ -393,5 +392,5 @@ def _resolved(delta: Estimate | None) -> bool:
     return delta is not None and delta.resolved
 
 
-def _seeds(results: Results, arm: StoredArm) -> str:
+def _seeds(results: Results, arm: PlannedArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from analysis.evidence.load import StoredExperiment
-from analysis.evidence.stored_plan import StoredArm
+from harness.experiment.plan import PlannedArm
 
 MARK = " †"
 
@@ -32,7 +32,7 @@ def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
     return odd
 
 
-def marked(arm: StoredArm, odd: Mapping[str, list[int]]) -> str:
+def marked(arm: PlannedArm, odd: Mapping[str, list[int]]) -> str:
     """Return the arm's label, with a dagger where some of its runs are odd."""
     return arm.label + (MARK if arm.name in odd else "")
 

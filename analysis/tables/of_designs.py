@@ -12,10 +12,10 @@ from analysis.evidence.effects import INTERACTIONS, MAIN, ORDER, SHAPLEY, effect
 from analysis.evidence.grid import grid_of, near_best
 from analysis.evidence.keys import key_label
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredPlan
 from analysis.tables.differences import difference_column, short_notes, word_notes
 from analysis.tables.of_metric import experiment_table, metric_column, metric_header, of_metric
 from analysis.tables.table import Cell, Column, Table
+from harness.experiment.plan import Plan
 from harness.statistics.estimate import Verdict
 from harness.statistics.intervals import welch_difference
 
@@ -67,43 +67,12 @@ def attribution_tables(results: Results, metric: str) -> list[Table]:
     return tables
 
 
-def _factor_notes(plan: StoredPlan) -> list[str]:
-    """Say what levels are compared with, what a trend is, and what a fraction mixes."""
-    crossing, notes = plan.crossing, []
-    if SHAPLEY not in kinds_of(plan):
-        firsts = ", ".join(f"{name}: {of[0]}" for name, of in crossing.factors.items())
-        told = (
-            f"the first of its factor ({firsts})"
-            if crossing.contrast_to == "first"
-            else "the mean of all of its factor"
-        )
-        notes.append(
-            f"Each level against {told}." + " In interactions, the first." * (crossing.contrast_to != "first")
-        )
-    if isinstance(crossing.trends, Mapping):
-        over = ", ".join(
-            f"{name} at {', '.join(f'{one:g}' for one in at)}" for name, at in crossing.trends.items()
-        )
-        notes.append(
-            f"Linear trend: what the least-squares line over {over} rises from the first to the last level."
-        )
-    elif crossing.trends:
-        notes.append(
-            "Linear trend: what the least-squares line over evenly spaced levels rises from the first to the last."
-        )
-    return notes + fraction_notes(plan)
-
-
-def fraction_notes(plan: StoredPlan) -> list[str]:
-    """Say what effects cannot be told apart where only a fraction of the cells was run; nothing where all were."""
-    crossing = plan.crossing
-    if crossing.fraction == 1:
+def _factor_notes(plan: Plan) -> list[str]:
+    """Say what levels are compared with."""
+    if SHAPLEY in kinds_of(plan):
         return []
-    mixed = {
-        3: "; each main effect is mixed with an interaction of two others",
-        4: "; interactions of two are mixed with each other",
-    }
-    return [f"A fraction of one in {crossing.fraction} cells{mixed.get(len(crossing.factors), '')}."]
+    firsts = ", ".join(f"{name}: {levels[0]}" for name, levels in plan.crossing.factors.items())
+    return [f"Each level against the first of its factor ({firsts})."]
 
 
 def grid_table(results: Results, metric: str) -> Table | None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.tables.of_metric import experiment_table, metric_column, score_name
 from analysis.tables.table import Cell, Column, Table
+from harness.experiment.plan import Plan, PlannedArm
 
 REPOSITORY = Path(__file__).parents[2]
 STANDING = {
@@ -50,7 +50,7 @@ def published_table(results: Results, repository: Path = REPOSITORY) -> Table | 
     return experiment_table(results, "published", "published numbers", columns, rows, notes)
 
 
-def read_reference(plan: StoredPlan, repository: Path = REPOSITORY) -> list[dict[str, str]]:
+def read_reference(plan: Plan, repository: Path = REPOSITORY) -> list[dict[str, str]]:
     """Read the rows of ``reference.csv``; none where the plan names no file or the file is not in this checkout."""
     path = repository / plan.reference if plan.reference else None
     if path is None or not path.is_file():
@@ -59,7 +59,7 @@ def read_reference(plan: StoredPlan, repository: Path = REPOSITORY) -> list[dict
         return list(csv.DictReader(file))
 
 
-def matching_arm(plan: StoredPlan, published: str) -> StoredArm | None:
+def matching_arm(plan: Plan, published: str) -> PlannedArm | None:
     """Find our arm of a published one, by label (``+ clip-higher`` for ``clip_higher``) or by the end of its name."""
     for arm in plan.arms:
         label = re.sub(r"[^a-z0-9.]+", "_", arm.label.lower()).strip("_")

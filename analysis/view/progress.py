@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from typing import Any
 
-from analysis.evidence.stored_plan import PlanError, StoredPlan, parse_plan
+from harness.experiment.plan import Plan, PlanError
 from harness.store import ResultStore, StoreError
 from harness.store.progress import RunState, run_state
 
@@ -33,11 +33,11 @@ def progress_of(store: ResultStore, name: str) -> dict[str, Any]:
     return {"title": plan.title, "counts": counts, "fraction": fraction, "runs": runs, "error": None}
 
 
-def plan_of(store: ResultStore, name: str) -> StoredPlan:
+def plan_of(store: ResultStore, name: str) -> Plan:
     """Read the plan of an experiment, from whoever wrote it. Raises StoreError, or PlanError for whatever is no plan."""
     raw = store.plan(name)
     try:
-        return parse_plan(raw)
+        return Plan.read(raw)
     except PlanError:
         raise
     except (TypeError, ValueError, AttributeError, LookupError) as error:

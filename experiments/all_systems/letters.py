@@ -23,11 +23,11 @@ from tukey import (
 )
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from analysis.tables import one_table
 from analysis.tables.of_metric import metric_header
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import LOWER
+from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import mean_interval
 from harness.statistics.spread import replicate_count
 from harness.store import ResultStore
@@ -50,12 +50,12 @@ class Blocks:
         left_out: arms that are not compared.
     """
 
-    arms: tuple[StoredArm, ...]
+    arms: tuple[PlannedArm, ...]
     seeds: tuple[int, ...]
     values_AB: NDArray[np.float64]
     unused_seeds: tuple[int, ...]
     planned_blocks: int
-    left_out: tuple[StoredArm, ...]
+    left_out: tuple[PlannedArm, ...]
 
 
 def blocks_of(results: Results, leave_out: Sequence[str] = ()) -> Blocks:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis import Results, load
-from analysis.evidence.stored_plan import PlanError, StoredArm
+from harness.experiment.plan import PlanError, PlannedArm
 from harness.store import StoreError
 
 EXPERIMENT = "all_systems_rates"
@@ -58,7 +58,7 @@ def tried(results: Results) -> dict[str, dict[float, Tried]]:
     return {system: dict(sorted(rates.items())) for system, rates in found.items()}
 
 
-def setting_of(arm: StoredArm, key: str) -> str:
+def setting_of(arm: PlannedArm, key: str) -> str:
     """What an arm's overrides say of ``key=``. Raises PlanError where they say nothing."""
     values = [item.removeprefix(key) for item in arm.overrides if item.startswith(key)]
     if not values:
@@ -68,7 +68,7 @@ def setting_of(arm: StoredArm, key: str) -> str:
     return values[-1]
 
 
-def _tried(results: Results, arm: StoredArm) -> Tried:
+def _tried(results: Results, arm: PlannedArm) -> Tried:
     states = results.experiment.states
     open_ones = states[(states["arm"] == arm.name) & (states["status"] != "finished")]
     diverged = (open_ones["status"] == "failed") & open_ones["error"].str.contains(_DIVERGED)

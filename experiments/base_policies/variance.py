@@ -18,9 +18,9 @@ from variance_components import Components, sampling_variance, variance_componen
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
-from analysis.evidence.stored_plan import StoredArm
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load
+from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore, StoreError
 
 
@@ -37,7 +37,7 @@ def base_of(store: ResultStore, run_id: str) -> str:
     return f"{bases.set}/{bases.index(config.seed):02d}"
 
 
-def cells(results: Results, arm: StoredArm) -> pd.DataFrame:
+def cells(results: Results, arm: PlannedArm) -> pd.DataFrame:
     """Per finished seed of an arm: `score` (avg@n at the checkpoint, fraction) and `noise` (its variance from sampling)."""
     plan, frame = results.experiment.plan, results.per_seed
     own = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]

@@ -15,9 +15,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm, StoredPlan
 from analysis.tables import one_table
 from analysis.tables.table import Cell, Column, Table
+from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import Paired, judge
 from harness.statistics.intervals import mean_interval
@@ -77,7 +77,7 @@ def match(arm: Course, reference: Course) -> Match:
     )
 
 
-def course(results: Results, arm: StoredArm, seed: int, column: str) -> Course:
+def course(results: Results, arm: PlannedArm, seed: int, column: str) -> Course:
     """A run's evaluations beside the column's value in the row of the same step, 0 at step 0; evaluations without a value are left out.
 
     Raises:
@@ -109,12 +109,12 @@ def course(results: Results, arm: StoredArm, seed: int, column: str) -> Course:
     return Course(steps[there], moved[there], score[there], float(score[-1]))
 
 
-def _own(frame: pd.DataFrame, arm: StoredArm, run_id: str) -> pd.DataFrame:
+def _own(frame: pd.DataFrame, arm: PlannedArm, run_id: str) -> pd.DataFrame:
     """Rows of one run in one arm by step; two arms of an experiment may be the same run."""
     return frame[(frame["arm"] == arm.name) & (frame["run_id"] == run_id)].sort_values("step")
 
 
-def matches(results: Results, arm: StoredArm, reference: StoredArm, column: str) -> dict[int, Match]:
+def matches(results: Results, arm: PlannedArm, reference: PlannedArm, column: str) -> dict[int, Match]:
     """Seed to the match of its two runs, of seeds that both arms have finished."""
     both = results.scores(arm, "avg").keys() & results.scores(reference, "avg").keys()
     return {
@@ -175,7 +175,7 @@ _NOTES = (
 
 
 def _differences(
-    plan: StoredPlan, margin: float | None, scores: Mapping[str, Mapping[int, tuple[float, float]]]
+    plan: Plan, margin: float | None, scores: Mapping[str, Mapping[int, tuple[float, float]]]
 ) -> Mapping[str, Estimate]:
     contrasts = {}
     for name, of in scores.items():
@@ -185,7 +185,7 @@ def _differences(
     return judge(contrasts, margin=margin)
 
 
-def _mean(plan: StoredPlan, values: Mapping[int, float]) -> Cell:
+def _mean(plan: Plan, values: Mapping[int, float]) -> Cell:
     """The mean alone: intervals stand beside differences, where arms share their noise."""
     return replace(mean_interval(plan.replicates(values)), seeds=len(values)).value
 

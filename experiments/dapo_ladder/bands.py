@@ -19,11 +19,11 @@ from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import StoredArm
 from analysis.tables import one_table
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.exact import pass_at_k, require_samples
 from harness.evaluation.metrics.summary import default_ks
+from harness.experiment.plan import PlannedArm
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import Paired, judge
 from harness.statistics.intervals import mean_interval
@@ -91,7 +91,7 @@ def evaluated_counts(root: Path, path: Path, results: Results) -> dict[tuple[str
 
 
 def paired_counts(
-    results: Results, counts: Mapping[tuple[str, int], Counts], arm: StoredArm, reference: StoredArm | None
+    results: Results, counts: Mapping[tuple[str, int], Counts], arm: PlannedArm, reference: PlannedArm | None
 ) -> dict[int, tuple[Counts, Counts]]:
     """Seed to the counts of the arm and of the reference, of seeds that have both; ``reference`` None: before RL."""
     frame = results.per_seed
@@ -115,8 +115,8 @@ def paired_counts(
 def band_table(
     results: Results,
     counts: Mapping[tuple[str, int], Counts],
-    arm: StoredArm,
-    reference: StoredArm | None,
+    arm: PlannedArm,
+    reference: PlannedArm | None,
     edges: Sequence[float] = EDGES,
     ks: Sequence[int] | None = None,
 ) -> Table:

@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from analysis.claims.record import Effect, joined, read_effects, write_effects
 from matplotlib.figure import Figure
 
-from analysis.claims.record import Effect, joined, read_effects, write_effects
-from analysis.evidence.stored_plan import StoredArm, StoredPlan, parse_plan
 from analysis.figures.style import legend_below, new_figure, save, styled
 from analysis.tables.published import matching_arm, read_reference
 from harness.configuration.compose import options
+from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
 
 HERE = Path(__file__).parent
@@ -33,14 +33,14 @@ def comparisons(published: Path) -> Iterator[Effect]:
         for name in sorted(
             {path.stem for path in folder.glob("*.csv")} & {*options("experiment")} - _SEARCHES
         ):
-            plan = parse_plan(make_plan([f"experiment={name}"]).record())
+            plan = Plan.read(make_plan([f"experiment={name}"]).record())
             yield from _of_arms(folder, plan)
             for part, title in _PARTS.items():
                 for row in _rows(folder / f"{name}-{part}.csv"):
                     yield _effect(folder, plan, row, "effect", system=row["patch"], reference=title)
 
 
-def _of_arms(folder: Path, plan: StoredPlan) -> Iterator[Effect]:
+def _of_arms(folder: Path, plan: Plan) -> Iterator[Effect]:
     labels, theirs = {arm.label: arm for arm in plan.arms}, reported(plan)
     costs = {row["arm"]: row for row in _rows(folder / "cost.csv")}
     for row in _rows(folder / f"{plan.name}.csv"):
@@ -62,7 +62,7 @@ def _of_arms(folder: Path, plan: StoredPlan) -> Iterator[Effect]:
         )
 
 
-def _effect(folder: Path, plan: StoredPlan, row: Mapping[str, str], key: str, **more: str | float) -> Effect:
+def _effect(folder: Path, plan: Plan, row: Mapping[str, str], key: str, **more: str | float) -> Effect:
     """A row of a table as a row of the record; values as shown."""
     scale = plan.metrics[0].scale
 
@@ -93,17 +93,17 @@ def _effect(folder: Path, plan: StoredPlan, row: Mapping[str, str], key: str, **
     )
 
 
-def reported(plan: StoredPlan) -> dict[str, float]:
+def reported(plan: Plan) -> dict[str, float]:
     """The level that a paper reports of each arm, in per cent; the first where it reports several."""
     found: dict[str, float] = {}
     for row in read_reference(plan, ROOT):
-        arm: StoredArm | None = matching_arm(plan, row["arm"])
+        arm: PlannedArm | None = matching_arm(plan, row["arm"])
         if arm is not None and row["unit"] == "%":
             found.setdefault(arm.name, float(row["value"]))
     return found
 
 
-def _regime(plan: StoredPlan) -> str:
+def _regime(plan: Plan) -> str:
     presets = {
         item.partition("=")[2] for arm in plan.arms for item in arm.overrides if item.startswith("preset=")
     }

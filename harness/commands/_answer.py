@@ -15,7 +15,7 @@ from harness.store.layout import experiment_dir
 
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
     from harness.execution.sequential import Decisions
-    from harness.experiment.planning import Plan
+    from harness.experiment.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,7 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
-    from analysis.evidence.stored_plan import parse_plan
     from analysis.looks import decisions
     from harness.execution.sequential import Decisions
 
-    return Decisions(**decisions(parse_plan(plan.record()), store))
+    return Decisions(**decisions(plan, store))

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.identity import arm_id, difference
+from harness.configuration.identity import difference
 from harness.configuration.schema import dump
 from harness.experiment.history import Cost, History
-from harness.experiment.planning import Plan, PlannedArm
+from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.refusals import absent
 
 
@@ -85,20 +85,16 @@ def planned_arm(
     whole: bool,
 ) -> ArmPlanned:
     """One arm of the plan; `statuses` by run id, `cost` of one run, `whole`: with its configuration."""
-    by_name = {one.arm.name: one for one in plan.arms}
-    parent = by_name.get(planned.arm.parent or "")
-    base = next((one for one in plan.arms if one.arm.parent is None), plan.arms[0])
-    seeds = list(planned.runs) or plan.experiment.seeds
-    spec = next(iter(planned.runs.values()), None)
-    config = dataclasses.replace(planned.config, seed=seeds[0]) if spec is None else spec.config
+    seeds = list(planned.runs or planned.seeds)
+    config = dataclasses.replace(planned.config, seed=seeds[0])
     return ArmPlanned(
-        planned.arm.name,
-        planned.arm.label or planned.arm.name,
-        arm_id(planned.config),
-        planned.arm.parent,
-        _changes(parent, planned) if parent else {},
-        _changes(base, planned),
-        {seed: PlannedRun(one.run_id, statuses[one.run_id]) for seed, one in planned.runs.items()},
+        planned.name,
+        planned.label or planned.name,
+        planned.arm_id,
+        planned.parent,
+        dict(planned.changes),
+        _changes(plan.base, planned),
+        {seed: PlannedRun(run_id, statuses[run_id]) for seed, run_id in planned.runs.items()},
         seeds,
         refused,
         absent(planned.config),
@@ -127,8 +123,7 @@ def _changes(old: PlannedArm, new: PlannedArm) -> dict[str, tuple[Any, Any]]:
 
 def past_cost(planned: PlannedArm, history: History) -> Cost | None:
     """The cost of a run of this arm by runs in the store; None where there are none to go by."""
-    spec = next(iter(planned.runs.values()), None)
-    return None if spec is None else history.expect(planned.config, spec.arm_id)
+    return history.expect(planned.config, planned.arm_id) if planned.runs else None
 
 
 def totals_of(arms: Sequence[ArmPlanned]) -> Totals:

@@ -10,7 +10,7 @@ from typing import Any
 from harness.configuration.flat import flatten
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import dump
-from harness.experiment.planning import Plan
+from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, atomic, layout
 
 PAGE = "report.html"
@@ -72,8 +72,8 @@ def left_out(plan: Plan, before: frozenset[str]) -> str:
     if not gone:
         return ""
     which = f"{'up to ' * bool(plan.waits_for)}{gone} of the {len(before)} finished runs"
-    name = plan.experiment.name
-    if plan.experiment.claim:
+    name = plan.name
+    if plan.claim:
         return (
             f"{name}: a claim is judged by the runs of its newest command, so {which} of the one before no longer count; they stay in the "
             "store. To keep both judgements, add runtime.results=ANOTHER"
@@ -86,16 +86,16 @@ def left_out(plan: Plan, before: frozenset[str]) -> str:
 
 def edited(plan: Plan, store: ResultStore) -> list[str]:
     """Say whose code of one's own differs from that of the runs that stand under the plan's name: other runs are asked for."""
-    name, said = plan.experiment.name, []
+    name, said = plan.name, []
     with contextlib.suppress(StoreError, OSError, KeyError, AttributeError, StopIteration):
         before = (
             {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
         )
         for planned in plan.arms:
-            if run_id := next(iter(before.get(planned.arm.name, {}).values()), None):
+            if run_id := next(iter(before.get(planned.name, {}).values()), None):
                 old, new = flatten(store.run(run_id).settings()), flatten(dump(planned.config))
                 said += [
-                    f"{planned.arm.name}: the code of {key.removesuffix('.code')}={new.get(f'{key[:-4]}kind')} is not that of the runs "
+                    f"{planned.name}: the code of {key.removesuffix('.code')}={new.get(f'{key[:-4]}kind')} is not that of the runs "
                     f"stored under {name} ({old[key]}, now {new[key]}): it is asked for in other runs"
                     for key in new
                     if key.endswith(".code") and old.get(key, new[key]) != new[key]

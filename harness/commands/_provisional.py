@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from harness.commands._previous_answer import is_stored
 from harness.execution.progress import Progress, Relay, Snapshot
-from harness.experiment.planning import Plan
+from harness.experiment.plan import Plan
 from harness.store import ResultStore
 
 SECONDS_BETWEEN = 60.0  # tables of a short experiment would only hide its end
@@ -65,7 +65,7 @@ class TablesSoFar(Relay):
         if self._due and not busy and time.monotonic() - self._last >= self._seconds_between:
             self._due, self._last = False, time.monotonic()
             # Another command of this name may have written its plan: its table is not this one's.
-            if is_stored(self._store, self._plan.experiment.name, self._plan.record()):
+            if is_stored(self._store, self._plan.name, self._plan.record()):
                 self._thread = threading.Thread(target=self._work, daemon=True)
                 self._thread.start()
 

@@ -68,7 +68,7 @@ def _configuration(items: list[str]) -> RunConfig:
             raise ConfigError(f"arm={arms[0]} needs experiment=NAME")
         refuse_second_choice(rest)
         return compose_run(rest)
-    planned = {one.arm.name: one.config for one in plan_experiment(rest).arms}
+    planned = {one.name: one.config for one in plan_experiment(rest).arms}
     if len(arms) != 1 and len(planned) > 1:
         raise ConfigError(f"an experiment has several arms; name one with arm=: {', '.join(planned)}")
     chosen = arms[0] if arms else next(iter(planned))

@@ -26,14 +26,14 @@ from harness.commands._planned import ArmPlanned, Expected, Totals, past_cost, p
 from harness.commands._previous_answer import answered_runs, edited, left_out
 from harness.configuration.schema import yaml_text
 from harness.execution.supervisor import worker_count
-from harness.experiment.asked import asked_metrics
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import counted, format_seconds
 from harness.experiment.estimate.cpu import cpu_estimate, memory_lines
 from harness.experiment.estimate.unknown import why_unknown
 from harness.experiment.estimate.work import RunEstimate, estimate_lines, estimate_of
 from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
-from harness.experiment.planning import Plan, PlannedArm, make_plan
+from harness.experiment.plan import Plan, PlannedArm
+from harness.experiment.planning import make_plan
 from harness.experiment.power import power_lines, power_of_metrics
 from harness.experiment.refusals import refusal_lines, refusals
 from harness.store import ResultStore
@@ -90,17 +90,17 @@ class Answer(VerbAnswer):
 def answer(options: argparse.Namespace) -> Answer:
     """Plan the experiment and look into the store; nothing is run or written."""
     plan = make_plan(options.overrides, options.multirun)
-    experiment, runtime = plan.experiment, plan.arms[0].config.runtime
+    runtime = plan.arms[0].config.runtime
     store = ResultStore(runtime.results)
     history = History(store)
-    refused = {planned.arm.name: refusals(planned.config) for planned in plan.arms}
+    refused = {planned.name: refusals(planned.config) for planned in plan.arms}
     costs, estimates = _costs(plan, history, refused)
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
     engaged = past_engagement(plan, store, history)
     arms = [
         planned_arm(plan, planned, statuses, refused[name], costs[name], engaged.get(name, ""), options.cfg)
         for planned in plan.arms
-        for name in [planned.arm.name]
+        for name in [planned.name]
     ]
     totals = totals_of(arms)
     lacking = {arm.name: arm.lacking for arm in arms}
@@ -118,24 +118,24 @@ def answer(options: argparse.Namespace) -> Answer:
         *power_of_metrics(plan, lambda: _spreads(plan, store) if "finished" in statuses.values() else {}),
         *filter(None, [found_elsewhere(store, statuses, runtime)]),
         *edited(plan, store),
-        *filter(None, [left_out(plan, answered_runs(store, experiment.name))]),
+        *filter(None, [left_out(plan, answered_runs(store, plan.name))]),
     ]
     if plan.waits_for:
         notes.append(
-            f"match={experiment.match}: the other arms get the budget that {plan.waits_for} spends; `harness run` runs it first"
+            f"match={plan.match}: the other arms get the budget that {plan.waits_for} spends; `harness run` runs it first"
         )
     if options.sample:
         notes += sampled_lines(plan, store)
     found = [] if options.cfg else report_checks(plan, runtime.checks)
     return Answer(
-        experiment.name,
-        experiment.title or experiment.name,
-        experiment.question,
-        experiment.design,
-        list(experiment.metrics),
-        plan.seeds,
+        plan.name,
+        plan.title,
+        plan.question,
+        plan.design,
+        [one.name for one in plan.metrics],
+        list(plan.seeds),
         plan.command,
-        experiment.match,
+        plan.match,
         plan.waits_for,
         arms,
         totals,
@@ -148,17 +148,17 @@ def _costs(
     plan: Plan, history: History, refused: Mapping[str, list[str]]
 ) -> tuple[dict[str, Cost | None], dict[str, RunEstimate]]:
     """Arm to the cost of a run by runs in the store, else by arithmetic; and the estimates on GPUs that were taken for it."""
-    costs = {planned.arm.name: past_cost(planned, history) for planned in plan.arms}
+    costs = {planned.name: past_cost(planned, history) for planned in plan.arms}
     estimates = {
-        planned.arm.name: estimate
+        planned.name: estimate
         for planned in plan.arms
-        if not refused[planned.arm.name] and costs[planned.arm.name] is None
+        if not refused[planned.name] and costs[planned.name] is None
         if (estimate := estimate_of(planned.config)) is not None
     }
     costs |= {name: computed(estimate) for name, estimate in estimates.items()}
     for planned in plan.arms:
-        if costs[planned.arm.name] is None and (on_cpu := cpu_estimate(planned.config)) is not None:
-            costs[planned.arm.name] = computed(on_cpu)
+        if costs[planned.name] is None and (on_cpu := cpu_estimate(planned.config)) is not None:
+            costs[planned.name] = computed(on_cpu)
     return costs, estimates
 
 
@@ -204,7 +204,7 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
     for arms in alike.values():
         config = arms[0].config
         torch.set_num_threads(config.runtime.threads)
-        names = "all arms" if len(alike) == 1 else ", ".join(planned.arm.name for planned in arms)
+        names = "all arms" if len(alike) == 1 else ", ".join(planned.name for planned in arms)
         kernel = resolve_kernel(config.runtime.linear_kernel)
         for line in before_training(config, store, kernel, Progress):
             yield f"before training, {names}: {line}"
@@ -212,13 +212,11 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
 
 def metric_lines(plan: Plan) -> list[str]:
     """Tell what is asked about, with unit, direction and margin; nothing for accuracy alone."""
-    if plan.experiment.metrics == ["avg"]:
+    if plan.about_score:
         return []
-    margin = plan.experiment.margin
-    margins = margin if isinstance(margin, dict) else {plan.experiment.metrics[0]: margin}
     told = []
-    for one in asked_metrics(plan.experiment.metrics):
-        size = margins.get(one.name)
+    for one in plan.metrics:
+        size = plan.margins.get(one.name)
         words = [one.unit, *filter(None, [one.direction]), *([f"margin {size:g}"] if size else [])]
         told.append(f"{one.title} ({', '.join(words)})")
     return [f"asks about: {'; '.join(told)}"]
@@ -226,13 +224,12 @@ def metric_lines(plan: Plan) -> list[str]:
 
 def look_lines(plan: Plan) -> list[str]:
     """Of a sequential design: its looks, and how many runs it takes at most and on average."""
-    looks = plan.experiment.looks
+    looks = plan.looks
     if not looks:
         return []
-    from analysis.evidence.stored_plan import parse_plan
     from analysis.looks import expected
 
-    *real, (_, none) = expected(parse_plan(plan.record())).items()
+    *real, (_, none) = expected(plan).items()
     sizes, means = (
         " or ".join(", ".join(words).rsplit(", ", 1))
         for words in zip(*((size, f"{runs:.0f}") for size, runs in real), strict=True)
@@ -244,10 +241,9 @@ def look_lines(plan: Plan) -> list[str]:
 
 
 def _spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
-    from analysis.evidence.stored_plan import parse_plan
     from analysis.looks import spreads
 
-    return spreads(parse_plan(plan.record()), store)
+    return spreads(plan, store)
 
 
 def _table(arms: Sequence[ArmPlanned]) -> Table:
@@ -283,8 +279,8 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 def _unknown(plan: Plan, costs: Mapping[str, Cost | None], refused: Mapping[str, list[str]]) -> list[str]:
     """Each reason once why nothing tells what runs of an arm cost."""
-    asked = (planned for planned in plan.arms if planned.runs and not refused[planned.arm.name])
-    return list(dict.fromkeys(why_unknown(one.config) for one in asked if costs[one.arm.name] is None))
+    asked = (planned for planned in plan.arms if planned.runs and not refused[planned.name])
+    return list(dict.fromkeys(why_unknown(one.config) for one in asked if costs[one.name] is None))
 
 
 def total_lines(totals: Totals, unknown: Sequence[str] = ()) -> list[str]:

@@ -33,7 +33,8 @@ from harness.experiment.checks import report_checks
 from harness.experiment.claim import remember
 from harness.experiment.duration import counted
 from harness.experiment.history import found_elsewhere
-from harness.experiment.planning import Plan, make_plan, with_runs
+from harness.experiment.plan import Plan
+from harness.experiment.planning import make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
 from harness.tracking._feed import send_results
@@ -51,7 +52,7 @@ ARGUMENTS = {
 def run(options: argparse.Namespace) -> int:
     """Execute the verb: plan, check, dispatch, answer."""
     plan = refuse(make_plan(options.overrides, options.multirun))
-    config, name = plan.arms[0].config, plan.experiment.name
+    config, name = plan.arms[0].config, plan.name
     store = ResultStore(config.runtime.results)
     refuse_imported(store, name)
     checks = [str(finding) for finding in report_checks(plan, config.runtime.checks)]
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         summary = sweep.bring_to_end()
     if summary.submitted:
         return exit_code(summary)
-    if plan.experiment.looks and summary.complete:  # how many seeds are asked for is known now
+    if plan.looks and summary.complete:  # how many seeds are asked for is known now
         _say(left_out(sweep.part, before))
 
     if sweep.tables:
@@ -118,10 +119,10 @@ class _Sweep:
 
     def bring_to_end(self) -> Summary:
         """Run what is wanted of the plan and say what became of it."""
-        plan, name = self.plan, self.plan.experiment.name
+        plan, name = self.plan, self.plan.name
         _say(found_elsewhere(self.store, [spec.run_id for spec in plan.specs], plan.arms[0].config.runtime))
         undecidable = 0
-        if plan.experiment.looks:
+        if plan.looks:
             judge = partial(decide, store=self.store)
             _, decisions, summary = until_decided(
                 plan, decide=judge, record=self._record, bring=self._dispatch, show=self._show
@@ -136,7 +137,7 @@ class _Sweep:
                 f"{name}: {undecidable} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
                 f"evaluation); `harness status experiment={name}` names them"
             )
-        refused = {planned.arm.name: planned.refused for planned in plan.arms if planned.refused}
+        refused = {planned.name: planned.refused for planned in plan.arms if planned.refused}
         if refused:
             print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
             print("\n".join(f"  {line}" for line in refusal_lines(refused)))
@@ -145,19 +146,19 @@ class _Sweep:
     def _record(self, part: Plan, decisions: Decisions | None = None) -> None:
         closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}
         self.part, self.written = part, {**part.record(), **closed, "checks": self.checks}
-        self.store.write_plan(part.experiment.name, self.written)
+        self.store.write_plan(part.name, self.written)
         if "declaration" in self.written:
-            remember(self.store, part.experiment.name, self.written["declaration"])
+            remember(self.store, part.name, self.written["declaration"])
 
     def _dispatch(self, part: Plan) -> Summary:
         progress = progress_on(sys.stderr)
         if self.tables:
-            make = partial(table_so_far, self.store, part.experiment.name)
+            make = partial(table_so_far, self.store, part.name)
             progress = TablesSoFar(progress, part, self.store, make)
         return dispatch(part, self.store, progress)
 
     def _show(self, decisions: Decisions) -> None:
-        name = self.plan.experiment.name
+        name = self.plan.name
         print(f"{name}: {decisions.headline()}, the next look needs more seeds")
         if self.tables:
             put_back(self.store, name, self.written)

@@ -20,6 +20,23 @@ FAMILIES = (
     ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, LAUNCH, TRACKING,
 )  # fmt: skip
 
+# Keys that are gone, by their class: the value that they had, and whether it goes on being hashed, so that no run's id changes. A stored
+# configuration that still has such a key at this value is read; at any other value it is refused.
+RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
+    "harness.experiment.declaration.Experiment": {
+        "checkpoint_rule": ("last", True),
+        "dev_benchmark": (None, True),
+        "fraction": (1, False),
+        "trends": ([], False),
+        "contrast_to": ("first", False),
+    },
+}
+
+
+def retired_keys(cls: type) -> dict[str, tuple[Any, bool]]:
+    """The keys that a class of the configuration had once: key → (its only value, whether it is hashed)."""
+    return RETIRED.get(f"{cls.__module__}.{cls.__qualname__}", {})
+
 
 def own_members(folders: Iterable[Path]) -> list[Path]:
     """Make the members of one's own in these folders known in this process; returns the folders that have any. Raises `ConfigError`."""

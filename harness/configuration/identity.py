@@ -10,9 +10,11 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from harness.configuration.error import ConfigError
+from harness.configuration.families import retired_keys
 from harness.configuration.flat import flatten
 from harness.configuration.schema import RunConfig, dump
 
@@ -48,8 +50,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
 
 
 def without_neutral(config: Any) -> dict[str, Any]:
-    """Return `dump(config)` less the neutral fields that mean what their absence means (see `harness.configuration.families`)."""
-    values = {}
+    """Return what is hashed of a configuration: its values, without neutral fields at their default, with retired keys."""
+    values = {key: value for key, (value, hashed) in retired_keys(type(config)).items() if hashed}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
         if item.metadata.get("neutral") and value == _absent(item):
@@ -90,6 +92,14 @@ def arm_id(config: RunConfig) -> str:
     values = identity(config)
     del values["seed"]
     return _digest(values)
+
+
+def ids(config: RunConfig, seeds: Iterable[int]) -> tuple[str, dict[int, str]]:
+    """The arm's id, and the run's for each seed: the same as `arm_id` and `run_id`, from one look at the configuration."""
+    values = identity(config)
+    runs = {seed: _digest({**values, "seed": seed}) for seed in seeds}
+    del values["seed"]
+    return _digest(values), runs
 
 
 def content_hash(*parts: Any) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from harness.configuration.error import ConfigError, UnknownKeyError
+from harness.configuration.families import retired_keys
 from harness.configuration.own import gone
 from harness.configuration.registry import kinds, member, nearest
 
@@ -29,6 +30,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     hints = _hints(typing.cast(type, cls))
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments: dict[str, Any] = {}
+    values = _without_retired(cls, values, path)
     for name, value in values.items():
         where = f"{path}.{name}" if path else str(name)
         if name not in known:
@@ -49,6 +51,15 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
         if name not in arguments and item.default is item.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{path or 'the configuration'} needs a {name}")
     return cls(**arguments)
+
+
+def _without_retired(cls: type, values: dict[str, Any], path: str) -> dict[str, Any]:
+    """Raises `ConfigError` for a retired key with another value than it always had."""
+    retired = retired_keys(cls)
+    for name in values.keys() & retired.keys():
+        if values[name] != retired[name][0]:
+            raise ConfigError(f"{path}.{name}={values[name]!r}: the key is gone; leave it out")
+    return {name: value for name, value in values.items() if name not in retired}
 
 
 @functools.cache

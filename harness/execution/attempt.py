@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.configuration.identity import IDENTITY_VERSION
 from harness.execution.provenance import device_name
-from harness.experiment.planning import RunSpec
+from harness.experiment.plan import RunSpec
 from harness.store import AttemptSuperseded, Lease, RunDir, layout
 from harness.store.atomic import write_file
 from harness.store.progress import read_tail

@@ -11,7 +11,7 @@ from harness.execution.provenance import provenance
 from harness.execution.supervisor import RunBatch, Summary
 from harness.experiment.contents import content_hashes, require_same_content
 from harness.experiment.history import longest_first
-from harness.experiment.planning import Plan, RunSpec
+from harness.experiment.plan import Plan, RunSpec
 from harness.store import ResultStore
 
 
@@ -25,7 +25,7 @@ def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
     data = content_hashes([planned.config for planned in plan.arms])
     require_same_content(plan, store, data)
     specs, runtime = longest_first(plan, store), plan.arms[0].config.runtime
-    return dispatch_runs(specs, store, runtime, progress, plan.command, plan.experiment.name, data)
+    return dispatch_runs(specs, store, runtime, progress, plan.command, plan.name, data)
 
 
 def dispatch_runs(

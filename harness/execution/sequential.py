@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.execution.supervisor import Summary
-from harness.experiment.planning import Plan
+from harness.experiment.plan import Plan
 
 OPEN = "open"
 

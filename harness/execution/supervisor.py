@@ -20,7 +20,7 @@ from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt
 from harness.execution.gpu_leases import GpuLease, GpuLeases
 from harness.execution.progress import Progress, Snapshot
 from harness.execution.workers import Exited, Started, Workers
-from harness.experiment.planning import RunSpec
+from harness.experiment.plan import RunSpec
 from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
 from harness.store.progress import read_state, run_name, total_steps
 from harness.tracking._feed import TrackerFeed

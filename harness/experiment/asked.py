@@ -68,7 +68,7 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
             )
 
 
-_OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", "checkpoint_rule", "paired"}
+_OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}
 
 
 def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:

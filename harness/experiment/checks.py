@@ -18,7 +18,7 @@ from harness.configuration.sections import OptimizerConfig
 from harness.experiment.cost_checks import Said, undeclared_cost, unequal_cells, unequal_updates
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
 from harness.experiment.estimate.fit import billions
-from harness.experiment.planning import Plan, PlannedArm
+from harness.experiment.plan import Plan, PlannedArm
 from harness.model.hub import is_hub_id
 from harness.model.shapes import shape_of
 
@@ -52,28 +52,28 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 
 def check_plan(plan: Plan) -> list[Objection]:
     """All objections of a plan, arm by arm."""
-    by_name = {planned.arm.name: planned for planned in plan.arms}
+    by_name = {planned.name: planned for planned in plan.arms}
     objections, unsaid = list(_same_arm_twice(plan)), dict[str, str]()
     for planned in plan.arms:  # of a list; designs from patches mean it
-        other = plan.compared[planned.arm.name]
-        if plan.experiment.design == "arms" and planned.arm.parent is None and other is not None:
-            unsaid[planned.arm.name] = other
-            reason = f"it names none, so it is compared with {other}, the first arm without one"
-            fix = f"say `parent: {other}`, or the arm that it is a change of"
-            objections.append(Objection(planned.arm.name, "no parent", reason, fix))
+        other = plan.reference_of(planned)
+        if plan.design == "arms" and planned.parent is None and other is not None:
+            unsaid[planned.name] = other.name
+            reason = f"it names none, so it is compared with {other.name}, the first arm without one"
+            fix = f"say `parent: {other.name}`, or the arm that it is a change of"
+            objections.append(Objection(planned.name, "no parent", reason, fix))
     for planned in plan.arms:
         said = [one for check in _ARM_CHECKS for one in check(planned.config)]
         said += _conflicting_patches(planned)
-        parent = by_name.get(planned.arm.parent or unsaid.get(planned.arm.name, ""))
+        parent = by_name.get(planned.parent or unsaid.get(planned.name, ""))
         if parent is not None:
             pairs = _PAIR_CHECKS
-            if plan.experiment.match != "steps":
+            if plan.match != "steps":
                 pairs = tuple(pair for pair in pairs if pair is not undeclared_cost)  # it is what is equal
                 # The reference arm has no budget yet; what the others stop at is the experiment's doing, not an arm's.
                 same_budget = dataclasses.replace(parent.config, training=planned.config.training)
-                parent = dataclasses.replace(parent, config=same_budget)
+                parent = dataclasses.replace(parent, composed=same_budget)
             said += [one for pair in pairs for one in pair(planned, parent)]
-        objections += [Objection(planned.arm.name, *one) for one in said]
+        objections += [Objection(planned.name, *one) for one in said]
     return objections + [Objection(level, *said) for level, said in unequal_cells(plan)]
 
 
@@ -182,8 +182,8 @@ def _no_contrast(config: RunConfig) -> Iterator[Said]:
 
 def _conflicting_patches(planned: PlannedArm) -> Iterator[Said]:
     """Two patches of one arm that write the same key: the last one silently wins in Hydra."""
-    names = patches_of(planned.arm.overrides)
-    base = [item for item in planned.arm.overrides if not item.startswith(("patch=", "+patch="))]
+    names = patches_of(planned.overrides)
+    base = [item for item in planned.overrides if not item.startswith(("patch=", "+patch="))]
     written = {patch: _written(base, patch) for patch in names} if len(names) > 1 else {}
     for first, second in itertools.combinations(written, 2):
         shared = written[first].keys() & written[second].keys()
@@ -205,16 +205,16 @@ def _written(base: list[str], patch: str) -> Changes:
 
 def _more_than_its_patch(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     """A rung must be its parent plus exactly what its patch declares."""
-    patch, overrides, before = planned.arm.patch, tuple(planned.arm.overrides), tuple(parent.arm.overrides)
+    patch, overrides, before = planned.patch, tuple(planned.overrides), tuple(parent.overrides)
     if patch is None or before in lower_rungs(overrides) or tuple(with_patch(before, patch)) == overrides:
         return
     changes = difference(parent.config, planned.config)
-    declared = _written([*parent.arm.overrides, *planned.common], patch)
+    declared = _written([*parent.overrides, *planned.common], patch)
     extra = sorted(key for key in changes if declared.get(key) != changes[key])
     if extra:
         yield (
             "more than one change",
-            f"differs from {parent.arm.name} also in {', '.join(extra)}, which the patch {patch} does not declare",
+            f"differs from {parent.name} also in {', '.join(extra)}, which the patch {patch} does not declare",
             "split the arm into one patch a step",
         )
 
@@ -225,7 +225,7 @@ def _only_inert_changes(planned: PlannedArm, parent: PlannedArm) -> Iterator[Sai
     if changes and idle == changes.keys():
         yield (
             "nothing that matters changes",
-            f"differs from {parent.arm.name} only in {', '.join(sorted(idle))}, which nothing reads in this configuration",
+            f"differs from {parent.name} only in {', '.join(sorted(idle))}, which nothing reads in this configuration",
             "switch on what the keys belong to, or drop the arm",
         )
 
@@ -266,18 +266,15 @@ def inert(key: str, config: RunConfig) -> bool:
 def _same_arm_twice(plan: Plan) -> Iterator[Objection]:
     seen: dict[str, PlannedArm] = {}
     for planned in plan.arms:
-        for spec in planned.runs.values():
-            first = seen.setdefault(spec.arm_id, planned)
-            other = first.arm.name
-            # with seeds of its own it is an A/A comparison, and meant
-            if other != planned.arm.name and not first.runs.keys().isdisjoint(planned.runs):
-                yield Objection(
-                    planned.arm.name,
-                    "the same arm twice",
-                    f"its configuration is exactly that of {other}, so the two cannot differ",
-                    "drop one, or check its overrides",
-                )
-            break
+        first = seen.setdefault(planned.arm_id, planned) if planned.runs else planned
+        # With seeds of its own it is an A/A comparison, and meant.
+        if first is not planned and not first.runs.keys().isdisjoint(planned.runs):
+            yield Objection(
+                planned.name,
+                "the same arm twice",
+                f"its configuration is exactly that of {first.name}, so the two cannot differ",
+                "drop one, or check its overrides",
+            )
 
 
 def _rate_of_another_model(config: RunConfig) -> Iterator[Said]:
@@ -305,7 +302,7 @@ def _inert_correction(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]
     if only and _same_computation(planned.config):
         yield (
             "inert engine correction",
-            f"differs from {parent.arm.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
+            f"differs from {parent.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
             "probabilities in float32: every weight is 1 up to rounding",
             "choose an engine or a precision that differs from the trainer's (engine=vllm, engine=transformers), or drop the arm",
         )

@@ -89,14 +89,6 @@ def remember(store: ResultStore, name: str, declaration: str) -> None:
         write_file(path, json.dumps({"declaration": declaration, "first_run_at": now}).encode())
 
 
-def terms(experiment: Experiment, configs: Sequence[RunConfig], seeds: Sequence[int]) -> dict[str, Any]:
-    """What the stored plan says for a second look: the protocol, and each seed's base policy; nothing without a claim."""
-    if experiment.claim is None:
-        return {}
-    policies = {str(seed): policy for seed, policy in base_policies(configs, seeds).items()}
-    return {"protocol": protocol(experiment, configs), "starts": policies}
-
-
 def base_policies(configs: Sequence[RunConfig], seeds: Sequence[int]) -> dict[int, str]:
     """Map each seed to the policy that its runs start from; where the arms start from several, their names are joined."""
     return {seed: "+".join(sorted({_base_policy(config, seed) for config in configs})) for seed in seeds}

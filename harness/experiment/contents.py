@@ -9,7 +9,7 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.experiment.planning import Plan
+from harness.experiment.plan import Plan
 from harness.model.content import content_fingerprint
 from harness.problems.problem import load_benchmark
 from harness.store import ResultStore, StoreError
@@ -41,9 +41,9 @@ def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, 
     """
     for planned in plan.arms:
         own = {**_problem_sets(planned.config), **_model_folder(planned.config)}
-        for spec in planned.runs.values():
+        for run_id in planned.runs.values():
             try:
-                known = (store.run(spec.run_id).manifest() or {}).get("provenance", {}).get("data", {})
+                known = (store.run(run_id).manifest() or {}).get("provenance", {}).get("data", {})
             except StoreError:  # what is wrong with it is said when its turn comes
                 continue
             changed = [
@@ -57,7 +57,7 @@ def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, 
                     for name in changed
                 )
                 raise ConfigError(
-                    f"{', '.join(names)} has changed since run {spec.run_id} began, which has the same configuration; "
+                    f"{', '.join(names)} has changed since run {run_id} began, which has the same configuration; "
                     "restore what was there, or give the new one another path or version"
                 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.configuration.schema import RunConfig
-from harness.experiment.planning import Plan, PlannedArm
+from harness.experiment.plan import Plan, PlannedArm
 
 Said = tuple[str, str, str]
 """Name of the check, reason and fix."""
@@ -18,14 +18,14 @@ def undeclared_cost(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     if reasons := _cost_reasons(planned.config, parent.config):
         yield (
             "unequal cost",
-            f"against {parent.arm.name}: {'; '.join(reasons)}; {_UNEQUAL}",
+            f"against {parent.name}: {'; '.join(reasons)}; {_UNEQUAL}",
             "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)",
         )
 
 
 def unequal_cells(plan: Plan) -> Iterator[tuple[str, Said]]:
     """The same where cells are averaged and none has a parent (factorial, Shapley): a reason once, with the level whose cells have it."""
-    if plan.experiment.design not in ("factorial", "shapley") or plan.experiment.match != "steps":
+    if plan.design not in ("factorial", "shapley") or plan.match != "steps":
         return
     base, *others = plan.arms
     cells: dict[str, list[PlannedArm]] = {}
@@ -33,16 +33,16 @@ def unequal_cells(plan: Plan) -> Iterator[tuple[str, Said]]:
         for reason in _cost_reasons(planned.config, base.config):
             cells.setdefault(reason, []).append(planned)
     for reason, having in cells.items():
-        where = f"in {len(having)} of {len(plan.arms)} cells, against {base.arm.name}"
+        where = f"in {len(having)} of {len(plan.arms)} cells, against {base.name}"
         fix = "read the generated-tokens column and axis, or give all cells the same number (match=tokens)"
         yield _level_of(having, plan.arms), ("unequal cost", f"{where}: {reason}; {_UNEQUAL}", fix)
 
 
 def _level_of(having: Sequence[PlannedArm], cells: Sequence[PlannedArm]) -> str:
     """The level that all of these cells have and no other one; where there is none, the names of the cells."""
-    shared = set.intersection(*(set(one.arm.patches) for one in having))
-    shared -= {level for one in cells if one not in having for level in one.arm.patches}
-    return " and ".join(sorted(shared)) or ", ".join(one.arm.name for one in having)
+    shared = set.intersection(*(set(one.patches) for one in having))
+    shared -= {level for one in cells if one not in having for level in one.patches}
+    return " and ".join(sorted(shared)) or ", ".join(one.name for one in having)
 
 
 def _cost_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
@@ -77,8 +77,8 @@ def unequal_updates(planned: PlannedArm, parent: PlannedArm) -> Iterator[Said]:
     steps = max(warmup, before) - min(warmup, before)
     yield (
         "unequal policy updates",
-        f"in the warm-up of its critic {longer.arm.name} does not train the policy for {steps} steps more, which count as training steps: "
-        f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.arm.name}",
+        f"in the warm-up of its critic {longer.name} does not train the policy for {steps} steps more, which count as training steps: "
+        f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.name}",
         f"read the updates axis, or give the arm with the longer warm-up {steps} steps more (training.steps)",
     )
 

@@ -16,14 +16,13 @@ from harness.configuration.loader import load_dataclass
 from harness.experiment.arm_names import short_names
 from harness.experiment.asked import check_metrics
 from harness.experiment.claim import Claim, check_claim
-from harness.experiment.designs import DESIGNS, Arm, as_a_ladder, design_arms
+from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms
 from harness.experiment.equal_budget import MATCHES
 from harness.experiment.looks import check_numbers
-from harness.statistics.attribution import CONTRASTS, Crossing
+from harness.experiment.plan import Arm
+from harness.statistics.attribution import Crossing
 from harness.statistics.collapse import BOUNDED, Collapse
 from harness.store import layout
-
-_CHECKPOINT_RULE = re.compile(r"last|best_on_dev|mean_last_(?:k|[1-9][0-9]*)")
 
 
 @dataclass
@@ -44,10 +43,6 @@ class Experiment:
         patches: patch names (designs from patches).
         factors: instead of patches, factors with levels, `{group: [group_4, group_8, group_16], bonus: [none, entropy_bonus]}` (design
             factorial). A level is a patch, `none` the base; each is compared with the first of its factor.
-        fraction: run one cell of so many of a factorial: those whose numbers of levels (from 0) add up to a multiple of it.
-        trends: factors with ordered levels whose linear trend is asked for: a list where levels are evenly spaced (or doubled, for a line
-            over doublings), else with the place of each level, `{group: [4, 8, 16]}`.
-        contrast_to: what a main effect of a factorial compares a level with: the first level of its factor, or the mean of all.
         collapse: what a collapsed run is; they are counted, and warned of where they decide (docs/statistics.md).
         together: a patch for several of them, `{name: [patch, patch]}`: it stands in an arm that has them all. For patches that write
             the same key, so that every subset is possible.
@@ -67,8 +62,6 @@ class Experiment:
             tokens_to@0.8, seconds_to@0.8, steps_to@0.8 (until an accuracy of 80 % is reached); training/COLUMN (a column of the step
             metrics, mean over training); NAME by second (avg, pass@8, ... by the second grader).
             Each has a table and figures of its own; their comparisons are one family (docs/statistics.md).
-        checkpoint_rule: last, mean_last_<k> (the letter stands for 3) or best_on_dev.
-        dev_benchmark: the benchmark that best_on_dev chooses by; evaluated like the other.
         margin: difference that does not matter, in the unit of the metric (for avg points, a difference in per cent): one whose interval
             lies within it is called equivalent. With several metrics a mapping from metric to margin. null: nothing is called equivalent.
         paired: arms share prompts and sampling seeds, so differences are taken seed by seed.
@@ -87,9 +80,6 @@ class Experiment:
     base: list[str] = field(default_factory=list)
     patches: list[str] = field(default_factory=list)
     factors: dict[str, list[str]] = neutral_when(dict, dict)
-    fraction: int = neutral(1)
-    trends: list[str] | dict[str, list[float]] = neutral_when(list, list)
-    contrast_to: str = neutral(CONTRASTS[0])
     collapse: Collapse = neutral_when(Collapse, Collapse)
     together: dict[str, list[str]] = field(default_factory=dict)
     orders: int = 8
@@ -102,8 +92,6 @@ class Experiment:
     overrides: list[str] = field(default_factory=list)
     benchmark: str = "arithmetic_heldout"
     metric: str | list[str] = "avg"
-    checkpoint_rule: str = "last"
-    dev_benchmark: str | None = None
     margin: float | dict[str, float] | None = None
     paired: bool = True
     reference: str | None = None
@@ -116,20 +104,11 @@ class Experiment:
         if self.factors and self.design == "arms":
             self.design = "factorial"
         require("experiment.design", self.design, DESIGNS)
-        require("experiment.contrast_to", self.contrast_to, CONTRASTS)
         _check_collapse(self.collapse)
         self._check_crossing()
         check_metrics(self.metrics, self.margin)
         if self.claim is not None:
             check_claim(self.claim, self.arms, self.metrics, self.margin)
-        if _CHECKPOINT_RULE.fullmatch(self.checkpoint_rule) is None:
-            raise ConfigError(
-                f"experiment.checkpoint_rule={self.checkpoint_rule!r}; choose last, mean_last_<k> or best_on_dev"
-            )
-        if (self.checkpoint_rule == "best_on_dev") != (self.dev_benchmark is not None):
-            raise ConfigError(
-                "experiment.checkpoint_rule=best_on_dev and experiment.dev_benchmark go together"
-            )
         require("experiment.match", self.match, MATCHES)
         try:
             layout.safe_name(self.name, "experiment.name")
@@ -145,15 +124,24 @@ class Experiment:
             self._check_looks()
 
     def _check_crossing(self) -> None:
-        asked = self.factors or self.fraction != 1 or self.trends or self.contrast_to != CONTRASTS[0]
-        if asked and (self.design != "factorial" or self.fraction < 1):
-            raise ConfigError(
-                "experiment.factors, fraction (1 or more), trends and contrast_to go with experiment.design=factorial"
-            )
+        if self.factors and self.design != "factorial":
+            raise ConfigError("experiment.factors goes with experiment.design=factorial")
         if self.factors and self.patches:
             raise ConfigError(
                 "experiment.factors stands instead of experiment.patches; leave out the one or the other"
             )
+        if not self.arms:
+            return
+        if self.design not in ("arms", "cumulative"):
+            raise ConfigError(
+                f"experiment.design={self.design} makes its arms from experiment.patches, and this experiment lists its arms; use "
+                "design=arms or cumulative, or give patches instead of arms (experiment.arms=[])"
+            )
+        for name in ("patches", "grid", "together"):
+            if getattr(self, name):
+                raise ConfigError(
+                    f"experiment.{name}={getattr(self, name)} has no effect beside experiment.arms; leave out the one or the other"
+                )
 
     def _check_looks(self) -> None:
         check_numbers(self.looks)
@@ -197,7 +185,7 @@ class Experiment:
     def crossing(self) -> Crossing:
         """The factors; patches are factors with the levels off and on."""
         factors = self.factors or Crossing.of_patches(self.patches).factors
-        return Crossing(factors, self.fraction, self.trends, self.contrast_to)
+        return Crossing(factors)
 
 
 def _check_collapse(collapse: Collapse) -> None:
@@ -221,8 +209,6 @@ def _listed(where: str, values: Any) -> Arm:
     _refuse_second_choice(f"{where}.overrides", arm.overrides)
     if not arm.name:
         raise ConfigError(f"{where} needs a name")
-    if arm.published is not None and "value" not in arm.published:
-        raise ConfigError(f"{where} ({arm.name}): published={arm.published!r} needs value, unit and source")
     return dataclasses.replace(arm, patches=[arm.patch]) if arm.patch else arm
 
 

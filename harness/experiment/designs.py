@@ -11,7 +11,7 @@ import math
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -26,29 +26,12 @@ from harness.configuration.error import ConfigError
 from harness.configuration.flat import flatten
 from harness.configuration.folder import file_of
 from harness.configuration.identity import difference
+from harness.experiment.plan import Arm
 from harness.statistics.attribution import NONE, Crossing
 
 MOST_ARMS = 256
 DESIGNS = ("arms", "cumulative", "leave_one_out", "one_factor", "factorial", "shapley")
 Changes = Mapping[str, tuple[Any, Any]]
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One configuration of an experiment: overrides on the base configuration, and how it relates to the others.
-
-    `seeds` are training seeds of its own, where it must not share those of the experiment (an A/A comparison).
-    """
-
-    name: str
-    overrides: Sequence[str] = ()
-    label: str = ""
-    parent: str | None = None
-    patch: str | None = None
-    patches: Sequence[str] = ()
-    published: Mapping[str, Any] | None = None
-    group: str | None = None
-    seeds: Sequence[int] = ()
 
 
 def design_arms(
@@ -154,33 +137,9 @@ def check_factors(crossing: Crossing) -> None:
             if level in seen and level != NONE:
                 raise ConfigError(f"{where}: {level!r} is a level of {seen[level]!r} already")
             seen[level] = name
-        if len(levels) % crossing.fraction:
-            raise ConfigError(
-                f"experiment.fraction={crossing.fraction} does not divide the {len(levels)} levels of {where}, so that not all are met "
-                "equally often; take another fraction, or another number of levels"
-            )
-    if crossing.fraction > 1 and len(crossing.factors) < 3:
-        raise ConfigError(
-            f"experiment.fraction={crossing.fraction} needs three factors or more: of two, each would be mixed with the other"
-        )
-    _check_trends(crossing)
-    cells = math.prod(map(len, crossing.factors.values())) // crossing.fraction
+    cells = math.prod(map(len, crossing.factors.values()))
     if cells > MOST_ARMS:
         raise ConfigError(f"a factorial of these factors has {cells} arms; use at most {MOST_ARMS}")
-
-
-def _check_trends(crossing: Crossing) -> None:
-    """Raises `ConfigError` for a trend of fewer than three levels, or places that are not one for each level, in order."""
-    if short := [name for name in crossing.trends if len(crossing.factors.get(name, ())) < 3]:
-        raise ConfigError(f"experiment.trends={short}: a trend is that of a factor with three levels or more")
-    for name, places in crossing.trends.items() if isinstance(crossing.trends, Mapping) else ():
-        levels, rising = list(crossing.factors[name]), sorted(set(places))
-        in_order = list(places) in (rising, rising[::-1]) and all(map(math.isfinite, places))
-        if len(places) != len(levels) or not in_order:
-            raise ConfigError(
-                f"experiment.trends.{name}={list(places)} must have a number for each of the levels {levels}, each larger than the one "
-                "before, or each smaller"
-            )
 
 
 def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[str, Sequence[str]]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from harness.configuration.compose import choices
 from harness.configuration.error import ConfigError
-from harness.experiment.designs import Arm
+from harness.experiment.plan import Arm
 
 
 def spelled_out(item: str) -> str:

@@ -17,7 +17,8 @@ from harness.engagement.measure import HARDLY, Measure
 from harness.experiment.duration import counted
 from harness.experiment.estimate.cpu import CpuEstimate
 from harness.experiment.estimate.work import RunEstimate
-from harness.experiment.planning import Plan, RunSpec, cost_class
+from harness.experiment.plan import Plan, RunSpec
+from harness.experiment.planning import cost_class
 from harness.store import ResultStore, StoreError
 from harness.store.device import CPU, devices_of
 
@@ -108,11 +109,10 @@ def longest_first(plan: Plan, store: ResultStore) -> list[RunSpec]:
     """
     history, seconds = History(store), dict[str, float]()
     for planned in plan.arms:
-        specs = list(planned.runs.values())
-        cost = history.expect(planned.config, specs[0].arm_id) if specs else None
+        cost = history.expect(planned.config, planned.arm_id) if planned.runs else None
         refills = planned.config.algorithm.dead_groups.policy == "refill"
         expected = (cost.seconds if cost else 0.0) or (math.inf if refills else 0.0)
-        seconds |= {spec.run_id: expected for spec in specs}
+        seconds |= dict.fromkeys(planned.runs.values(), expected)
     longest = max((value for value in seconds.values() if value < math.inf), default=0.0)
 
     def halvings(spec: RunSpec) -> float:
@@ -131,22 +131,21 @@ def past_engagement(plan: Plan, store: ResultStore, history: History) -> dict[st
     Runs of the very arm whose runs show a measure come first; else those of stored experiments in which an arm changes the same keys
     to the same values (`similar runs`: their other settings may differ).
     """
-    records = {arm["name"]: arm for arm in plan.record()["arms"]}
     steps = functools.cache(lambda run_id: store.run(run_id).steps())
     # Every plan of the store is read once, and only if asked for.
     stored = functools.cache(lambda: list(_stored_arms(store)))
     known: dict[str, str] = {}
-    for name, measures in plan.measures().items():
+    for arm in plan.arms:
         parts = []
-        for measure in measures:
+        for measure in arm.engagement:
             if measure.fields:
-                own = history.finished(records[measure.arm]["arm_id"])
-                similar = _similar(records[name], measure, store, stored)
+                own = history.finished(plan.arm(measure.arm).arm_id)
+                similar = _similar(arm.record(), measure, store, stored)
                 parts.append(
                     _told(measure, own, steps, "finished") or _told(measure, similar, steps, "similar")
                 )
         if any(parts):
-            known[name] = "; ".join(filter(None, parts))
+            known[arm.name] = "; ".join(filter(None, parts))
     return known
 
 

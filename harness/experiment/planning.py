@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.compose import compose_run, compose_values, expand, refuse_second_choice
 from harness.configuration.error import ConfigError, require
-from harness.configuration.identity import arm_id, content_hash, difference, run_id, without_neutral
+from harness.configuration.identity import arm_id, content_hash, difference, ids, run_id
 from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RunConfig, as_yaml, dump
-from harness.engagement.measure import Measure
+from harness.configuration.schema import RunConfig, dump
 from harness.engagement.rules import measures
 from harness.experiment.arm_names import short_names
-from harness.experiment.asked import asked_of_a_multirun, refuse_too_few
-from harness.experiment.claim import fingerprint, terms
+from harness.experiment.asked import asked_metrics, asked_of_a_multirun, refuse_too_few
+from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment
-from harness.experiment.designs import Arm, lower_rungs
+from harness.experiment.designs import lower_rungs, random_orders
 from harness.experiment.equal_budget import spent, with_budget
 from harness.experiment.given import refuse_replaced, refuse_seed, spelled_out
 from harness.experiment.looks import replacing, with_looks
+from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.store import ResultStore
 
 
@@ -35,173 +35,122 @@ def cost_class(config: RunConfig) -> str:
     return content_hash(sizes, algorithm.updates_per_step, algorithm.epochs_per_step, *parts)
 
 
-@dataclass(frozen=True)
-class RunSpec:
-    """One run: its configuration and ids; labels (experiment, arm, steps) never enter the id."""
-
-    config: RunConfig
-    run_id: str
-    arm_id: str
-    labels: Mapping[str, str]
-
-    @classmethod
-    def of(cls, config: RunConfig, labels: Mapping[str, str]) -> RunSpec:
-        """The spec of a configuration; a run that ends by a budget tells no number of steps."""
-        training = config.training
-        budget = training.generated_tokens is not None or training.seconds is not None
-        steps = {} if budget else {"steps": str(training.steps)}
-        known = {"cost_class": cost_class(config), **steps}
-        return cls(config, run_id(config), arm_id(config), {**labels, **known})
-
-    @property
-    def seed(self) -> int:
-        """The run's seed."""
-        return self.config.seed
-
-    @property
-    def config_yaml(self) -> str:
-        """The resolved configuration as stored with the run."""
-        return as_yaml(self.config)
-
-
-@dataclass(frozen=True)
-class PlannedArm:
-    """An arm with its composed configuration (at the first seed), its runs by seed, and why it has none if it is refused.
-
-    `common` are the overrides that it shares with all arms of its experiment.
-    """
-
-    arm: Arm
-    config: RunConfig
-    runs: Mapping[int, RunSpec]
-    refused: Sequence[str] = ()
-    common: Sequence[str] = ()
-
-    @classmethod
-    def of(
-        cls, arm: Arm, config: RunConfig, experiment: Experiment, common: Sequence[str] = ()
-    ) -> PlannedArm:
-        """The arm with a run for each of its seeds."""
-        labels, seeds = {"experiment": experiment.name, "arm": arm.name}, arm.seeds or experiment.seeds
-        runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), labels) for seed in seeds}
-        return cls(arm, config, runs, common=common)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything an experiment needs, before anything runs.
-
-    `waits_for` names the arm whose spending has to be known before the runs of the others can be (`match=tokens|seconds`).
-    """
-
-    experiment: Experiment
-    arms: Sequence[PlannedArm]
-    command: str
-    waits_for: str | None = None
-
-    @property
-    def seeds(self) -> list[int]:
-        """The experiment's seeds (in a sequential design those asked for so far), then those that single arms have of their own."""
-        used = {seed: None for planned in self.arms for seed in planned.runs}
-        declared = [seed for seed in self.experiment.seeds if seed in used or not self.experiment.looks]
-        return list(dict.fromkeys([*declared, *used]))
-
-    @property
-    def base_policies(self) -> int | None:
-        """Count the shipped base policies that the seeds of every arm take in turn: seed s starts from number s modulo that.
-
-        None where arms differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
-        that one policy then, and seeds are the replicates.
-        """
-        bases = [getattr(planned.config.model, "bases", None) for planned in self.arms]
-        counts = {None if one is None or one.set is None else one.count for one in bases}
-        (count, *others) = counts
-        return None if others or count == 1 else count
-
-    def first_seeds(self, wanted: Mapping[str, int]) -> Plan:
-        """The plan with as many of the first seeds of each arm as `wanted` says by the arm's name."""
-        arms = []
-        for planned in self.arms:
-            first = self.experiment.seeds[: wanted[planned.arm.name]]
-            runs = {seed: planned.runs[seed] for seed in first if seed in planned.runs}
-            arms.append(dataclasses.replace(planned, runs=runs))
-        return dataclasses.replace(self, arms=arms)
-
-    @property
-    def specs(self) -> list[RunSpec]:
-        """Every run once, seed by seed, so that early results cover all arms."""
-        seeds = self.seeds
-        ordered = [planned.runs[seed] for seed in seeds for planned in self.arms if seed in planned.runs]
-        return list({spec.run_id: spec for spec in ordered}.values())
-
-    @property
-    def compared(self) -> dict[str, str | None]:
-        """Name what each arm is compared with: its parent, else the base, the first arm without one.
-
-        The full recipe of a leave-one-out is compared with nothing: the others are compared with it.
-        """
-        parents = {planned.arm.name: planned.arm.parent for planned in self.arms}
-        orphans = [name for name, parent in parents.items() if parent is None]
-        inherited = None if self.experiment.design == "leave_one_out" else next(iter([*orphans, *parents]))
-        return {
-            name: parent or (inherited if name != inherited else None) for name, parent in parents.items()
+def plan_of(
+    experiment: Experiment, arms: Sequence[PlannedArm], command: str, given: Sequence[str] = ()
+) -> Plan:
+    """The plan of a declaration with these arms. `given`: overrides of the command line that every arm got."""
+    first, shapley = arms[0].config, experiment.design == "shapley"
+    # Of all orders nothing is drawn: their average is exact.
+    drawn = shapley and math.factorial(len(experiment.patches)) > experiment.orders
+    metrics = tuple(asked_metrics(experiment.metrics))
+    margin = experiment.margin or {}
+    seeds = _seeds(experiment, arms)
+    claim: dict[str, Any] = {}
+    if experiment.claim is not None:
+        configs = [arm.config for arm in arms]
+        claim = {
+            "claim": dataclasses.asdict(experiment.claim),
+            "declaration": fingerprint(experiment, given),
+            "protocol": protocol(experiment, configs),
+            "starts": base_policies(configs, seeds),
         }
+    return Plan(
+        name=experiment.name,
+        title=experiment.title or experiment.name,
+        question=experiment.question,
+        design=experiment.design,
+        benchmark=experiment.benchmark,
+        metrics=metrics,
+        margins=margin if isinstance(margin, Mapping) else {metrics[0].name: margin},
+        paired=experiment.paired,
+        seeds=seeds,
+        looks=tuple(experiment.looks),
+        arms=_described(arms, experiment.design, experiment.match),
+        base_policies=_base_policies(arms),
+        primary_cap=first.score_cap,
+        caps=tuple(sorted(set(first.evaluation.caps))),
+        patches=tuple(experiment.patches),
+        together=experiment.together,
+        factors=experiment.factors,
+        orders=tuple(random_orders(experiment.patches, experiment.orders)) if drawn else (),
+        collapse=experiment.collapse,
+        match=experiment.match,
+        match_reference=experiment.match_reference,
+        match_budget=experiment.match_budget,
+        overrides=tuple(experiment.overrides),
+        reference=experiment.reference,
+        notes=tuple(experiment.notes),
+        second_look_of=experiment.replicates,
+        command=command,
+        **claim,
+    )
 
-    def measures(self) -> dict[str, list[Measure]]:
-        """Return what tells if each arm's difference to what it is compared with did anything (docs/objective/engagement.md)."""
-        by_name = {planned.arm.name: planned for planned in self.arms}
-        # What the arms of a matched budget stop at is the experiment's doing.
-        ignore = "" if self.experiment.match == "steps" else "training."
-        return {
-            name: []
-            if other is None
-            else measures(by_name[other].config, by_name[name].config, (other, name), ignore)
-            for name, other in self.compared.items()
-        }
 
-    def record(self) -> dict[str, Any]:
-        """The plan as stored in `results/experiments/<name>/plan.json`, what the analysis reads."""
-        by_name = {planned.arm.name: planned for planned in self.arms}
-        engagement, first = self.measures(), self.arms[0].config
-        given = self.arms[0].common[len(self.experiment.overrides) :]
-        declared = without_neutral(self.experiment)
-        left_out = {"arms", "base", "orders", "grid", "search"} | (
-            {"claim"} if self.experiment.claim is None else set()
+def planned_arm(
+    arm: Arm, config: RunConfig, experiment: Experiment, common: Sequence[str] = (), *, with_runs: bool = True
+) -> PlannedArm:
+    """The arm with a run for each of its seeds, or with none yet."""
+    seeds = tuple(arm.seeds or experiment.seeds)
+    arm_id, runs = ids(config, seeds if with_runs else ())
+    return PlannedArm(
+        **{**vars(arm), "seeds": seeds, "label": arm.label or arm.name},
+        arm_id=arm_id,
+        runs=runs,
+        composed=config,
+        common=common,
+        labels={"experiment": experiment.name, "arm": arm.name, **_labels(config)},
+    )
+
+
+def run_spec(config: RunConfig, labels: Mapping[str, str]) -> RunSpec:
+    """A run that belongs to no plan."""
+    return RunSpec(config, run_id(config), arm_id(config), {**labels, **_labels(config)})
+
+
+def _labels(config: RunConfig) -> dict[str, str]:
+    """What the labels of a run say of its configuration; a run that ends by a budget tells no number of steps."""
+    training = config.training
+    budget = training.generated_tokens is not None or training.seconds is not None
+    steps = {} if budget else {"steps": str(training.steps)}
+    return {"cost_class": cost_class(config), **steps}
+
+
+def _seeds(experiment: Experiment, arms: Sequence[PlannedArm]) -> tuple[int, ...]:
+    """The experiment's seeds, then those that single arms have of their own."""
+    return tuple(dict.fromkeys([*experiment.seeds, *(seed for arm in arms for seed in arm.runs)]))
+
+
+def _base_policies(arms: Sequence[PlannedArm]) -> int | None:
+    """Count the shipped base policies that the seeds of every arm take in turn: seed s starts from number s modulo that.
+
+    None where arms differ in it, where they have no set, or where one base policy is declared for all seeds: intervals are about
+    that one policy then, and seeds are the replicates.
+    """
+    bases = [getattr(arm.config.model, "bases", None) for arm in arms]
+    counts = {None if policies is None or policies.set is None else policies.count for policies in bases}
+    (count, *others) = counts
+    return None if others or count == 1 else count
+
+
+def _described(arms: Sequence[PlannedArm], design: str, match: str) -> tuple[PlannedArm, ...]:
+    """The arms with their changes against their parents, and with what tells if these did anything (docs/objective/engagement.md)."""
+    by_name = {arm.name: arm for arm in arms}
+    base = next((arm for arm in arms if arm.parent is None), arms[0])
+    # What the arms of a matched budget stop at is the experiment's doing.
+    ignore = "" if match == "steps" else "training."
+    described = []
+    for arm in arms:
+        parent = by_name.get(arm.parent or "")
+        compared = base if parent is None and design != "leave_one_out" and arm is not base else parent
+        changes = {} if parent is None else difference(parent.config, arm.config)
+        changes.pop("seed", None)
+        engagement = (
+            ()
+            if compared is None
+            else tuple(measures(compared.config, arm.config, (compared.name, arm.name), ignore))
         )
-        return {
-            **{key: value for key, value in declared.items() if key not in left_out},
-            "seeds": self.seeds,
-            "base_policies": self.base_policies,
-            "primary_cap": first.score_cap,
-            "caps": sorted(set(first.evaluation.caps)),
-            "arms": [_arm_record(planned, by_name, engagement[planned.arm.name]) for planned in self.arms],
-            "command": self.command,
-            **({"declaration": fingerprint(self.experiment, given)} if self.experiment.claim else {}),
-            **terms(self.experiment, [planned.config for planned in self.arms], self.seeds),
-        }
-
-
-def _arm_record(
-    planned: PlannedArm, by_name: Mapping[str, PlannedArm], engagement: Sequence[Measure]
-) -> dict[str, Any]:
-    arm = planned.arm
-    changes = difference(by_name[arm.parent].config, planned.config) if arm.parent else {}
-    changes.pop("seed", None)
-    return {
-        "name": arm.name,
-        "label": arm.label or arm.name,
-        "parent": arm.parent,
-        "patch": arm.patch,
-        "patches": list(arm.patches),
-        "arm_id": arm_id(planned.config),
-        "runs": {str(seed): run.run_id for seed, run in planned.runs.items()},
-        "published": dict(arm.published) if arm.published else None,
-        "changes": {key: list(pair) for key, pair in changes.items()},
-        "group": arm.group,
-        "overrides": list(arm.overrides),
-        "refused": list(planned.refused),
-        "engagement": [measure.record() for measure in engagement],
-    }
+        described.append(dataclasses.replace(arm, changes=changes, engagement=engagement))
+    return tuple(described)
 
 
 def make_plan(overrides: Sequence[str], multirun: bool = False) -> Plan:
@@ -231,9 +180,13 @@ def plan_experiment(overrides: Sequence[str]) -> Plan:
     common = (*experiment.overrides, *common_overrides(overrides))
     declared = experiment.declared_arms([item for item in overrides if item.startswith("config_dir=")])
     refuse_replaced(declared, common)
-    arms = [PlannedArm(arm, compose_run([*arm.overrides, *common]), {}, common=common) for arm in declared]
+    arms = [
+        planned_arm(arm, compose_run([*arm.overrides, *common]), experiment, common, with_runs=False)
+        for arm in declared
+    ]
     _refuse_unfit(experiment, arms)
-    return with_runs(Plan(experiment, arms, shlex.join(["harness", "run", *_recorded(overrides)])))
+    command = shlex.join(["harness", "run", *_recorded(overrides)])
+    return with_runs(plan_of(experiment, arms, command, common[len(experiment.overrides) :]))
 
 
 def with_runs(plan: Plan) -> Plan:
@@ -241,25 +194,32 @@ def with_runs(plan: Plan) -> Plan:
 
     Of a plan that waited for its reference arm: the same plan, with the budget that the arm has spent since.
     """
-    experiment, budget = plan.experiment, plan.experiment.match_budget
+    budget = plan.match_budget
 
-    def planned(one: PlannedArm, budget: float | None = None) -> PlannedArm:
-        config = one.config if budget is None else with_budget(one.config, experiment.match, budget)
-        return PlannedArm.of(one.arm, config, experiment, one.common)
+    def with_ids(arm: PlannedArm, budget: float | None = None) -> PlannedArm:
+        config = arm.config if budget is None else with_budget(arm.config, plan.match, budget)
+        labels = {"experiment": plan.name, "arm": arm.name, **_labels(config)}
+        arm_id, runs = ids(config, arm.seeds)
+        return dataclasses.replace(arm, composed=config, arm_id=arm_id, runs=runs, labels=labels)
 
-    if experiment.match == "steps" or budget is not None:
-        return dataclasses.replace(plan, arms=[planned(one, budget) for one in plan.arms], waits_for=None)
-    arms = {one.arm.name: one for one in plan.arms}
-    name = experiment.match_reference or plan.arms[0].arm.name
+    def completed(arms: Sequence[PlannedArm], waits_for: str | None = None) -> Plan:
+        seeds = tuple(dict.fromkeys([*plan.seeds, *(seed for arm in arms for seed in arm.runs)]))
+        described = _described(arms, plan.design, plan.match)
+        return dataclasses.replace(plan, arms=described, seeds=seeds, waits_for=waits_for)
+
+    if plan.match == "steps" or budget is not None:
+        return completed([with_ids(arm, budget) for arm in plan.arms])
+    arms = {arm.name: arm for arm in plan.arms}
+    name = plan.match_reference or plan.arms[0].name
     require("experiment.match_reference", name, list(arms))
-    reference = arms[name] = planned(arms[name])
+    reference = arms[name] = with_ids(arms[name])
     store = ResultStore(reference.config.runtime.results)
     # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
-    first = experiment.seeds[: experiment.looks[0]] if experiment.looks else list(reference.runs)
-    budget = spent(store, [reference.runs[seed].run_id for seed in first], experiment.match)
+    first = plan.seeds[: plan.looks[0]] if plan.looks else reference.runs
+    budget = spent(store, [reference.runs[seed] for seed in first], plan.match)
     if budget is not None:
-        arms |= {other: planned(one, budget) for other, one in arms.items() if other != name}
-    return dataclasses.replace(plan, arms=list(arms.values()), waits_for=name if budget is None else None)
+        arms |= {other: with_ids(arm, budget) for other, arm in arms.items() if other != name}
+    return completed(list(arms.values()), waits_for=name if budget is None else None)
 
 
 def declared_experiment(overrides: Sequence[str]) -> Experiment:
@@ -304,25 +264,19 @@ def _recorded(overrides: Sequence[str]) -> list[str]:
 
 def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
     """Raises `ConfigError` for names of arms that do not fit together, and for what the arms' evaluations do not serve."""
-    names = [planned.arm.name for planned in arms]
-    for arm, config in ((planned.arm, planned.config) for planned in arms):
+    names = [arm.name for arm in arms]
+    for arm in arms:
+        config = arm.config
         if names.count(arm.name) > 1:
             raise ConfigError(f"experiment.arms: two arms are called {arm.name!r}; names must be distinct")
         if arm.parent is not None and arm.parent not in names:
             hint = nearest(arm.parent, names)
             raise ConfigError(f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{hint}")
-        known, protocol = sorted(config.evaluation.benchmarks), config.evaluation
-        for key in ("benchmark", "dev_benchmark"):
-            name = getattr(experiment, key)
-            if known and name is not None and name not in known:
-                raise ConfigError(
-                    f"experiment.{key}={name!r} is not evaluated by arm {arm.name!r}{nearest(name, known)}"
-                )
-        fewer = (protocol.samples_between or protocol.samples_per_problem) < protocol.samples_per_problem
-        if experiment.checkpoint_rule != "last" and fewer:
+        known = sorted(config.evaluation.benchmarks)
+        name = experiment.benchmark
+        if known and name not in known:
             raise ConfigError(
-                f"experiment.checkpoint_rule={experiment.checkpoint_rule} scores evaluations before the last one, and arm "
-                f"{arm.name!r} gives these fewer samples; set evaluation.samples_between=null"
+                f"experiment.benchmark={name!r} is not evaluated by arm {arm.name!r}{nearest(name, known)}"
             )
         refuse_too_few(experiment.metrics, arm.name, config)
 
@@ -332,51 +286,56 @@ def plan_multirun(overrides: Sequence[str]) -> Plan:
 
     An arm is compared with the rung below it where there is one, else with the arm that equals the base configuration (else the first).
     """
-    arms: dict[str, PlannedArm] = {}
     refuse_second_choice(overrides)
-    given, (asked, overrides) = overrides, asked_of_a_multirun(overrides)
+    given, (declared, overrides) = overrides, asked_of_a_multirun(overrides)
     jobs = expand(overrides)
     if not jobs:
         raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing")
+    found: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
         seeds = [int(item[5:]) for item in job if item.startswith("seed=") and item[5:].isdigit()]
         config = compose_run([item for item in job if not (seeds and item.startswith("seed="))])
         config = dataclasses.replace(config, seed=seeds[-1]) if seeds else config
-        spec = RunSpec.of(config, {"experiment": asked.get("name", "multirun"), "arm": name})
-        planned = arms.setdefault(spec.arm_id, PlannedArm(Arm(name, tuple(job)), config, {}))
-        assert isinstance(planned.runs, dict)
-        planned.runs[spec.seed] = spec
-    all_seeds = sorted({seed for planned in arms.values() for seed in planned.runs})
-    first = next(iter(arms.values())).config
+        *_, own_seeds = found.setdefault(arm_id(config), (Arm(name, tuple(job)), config, []))
+        own_seeds.append(config.seed)
+    first = next(iter(found.values()))[1]
+    all_seeds = sorted({seed for *_, seeds in found.values() for seed in seeds})
     values = {
-        "name": f"multirun_{content_hash(sorted(arms), all_seeds, *filter(None, [asked]))[:8]}",
-        "title": asked.get("name") or " ".join(_recorded(overrides)),
+        "name": f"multirun_{content_hash(sorted(found), all_seeds, *filter(None, [declared]))[:8]}",
+        "title": declared.get("name") or " ".join(_recorded(overrides)),
         "benchmark": next(iter(first.evaluation.benchmarks), ""),
-        **asked,
+        **declared,
         "seeds": all_seeds,
     }
     experiment = load_dataclass(Experiment, values, "experiment")
-    if asked:
-        _refuse_unfit(experiment, list(arms.values()))
-    compared = _with_parents(arms, [item for item in overrides if all(item in job for job in jobs)])
-    return Plan(experiment, compared, shlex.join(["harness", "run", "-m", *_recorded(given)]))
+    parents = _parents(
+        {name: arm for name, (arm, *_) in found.items()},
+        [item for item in overrides if all(item in job for job in jobs)],
+    )
+    arms = [
+        planned_arm(
+            dataclasses.replace(arm, parent=parents[name], seeds=tuple(dict.fromkeys(seeds))),
+            config,
+            experiment,
+        )
+        for name, (arm, config, seeds) in found.items()
+    ]
+    if declared:
+        _refuse_unfit(experiment, arms)
+    return plan_of(experiment, arms, shlex.join(["harness", "run", "-m", *_recorded(given)]))
 
 
-def _with_parents(arms: Mapping[str, PlannedArm], common: Sequence[str]) -> list[PlannedArm]:
-    """Arms by arm id, each with what it is compared with; `common` are the overrides that all of them have."""
-    names = {_unseeded(planned.arm.overrides): planned.arm.name for planned in arms.values()}
+def _parents(arms: Mapping[str, Arm], common: Sequence[str]) -> dict[str, str | None]:
+    """What each arm (by its id) is compared with; `common` are the overrides that all of them have."""
+    names = {_unseeded(arm.overrides): arm.name for arm in arms.values()}
     parents: dict[str, str | None] = {}
-    for name, planned in arms.items():
-        lower = (names.get(_unseeded(overrides)) for overrides in lower_rungs(planned.arm.overrides))
-        parents[name] = next(filter(None, lower), None)
-    lowest = [name for name, parent in parents.items() if parent is None]
+    for key, arm in arms.items():
+        lower = (names.get(_unseeded(overrides)) for overrides in lower_rungs(arm.overrides))
+        parents[key] = next(filter(None, lower), None)
+    lowest = [key for key, parent in parents.items() if parent is None]
     base = arm_id(compose_run(common))
     origin = base if base in lowest else lowest[0]
-    parents |= {name: arms[origin].arm.name for name in lowest if name != origin}
-    return [
-        dataclasses.replace(planned, arm=dataclasses.replace(planned.arm, parent=parents[name]))
-        for name, planned in arms.items()
-    ]
+    return parents | {key: arms[origin].name for key in lowest if key != origin}
 
 
 def _unseeded(overrides: Sequence[str]) -> frozenset[str]:

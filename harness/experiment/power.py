@@ -14,8 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, identity
 from harness.configuration.schema import RunConfig, load
 from harness.evaluation.metrics.names import POINTS
-from harness.experiment.asked import asked_metrics
-from harness.experiment.planning import Plan, PlannedArm
+from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.families import comparison_level
 from harness.statistics.power import minimum_detectable_difference, seeds_needed
 from harness.statistics.spread import pooled_spread, replicate_count, replicates
@@ -34,17 +33,13 @@ class Power:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self.seeds, self.bases, self.paired = (
-            plan.experiment.seeds,
-            plan.base_policies,
-            plan.experiment.paired,
-        )
+        self.seeds, self.bases, self.paired = plan.seeds_of(plan.arms[0]), plan.base_policies, plan.paired
         self.replicates = replicate_count(self.seeds, self.bases)
         self.comparisons = planned_comparisons(plan)
         self.shares_bases = self.replicates < len(self.seeds)
         self.units = "base policies" if self.shares_bases else "seeds"
-        self.crossing = plan.experiment.crossing if plan.experiment.design == "factorial" else None
-        self.metrics = len(plan.experiment.metrics)
+        self.crossing = plan.crossing if plan.design == "factorial" else None
+        self.metrics = len(plan.metrics)
         self.alpha = 1 - comparison_level(self.comparisons)
 
     def resolvable(self, sd: float) -> float:
@@ -84,7 +79,7 @@ class Power:
 
 def power_lines(plan: Plan, store: ResultStore) -> list[str]:
     """Tell what the seeds can resolve in accuracy; without two finished seeds only what evaluation alone adds."""
-    if "avg" not in plan.experiment.metrics:
+    if "avg" not in [one.name for one in plan.metrics]:
         return []
     noise, lines = evaluation_noise(plan), []
     if not math.isnan(noise):
@@ -123,7 +118,7 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
 
     `spreads` gives for each metric that finished runs tell of `sd` in its shown unit, and of how many `comparisons`.
     """
-    others = [one for one in asked_metrics(plan.experiment.metrics) if one.kind != "avg"]
+    others = [one for one in plan.metrics if one.kind != "avg"]
     known, power, lines = spreads() if others else {}, Power(plan), []
     for one in others:
         found = known.get(one.name)
@@ -147,14 +142,14 @@ def power_of_metrics(plan: Plan, spreads: Callable[[], Mapping[str, Mapping[str,
 
 def planned_comparisons(plan: Plan) -> int:
     """The comparisons of the answer's tables in all metrics, at least one each."""
-    compared = [other for other in plan.compared.values() if other is not None]
-    return len(plan.experiment.metrics) * max(1, len(compared))
+    compared = [arm for arm in plan.arms if plan.reference_of(arm) is not None]
+    return len(plan.metrics) * max(1, len(compared))
 
 
 def evaluation_noise(plan: Plan) -> float:
     """Standard deviation of one score from sampling alone at accuracy one half: its problems times its samples are all it has."""
     config = plan.arms[0].config
-    benchmark = config.evaluation.benchmarks.get(plan.experiment.benchmark)
+    benchmark = config.evaluation.benchmarks.get(plan.benchmark)
     problems = getattr(benchmark, "problems", None)
     if not isinstance(problems, int) or problems < 1:
         return math.nan
@@ -166,18 +161,17 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
 
     It is that of paired differences in this experiment, else of its arms' scores, else of other arms that train and are evaluated alike.
     """
-    both = (
-        math.sqrt(2) if plan.experiment.paired else 1.0
-    )  # a difference of two arms' scores, or one arm's scores
+    both = math.sqrt(2) if plan.paired else 1.0  # a difference of two arms' scores, or one arm's scores
 
     def pooled(groups: Iterable[Mapping[int, float]], factor: float, source: str) -> tuple[float, str] | None:
         sd, count = pooled_spread(replicates(values, plan.base_policies) for values in groups)
         return (factor * sd, source.format(count, "s" if count > 1 else "")) if count else None
 
-    scores = {planned.arm.name: _arm_scores(plan, store, planned) for planned in plan.arms}
-    differences, compared = [], plan.compared
-    for planned in plan.arms if plan.experiment.paired else ():
-        ours, theirs = scores[planned.arm.name], scores.get(compared[planned.arm.name] or "", {})
+    scores = {planned.name: _arm_scores(plan, store, planned) for planned in plan.arms}
+    differences = []
+    for planned in plan.arms if plan.paired else ():
+        reference = plan.reference_of(planned)
+        ours, theirs = scores[planned.name], {} if reference is None else scores[reference.name]
         differences.append({seed: ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())})
     return (
         pooled(differences, 1.0, "paired differences of {} comparison{} of this experiment")
@@ -191,9 +185,9 @@ def seed_spread(plan: Plan, store: ResultStore) -> tuple[float, str] | None:
 def _arm_scores(plan: Plan, store: ResultStore, planned: PlannedArm) -> dict[int, float]:
     cap = planned.config.score_cap
     found = {
-        seed: score(store, spec.run_id, plan.experiment.benchmark, cap)
-        for seed, spec in planned.runs.items()
-        if store.run(spec.run_id).status == "finished"
+        seed: score(store, run_id, plan.benchmark, cap)
+        for seed, run_id in planned.runs.items()
+        if store.run(run_id).status == "finished"
     }
     return {seed: value for seed, value in found.items() if value is not None}
 
@@ -218,10 +212,7 @@ def _other_arms(plan: Plan, store: ResultStore) -> list[dict[int, float]]:
         arms.setdefault(row["arm_id"], {})[row["seed"]] = row["run_id"]
     several = [runs for runs in arms.values() if len(runs) > 1][:_OTHER_ARMS]
     alike = [runs for runs in several if _stored_without_algorithm(store, min(runs.values())) in wanted]
-    found = [
-        {seed: score(store, run, plan.experiment.benchmark, cap) for seed, run in runs.items()}
-        for runs in alike
-    ]
+    found = [{seed: score(store, run, plan.benchmark, cap) for seed, run in runs.items()} for runs in alike]
     return [{seed: value for seed, value in of.items() if value is not None} for of in found]
 
 

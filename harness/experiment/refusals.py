@@ -11,7 +11,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.experiment.estimate.fit import misfits
-from harness.experiment.planning import Plan
+from harness.experiment.plan import Plan
 from harness.model.hub import unnamed
 from harness.store import ResultStore
 
@@ -55,24 +55,26 @@ def refuse(plan: Plan) -> Plan:
     for planned in plan.arms:
         if reasons := [*refusals(planned.config), *absent(planned.config)]:
             finished = {
-                s: spec for s, spec in planned.runs.items() if store.run(spec.run_id).status == "finished"
+                seed: run_id
+                for seed, run_id in planned.runs.items()
+                if store.run(run_id).status == "finished"
             }
             missing = len(finished) < len(planned.runs)
             planned = dataclasses.replace(planned, runs=finished, refused=reasons if missing else ())
         arms.append(planned)
-    empty = next((planned for planned in arms if plan.experiment.factors and not planned.runs), None)
+    empty = next((planned for planned in arms if plan.factors and not planned.runs), None)
     if empty is not None and plan.waits_for is None:
         raise ConfigError(
-            f"the cell {empty.arm.name} cannot be run, and without it the factors are not crossed: {'; '.join(empty.refused)}; mend it, or "
+            f"the cell {empty.name} cannot be run, and without it the factors are not crossed: {'; '.join(empty.refused)}; mend it, or "
             "take the level out of experiment.factors"
         )
-    needed = [planned for planned in arms if plan.waits_for in (None, planned.arm.name)]
+    needed = [planned for planned in arms if plan.waits_for in (None, planned.name)]
     if any(planned.runs for planned in needed):
-        return dataclasses.replace(plan, arms=arms)
+        return dataclasses.replace(plan, arms=tuple(arms))
     first, *others = needed
-    also = ", ".join(planned.arm.name for planned in others)
+    also = ", ".join(planned.name for planned in others)
     more = f" (also refused: {also}; `harness plan` says why)" if also else ""
-    raise ConfigError(f"{first.arm.name} cannot be run: {'; '.join(first.refused)}{more}")
+    raise ConfigError(f"{first.name} cannot be run: {'; '.join(first.refused)}{more}")
 
 
 def refusal_lines(refused: Mapping[str, Sequence[str]]) -> list[str]:

@@ -26,8 +26,8 @@ from harness.configuration.schema import RunConfig
 from harness.execution.supervisor import Summary
 from harness.experiment.arm_names import short_names
 from harness.experiment.declaration import Experiment
-from harness.experiment.designs import Arm
-from harness.experiment.planning import Plan, PlannedArm, RunSpec
+from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
+from harness.experiment.planning import plan_of, planned_arm
 from harness.experiment.power import score
 from harness.search.space import overrides_of, parse_space
 from harness.search.study import Search, grid_values, open_study, sampler_of
@@ -153,12 +153,9 @@ class Sweep:
             if frozen.number not in self._arms:
                 self._plan_arm(frozen)
         planned = [self._arms[number] for number in sorted(self._arms)]
-        labels = short_names([one.arm.overrides[len(self.fixed) :] for one in planned])
-        arms = [
-            dataclasses.replace(one, arm=dataclasses.replace(one.arm, label=label))
-            for one, label in zip(planned, labels, strict=True)
-        ]
-        return Plan(self.experiment, arms, self._command)
+        labels = short_names([one.overrides[len(self.fixed) :] for one in planned])
+        arms = [dataclasses.replace(arm, label=label) for arm, label in zip(planned, labels, strict=True)]
+        return plan_of(self.experiment, arms, self._command)
 
     def _adopt(self) -> None:
         """Take up the trials of earlier calls: done ones for the plan, unfinished ones to bring them to their end."""
@@ -187,12 +184,12 @@ class Sweep:
             self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
             return
         self._open[trial.number] = _Trial(
-            trial.number, [planned.runs[seed] for seed in self.experiment.seeds]
+            trial.number, [planned.spec(seed) for seed in self.experiment.seeds]
         )
 
     def _plan_arm(self, trial: Any) -> PlannedArm:
         arm = Arm(f"trial_{trial.number:04d}", (*self.fixed, *overrides_of(self.parameters, trial.params)))
-        self._arms[trial.number] = PlannedArm.of(arm, compose_run(arm.overrides), self.experiment)
+        self._arms[trial.number] = planned_arm(arm, compose_run(arm.overrides), self.experiment)
         return self._arms[trial.number]
 
     def _settle(self, trial: _Trial, summary: Summary) -> None:

@@ -16,7 +16,6 @@ from harness.statistics.estimate import Estimate
 from harness.statistics.families import Paired, judge
 
 NONE = "none"
-CONTRASTS = ("first", "mean")
 Subset = frozenset[str]
 Scores = Mapping[Subset, Mapping[int, float]]
 Weights = dict[Subset, float]
@@ -64,17 +63,9 @@ class Crossing:
 
     Attributes:
         factors: name of a factor to its levels; a level's name stands in one factor only, but for ``none``.
-        fraction: 1, or a divisor of every factor's number of levels: one cell of so many is in the design, those whose numbers of levels
-            (from 0) add up to a multiple of it. Any set of all factors but one is then crossed in full.
-        trends: factors whose levels are ordered, of which a straight line is asked; with the places of their levels on its axis, else
-            they count as evenly spaced.
-        contrast_to: what a level is compared with, the `first` of its factor or the `mean` of all of its factor.
     """
 
     factors: Mapping[str, Sequence[str]]
-    fraction: int = 1
-    trends: Sequence[str] | Mapping[str, Sequence[float]] = ()
-    contrast_to: str = CONTRASTS[0]
 
     @classmethod
     def of_patches(cls, patches: Sequence[str]) -> Crossing:
@@ -86,7 +77,6 @@ class Crossing:
         """The levels of each cell in the order of the factors; fewest changes of the first cell first."""
         levels = list(self.factors.values())
         numbers = itertools.product(*map(range, map(len, levels)))
-        kept = (cell for cell in numbers if sum(cell) % self.fraction == 0)
 
         def changes(cell: tuple[int, ...]) -> tuple[int, list[int], tuple[int, ...]]:
             changed = [place for place, number in enumerate(cell) if number]
@@ -94,45 +84,19 @@ class Crossing:
 
         return [
             tuple(of[number] for of, number in zip(levels, cell, strict=True))
-            for cell in sorted(kept, key=changes)
+            for cell in sorted(numbers, key=changes)
         ]
 
     def main_weights(self) -> dict[str, Weights]:
-        """Weights of each level against the first or the mean of its factor, over all settings of the others, and of the trends.
-
-        Of two levels the mean's distance to the one is that to the other, so the second stands for both. A trend is what the
-        least-squares line rises from the first to the last level, so that a margin means the same.
-        """
-        found: dict[str, Weights] = {}
-        for place, (name, (first, *others)) in enumerate(self.factors.items()):
-            if self.contrast_to == "mean":
-                told = others if len(others) == 1 else [first, *others]
-                found |= {
-                    f"{level} against the mean of {name}": self._off_mean(place, level) for level in told
-                }
-                continue
-            for level in others:
-                what = level if first == NONE else f"{level} against {first}"
-                found[what] = self._contrast([(place, level, first)])
-        for name in self.trends:
-            place, levels = list(self.factors).index(name), self.factors[name]
-            at = self.trends[name] if isinstance(self.trends, Mapping) else range(len(levels))
-            mean, rise = sum(at) / len(at), at[-1] - at[0]
-            spread = sum((one - mean) ** 2 for one in at)
-            each = len(self.cells) / len(levels)
-            found[f"{name}: linear trend, {levels[0]} to {levels[-1]}"] = {
-                subset_of(cell): rise * (at[levels.index(cell[place])] - mean) / spread / each
-                for cell in self.cells
-            }
-        return found
+        """Weights of each level against the first of its factor, over all settings of the others."""
+        return {
+            level if first == NONE else f"{level} against {first}": self._contrast([(place, level, first)])
+            for place, (first, *others) in enumerate(self.factors.values())
+            for level in others
+        }
 
     def interaction_weights(self) -> dict[str, Weights]:
-        """Weights of the change of one level's effect when another factor leaves its first level, over all settings of the rest.
-
-        A fraction of fewer than five factors has none: each would be mixed with another interaction of two or with an effect.
-        """
-        if self.fraction > 1 and len(self.factors) < 5:
-            return {}
+        """Weights of the change of one level's effect when another factor leaves its first level, over all settings of the rest."""
         levels = [
             [(place, level, first) for level in others]
             for place, (first, *others) in enumerate(self.factors.values())
@@ -141,13 +105,6 @@ class Crossing:
             f"{a[1]} × {b[1]}": self._contrast([a, b])
             for ours, theirs in itertools.combinations(levels, 2)
             for a, b in itertools.product(ours, theirs)
-        }
-
-    def _off_mean(self, place: int, level: str) -> Weights:
-        """Weights of the mean over the cells with this level, minus the mean over all cells, where each level is met equally often."""
-        of_level = sum(cell[place] == level for cell in self.cells)
-        return {
-            subset_of(cell): (cell[place] == level) / of_level - 1 / len(self.cells) for cell in self.cells
         }
 
     def _contrast(self, changes: Sequence[tuple[int, str, str]]) -> Weights:
@@ -167,7 +124,7 @@ def subset_of(cell: Sequence[str]) -> Subset:
 
 
 def main_effects(crossing: Crossing, scores: Scores, judging: Judging = EVERY_SEED) -> Attribution:
-    """Mean change from a factor's first level (or the mean of its levels) to another, over all settings of the others; then trends."""
+    """Mean change from a factor's first level to another, over all settings of the others."""
     return _effects(crossing, crossing.main_weights(), scores, judging)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from analysis.evidence.stored_plan import parse_plan
 from harness.experiment.checks import check_plan
+from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment
 
 
@@ -17,7 +17,7 @@ def test_the_second_arm_is_the_same_configuration_with_other_seeds():
 
 
 def test_the_analysis_reads_seeds_per_arm_and_takes_them_as_independent():
-    plan = parse_plan(plan_experiment(["experiment=aa"]).record())
+    plan = Plan.read(plan_experiment(["experiment=aa"]).record())
     assert plan.seeds == tuple(range(40))
     assert [plan.seeds_of(arm) for arm in plan.arms] == [tuple(range(20)), tuple(range(20, 40))]
     assert not plan.paired

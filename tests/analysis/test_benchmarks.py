@@ -209,19 +209,3 @@ def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path
     tables = {table.name: table for table in all_tables(results)}
     assert tables["ladder-benchmarks"].rows[2][on(OTHER)].value > 0
     assert list(results.experiment.further) == [OTHER]
-
-
-def test_the_benchmark_that_chose_the_checkpoints_is_none_of_the_results(tmp_path):
-    store, runs = small(tmp_path)
-    for run_id in runs:
-        for step in (10, 20):
-            evaluate(store, run_id, step, "dev")
-            evaluate(store, run_id, step)
-    tables = declare(store, "chosen", dev_benchmark="dev", checkpoint_rule="best_on_dev")
-    columns = tables["chosen-benchmarks"].columns
-    assert [column.key for column in columns] == ["arm", on(OWN), on(OTHER), on(MEAN)]
-    results = loaded(store, "chosen")
-    rows = on_benchmark(results, OTHER).per_seed.set_index("run_id")["steps"]
-    assert rows.to_dict() == results.per_seed.set_index("run_id")["steps"].to_dict()
-    with pytest.raises(LookupError, match="'dev': it chooses the checkpoints"):
-        on_benchmark(results, "dev")

@@ -14,9 +14,9 @@ from synthetic_store import SHORT, build_store
 
 from analysis.claims.judged import JudgedClaim, judged_claims
 from analysis.claims.table import claims_table, corrected, effect_text, effects_frame, wrong_words
-from analysis.evidence.stored_plan import parse_plan
 from harness.cli import main
 from harness.commands.audit import judge, show
+from harness.experiment.plan import Plan
 from harness.statistics.estimate import Estimate, Verdict
 from harness.statistics.finding import Finding, finding, settled
 from harness.store import StoreError
@@ -153,7 +153,7 @@ def test_an_effect_without_a_value_or_an_interval_is_no_nan(tmp_path):
 
 def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much(tmp_path):
     """The same two arms: *lower* closes the comparison, and the claim stays open while looks are left."""
-    plan = dataclasses.replace(parse_plan(claimed(tmp_path).plan("claim_trick")), looks=(2, 3))
+    plan = dataclasses.replace(Plan.read(claimed(tmp_path).plan("claim_trick")), looks=(2, 3))
     word = Estimate(-0.02, -0.04, -0.005, seeds=2, margin=0.03)
     assert word.verdict == Verdict.LOWER
     assert settled(word, None)

@@ -13,7 +13,6 @@ from synthetic_store import RUNGS, SHORT, build_store, loaded
 from analysis.answer import answer_sentences
 from analysis.evidence.looks import followed
 from analysis.evidence.metric_values import area, first_reach, value_of
-from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.figures.differences import differences_figure
 from analysis.figures.evaluation import grid_figure, metric_figure, waterfall_figure
 from analysis.figures.style import styled, tidy
@@ -24,6 +23,7 @@ from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
 from analysis.tables.table import to_markdown
 from harness.evaluation.metrics.names import PLAIN, UnknownMetric, metric
+from harness.experiment.plan import Plan, PlanError
 from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
@@ -100,8 +100,8 @@ def test_names_that_cannot_be_say_what_can(name, words):
 def test_plans_with_metrics_that_cannot_be_are_refused(root):
     plan = ResultStore(root).plan("ladder")
     with pytest.raises(PlanError, match="no metric 'speed'"):
-        parse_plan({**plan, "metric": "speed"})
-    assert parse_plan({**plan, "metric": ["avg", "length"], "margin": {"length": 3}}).margins == {"length": 3}
+        Plan.read({**plan, "metric": "speed"})
+    assert Plan.read({**plan, "metric": ["avg", "length"], "margin": {"length": 3}}).margins == {"length": 3}
 
 
 # ---- values --------------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from scipy import stats
 from synthetic_store import SHORT, build_store, loaded
 
 from analysis.evidence.looks import followed
-from analysis.evidence.stored_plan import parse_plan
 from analysis.tables.experiment_tables import main_table, second_reading_table
+from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment
 from harness.statistics.families import Paired, judge_one
 from harness.statistics.intervals import interquartile_mean, seed_bootstrap
@@ -79,7 +79,7 @@ def test_looks_are_taken_over_base_policies_too(tmp_path):
 def test_the_plan_records_how_many_base_policies_take_turns(changes, expected):
     record = plan_experiment(["experiment=dapo_ladder", *changes]).record()
     assert record["base_policies"] == expected
-    assert parse_plan(record).base_policies == expected
+    assert Plan.read(record).base_policies == expected
 
 
 def test_the_declared_error_holds_where_an_effect_differs_between_base_policies():

@@ -19,7 +19,6 @@ from analysis.answer import answer_sentences
 from analysis.evidence.cells import problem_kinds, run_cells, run_samples
 from analysis.evidence.grid import near_best
 from analysis.evidence.results import tokens_to_target
-from analysis.evidence.stored_plan import PlanError, parse_plan
 from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment_tables import (
     all_tables,
@@ -41,6 +40,7 @@ from analysis.tables.table import (
     to_markdown,
     to_terminal,
 )
+from harness.experiment.plan import Plan, PlanError
 from harness.statistics.estimate import Estimate
 from harness.store import ResultStore
 from harness.verify import MathVerifier
@@ -250,7 +250,7 @@ def test_tokens_to_target_interpolates_between_evaluations():
 
 def test_a_broken_plan_says_what_is_missing():
     with pytest.raises(PlanError, match="lacks 'arms'"):
-        parse_plan({"name": "x"})
+        Plan.read({"name": "x"})
 
 
 NASTY = Table(

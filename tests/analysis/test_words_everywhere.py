@@ -10,7 +10,6 @@ from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_sentences
 from analysis.evidence.results import Results
-from analysis.evidence.stored_plan import parse_plan
 from analysis.figures.differences import MARKS, differences_figure
 from analysis.figures.style import styled
 from analysis.html.page import render_page
@@ -18,6 +17,7 @@ from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment_tables import all_tables, main_table
 from analysis.tables.latex import to_latex
 from analysis.tables.table import to_frame, to_markdown, to_terminal
+from harness.experiment.plan import Plan
 from harness.statistics.estimate import Verdict
 
 RUNGS = [
@@ -116,10 +116,10 @@ def test_a_margin_is_in_the_unit_of_its_metric_and_old_plans_have_none(results, 
         "name": "x", "design": "arms", "benchmark": "b", "primary_cap": 8, "seeds": [0],
         "arms": [{"name": "a", "runs": {}}],
     }  # fmt: skip
-    assert parse_plan(raw).margins == {}
-    assert parse_plan(raw | {"margin": 3}).margins == {"avg": 3}
+    assert Plan.read(raw).margins == {}
+    assert Plan.read(raw | {"margin": 3}).margins == {"avg": 3}
     assert replace(
-        results, experiment=replace(results.experiment, plan=parse_plan(raw | {"margin": 3}))
+        results, experiment=replace(results.experiment, plan=Plan.read(raw | {"margin": 3}))
     ).margin == pytest.approx(0.03)
-    reward = parse_plan(raw | {"margin": 0.2, "score_unit": "reward", "metric": "reward_mean"})
+    reward = Plan.read(raw | {"margin": 0.2, "score_unit": "reward", "metric": "reward_mean"})
     assert (reward.margins, reward.score.unit, reward.score.scale) == ({"reward_mean": 0.2}, "reward", 1)

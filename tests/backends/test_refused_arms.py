@@ -10,7 +10,8 @@ from verbs import Said
 
 from analysis.evidence.load import load_experiment
 from harness.configuration.error import ConfigError
-from harness.experiment.planning import Plan, plan_experiment, plan_multirun
+from harness.experiment.plan import Plan
+from harness.experiment.planning import plan_experiment, plan_multirun
 from harness.experiment.refusals import refuse
 from harness.store import ResultStore
 
@@ -36,7 +37,7 @@ def ladder(tmp_path: Path) -> Plan:
 def test_a_refused_arm_keeps_its_place_and_loses_its_runs(tmp_path: Path) -> None:
     plan = ladder(tmp_path)
     left = refuse(plan)
-    assert [planned.arm.name for planned in left.arms] == [planned.arm.name for planned in plan.arms]
+    assert [planned.name for planned in left.arms] == [planned.name for planned in plan.arms]
     assert {spec.labels["arm"] for spec in left.specs} == {"dapo_0_naive_grpo"}
     record = {arm["name"]: arm for arm in left.record()["arms"]}
     assert record["dapo_1_overlong_filtering"]["refused"] == [REASON]
@@ -46,7 +47,7 @@ def test_a_refused_arm_keeps_its_place_and_loses_its_runs(tmp_path: Path) -> Non
 
 def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: Path) -> None:
     plan = ladder(tmp_path)
-    spec = plan.arms[1].runs[3]
+    spec = plan.arms[1].spec(3)
     run = ResultStore(tmp_path).run(spec.run_id)
     run.path.mkdir(parents=True)
     manifest = {"arm_id": spec.arm_id, "seed": 3, "labels": {}, "attempts": []}

@@ -139,7 +139,9 @@ def test_a_row_waits_for_the_lines_of_other_nodes_and_lacks_what_never_comes(
     config, run = verl_run(tmp_path, base_policy)
     place = Place(run.path, tmp_path, base_policy, 20, (1,), 0)
     place.ledger.mkdir(parents=True)
-    place.metrics.write_text("".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2)))
+    place.metrics.write_text(
+        "".join(json.dumps({"step": step, "data": {"actor/lr": 1e-6}}) + "\n" for step in (1, 2))
+    )
     lines = [[1, f"g{group}", 5, 1.0, 1, 0] for group in range(GROUPS) for _ in range(SIZE)]
     near, far = (place.ledger / name for name in ("here.jsonl", "there.jsonl"))
     near.write_text("".join(json.dumps(line) + "\n" for line in lines[:-3]))

@@ -23,7 +23,8 @@ from synthetic_store import build_store
 from harness.configuration.runtime import RuntimeConfig
 from harness.execution.attempt import Attempt
 from harness.execution.supervisor import RunBatch
-from harness.experiment.planning import Plan, plan_multirun
+from harness.experiment.plan import Plan
+from harness.experiment.planning import plan_multirun
 from harness.store import ResultStore
 from harness.store.run import RunDir
 from harness.store.schema import METRICS
@@ -75,7 +76,7 @@ def grid() -> Plan:
 
 def dispatch(store: ResultStore, plan: Plan) -> None:
     """All that is done for runs but their processes: look-up, plan file, claim, attempt, configuration, three manifests."""
-    store.write_plan(plan.experiment.name, plan.record())
+    store.write_plan(plan.name, plan.record())
     work = RunBatch(store.root, plan.specs, RuntimeConfig(), PROVENANCE, "x")
     for spec in work.unfinished():
         attempt = begun_attempt(store, spec, work.provenance)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stored_runs import about, graded
 
-from harness.experiment.planning import Plan, RunSpec, plan_experiment
+from harness.experiment.plan import Plan, RunSpec
+from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
 
 EXPERIMENT = "experiment=clip_lr_grid"

@@ -87,7 +87,7 @@ def test_a_claim_of_ones_own_is_run_and_judged(called: dict[str, list[list[str]]
     (tmp_path / "claim").mkdir()
     (tmp_path / "claim" / "shorter.yaml").write_text(OWN)
     own = f"config_dir={tmp_path}"
-    assert make_plan([own, "claim=shorter"]).experiment.name == "claim_shorter"
+    assert make_plan([own, "claim=shorter"]).name == "claim_shorter"
     assert main(["audit", own, "claim=shorter", f"runtime.results={tmp_path / 'results'}"]) == 0
     assert called["ran"] == [["claim=shorter", own, f"runtime.results={tmp_path / 'results'}"]]
     assert called["judged"] == [[str(tmp_path / "results"), "shorter"]]
@@ -130,8 +130,8 @@ def test_a_decided_claim_is_looked_at_again_on_fresh_seeds_and_base_policies(
     first, second = called["ran"]
     assert first == ["claim=cispo", here]
     plan = make_plan(second)
-    assert (plan.experiment.name, plan.experiment.replicates) == ("claim_cispo_second", "claim_cispo")
-    assert (plan.experiment.seeds, plan.experiment.looks) == ([*range(16, 32)], [8, 12, 16])
+    assert (plan.name, plan.second_look_of) == ("claim_cispo_second", "claim_cispo")
+    assert (list(plan.seeds), list(plan.looks)) == ([*range(16, 32)], [8, 12, 16])
     assert plan.record()["protocol"] == make_plan(["claim=cispo"]).record()["protocol"]
 
 

@@ -14,12 +14,12 @@ import pytest
 import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
-from analysis.evidence.stored_plan import parse_plan
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.execution.supervisor import Summary
 from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 from harness.experiment.history import History
+from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment, plan_multirun
 from harness.experiment.power import Power, planned_comparisons, power_lines, seed_spread
 from harness.statistics.power import minimum_detectable_difference
@@ -30,7 +30,7 @@ from harness.statistics.power import minimum_detectable_difference
 def test_the_grid_is_every_combination_against_the_base(store):
     arms = plan(store).arms
     assert len(arms) == GRID
-    base = [planned.arm for planned in arms if planned.arm.parent is None]
+    base = [arm for arm in arms if arm.parent is None]
     assert [arm.name for arm in base] == ["clip_high=0.2_learning_rate=0.0002"]
     record = plan(store).record()["arms"]
     assert record[0]["changes"] == {"optimizer.learning_rate": [0.0002, 0.0001]}
@@ -41,10 +41,10 @@ def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store,
     planned, here = plan(store), f"runtime.results={store.root}"
     told = said("plan", *overrides(store), "--cfg")
     assert list(yaml.safe_load_all(told)) == [
-        yaml.safe_load(next(iter(one.runs.values())).config_yaml) for one in planned.arms
+        yaml.safe_load(arm.spec(next(iter(arm.runs))).config_yaml) for arm in planned.arms
     ]
     second = planned.arms[1]
-    assert f"# arm {second.arm.name}, id {arm_id(second.config)[:8]}, seed 0 of 0, 1, 2" in told
+    assert f"# arm {second.name}, id {arm_id(second.config)[:8]}, seed 0 of 0, 1, 2" in told
     told = said("plan", EXPERIMENT, "match=tokens", "experiment.seeds=[3,4]", "--cfg", here)
     assert [one["seed"] for one in yaml.safe_load_all(told)] == [3] * GRID
     assert told.count("# its budget is what ") == GRID - 1
@@ -70,7 +70,7 @@ def test_plan_tells_status_cost_and_power_and_runs_nothing(store, said):
 
 def test_cost_of_other_arms_comes_from_runs_of_the_same_class(store):
     planned = plan(store).arms
-    finish(store, planned[0].runs[0])
+    finish(store, planned[0].spec(0))
     history = History(store)
     cost = history.expect(planned[5].config, arm_id(planned[5].config))
     assert (cost.seconds, cost.generated_tokens, cost.gpu_hours) == (100.0, 1000.0, 0.0)
@@ -83,10 +83,10 @@ def test_cost_of_other_arms_comes_from_runs_of_the_same_class(store):
 
 def finish_two_arms(store, scores, *more):
     """The base and the wider clip, finished with these two scores a seed."""
-    planned = {one.arm.name: one for one in plan(store, *more).arms}
+    planned = {one.name: one for one in plan(store, *more).arms}
     for seed, pair in enumerate(scores):
         for clip, score in zip((0.2, 0.28), pair, strict=True):
-            finish(store, planned[f"clip_high={clip}_learning_rate=0.0002"].runs[seed], score)
+            finish(store, planned[f"clip_high={clip}_learning_rate=0.0002"].spec(seed), score)
 
 
 def test_power_prefers_paired_differences_and_says_so(store):
@@ -157,7 +157,7 @@ def test_seeds_of_one_base_policy_are_one_replicate_in_spread_and_power(store):
 def test_power_counts_the_comparisons_of_the_answers_table(name, comparisons, store):
     planned = plan_experiment([f"experiment={name}", f"runtime.results={store.root}"])
     assert planned_comparisons(planned) == comparisons
-    stored = parse_plan(planned.record())
+    stored = Plan.read(planned.record())
     assert sum(stored.reference_of(arm) is not None for arm in stored.arms) == comparisons
 
 
@@ -166,10 +166,10 @@ def test_power_counts_the_comparisons_of_the_answers_table(name, comparisons, st
 
 def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store):
     waiting = plan(store, "match=tokens")
-    assert waiting.waits_for == waiting.arms[0].arm.name
-    assert [spec.run_id for spec in waiting.specs] == [s.run_id for s in plan(store).arms[0].runs.values()]
+    assert waiting.waits_for == waiting.arms[0].name
+    assert [spec.run_id for spec in waiting.specs] == list(plan(store).arms[0].runs.values())
     for seed, tokens in ((0, 900), (1, 1000), (2, 1100)):
-        finish(store, waiting.arms[0].runs[seed], tokens=tokens)
+        finish(store, waiting.arms[0].spec(seed), tokens=tokens)
     matched = plan(store, "match=tokens")
     assert matched.waits_for is None
     training = matched.arms[1].config.training
@@ -179,8 +179,9 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store):
 
 
 def test_matched_seconds_leave_out_evaluation(store):
-    for spec in plan(store).arms[0].runs.values():
-        finish(store, spec)
+    arm = plan(store).arms[0]
+    for seed in arm.runs:
+        finish(store, arm.spec(seed))
     assert plan(store, "match=seconds").arms[1].config.training.seconds == 80.0
 
 
@@ -193,7 +194,7 @@ def test_an_explicit_budget_holds_for_every_arm(store):
 
 
 def test_show_names_what_differs(store, said):
-    first, second = plan(store).arms[0].runs[0], plan(store).arms[4].runs[0]
+    first, second = plan(store).arms[0].spec(0), plan(store).arms[4].spec(0)
     finish(store, first, 0.5)
     finish(store, second, 0.6)
     text = said("show", first.run_id[:8], f"runtime.results={store.root}")
@@ -207,7 +208,8 @@ def test_show_names_what_differs(store, said):
 
 
 def test_the_store_says_which_runs_other_code_or_packages_made(store):
-    specs = list(plan(store).arms[0].runs.values())
+    arm = plan(store).arms[0]
+    specs = [arm.spec(seed) for seed in arm.runs]
     for spec in specs:
         finish(store, spec)
     changed = store.run(specs[2].run_id)
@@ -225,7 +227,7 @@ def test_an_unknown_run_is_one_line(store, said):
 
 
 def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkeypatch):
-    done, failed = plan(store).arms[0].runs[0], plan(store).arms[1].runs[0]
+    done, failed = plan(store).arms[0].spec(0), plan(store).arms[1].spec(0)
     finish(store, done)
     finish(store, failed, status="failed")
     root = f"runtime.results={store.root}"
@@ -249,7 +251,7 @@ def test_clean_names_the_other_experiments_of_a_checkpoint(store, said):
     for name in ("first", "second"):
         shared = plan(store, f"experiment.name={name}")
         store.write_plan(shared.experiment.name, shared.record())
-    done = shared.arms[0].runs[0]
+    done = shared.arms[0].spec(0)
     finish(store, done)
     told = said("clean", "--checkpoints", "--yes", "experiment=first", f"runtime.results={store.root}")
     assert "(of second, too)" in told
@@ -257,8 +259,8 @@ def test_clean_names_the_other_experiments_of_a_checkpoint(store, said):
 
 def test_clean_leaves_what_running_runs_and_waiting_jobs_read(store, said):
     planned = plan(store)
-    store.write_plan(planned.experiment.name, planned.record())
-    jobs, policies = store.cache_dir("jobs") / planned.experiment.name, store.cache_dir("policies")
+    store.write_plan(planned.name, planned.record())
+    jobs, policies = store.cache_dir("jobs") / planned.name, store.cache_dir("policies")
     jobs.mkdir()
     (jobs / "40_0_submitted.pkl").write_text("a job that is pending")
     (policies / "weights").write_text("read by workers")
@@ -277,8 +279,8 @@ def test_clean_leaves_what_running_runs_and_waiting_jobs_read(store, said):
 
 def test_clean_lists_no_run_that_was_never_started(store, said):
     planned = plan(store)
-    store.write_plan(planned.experiment.name, planned.record())
-    told = said("clean", f"experiment={planned.experiment.name}", f"runtime.results={store.root}")
+    store.write_plan(planned.name, planned.record())
+    told = said("clean", f"experiment={planned.name}", f"runtime.results={store.root}")
     assert "could remove 0 directories, 0.0 MB: failed, interrupted and lost runs" in told
 
 

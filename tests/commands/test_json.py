@@ -48,8 +48,8 @@ def filled(store):
     store.write_plan("clip_lr_grid", planned.record())
     for arm, scores in zip(planned.arms, ((0.50, 0.54), (0.60, 0.70)), strict=False):
         for seed, score in enumerate(scores):
-            finish(store, arm.runs[seed], score)
-    finish(store, planned.arms[2].runs[0], status="failed")
+            finish(store, arm.spec(seed), score)
+    finish(store, planned.arms[2].spec(0), status="failed")
     return store
 
 
@@ -71,7 +71,7 @@ def test_plan(filled, asked, said):
     assert (len(found["arms"]), totals["runs"], totals["finished"], totals["to_run"]) == (GRID, 36, 4, 32)
     assert (totals["gpu_hours"], totals["price"]) == (0.0, None)
     first, base = found["arms"][0], next(arm for arm in found["arms"] if arm["parent"] is None)
-    assert first["runs"]["0"] == {"run_id": plan(filled).arms[0].runs[0].run_id, "status": "finished"}
+    assert first["runs"]["0"] == {"run_id": plan(filled).arms[0].runs[0], "status": "finished"}
     assert first["expected"]["seconds"] == 100.0
     assert first["changes"] == {"optimizer.learning_rate": [0.0002, 0.0001]}
     assert (first["parent"], base["changes"], base["against_base"]) == (base["name"], {}, {})
@@ -127,7 +127,7 @@ def test_report(filled, asked, said):
     found = asked("report", *here)
     (metric,) = found["metrics"]
     by_name = {arm["name"]: arm for arm in metric["arms"]}
-    base = next(arm for arm in plan(filled).arms if arm.arm.parent is None).arm.name
+    base = next(arm for arm in plan(filled).arms if arm.parent is None).name
     assert by_name[base]["reference"] is None
     compared = [arm for arm in metric["arms"] if arm["difference"] and arm["difference"]["value"] is not None]
     assert [(arm["reference"], arm["difference"]["seeds"]) for arm in compared] == [(base, 2)]
@@ -143,10 +143,10 @@ def test_report(filled, asked, said):
 
 def test_audit(store, asked):
     planned = make_plan(["claim=gspo", "experiment.seeds=[0,1,2]", f"runtime.results={store.root}"])
-    store.write_plan(planned.experiment.name, planned.record())
+    store.write_plan(planned.name, planned.record())
     for seed in range(3):
         for arm, score in zip(planned.arms, (0.5, 0.6 + 0.01 * seed), strict=True):
-            finish(store, arm.runs[seed], score)
+            finish(store, arm.spec(seed), score)
     found = asked("audit", "--judge", "claim=gspo", f"runtime.results={store.root}")
     (claim,) = found["claims"]
     assert (claim["name"], claim["seeds"]) == ("gspo", 3)

@@ -34,7 +34,7 @@ def test_an_answer_is_of_the_commands_own_runs_though_another_one_wrote_its_plan
     mine, other = plan(store), plan(store, "training.steps=10")
 
     def launch(config, work, progress):
-        store.write_plan(other.experiment.name, other.record())  # the other command starts meanwhile
+        store.write_plan(other.name, other.record())  # the other command starts meanwhile
         for spec in mine.specs:
             finish(store, spec)
         return Summary(finished=[spec.run_id for spec in mine.specs])
@@ -55,7 +55,7 @@ def test_the_table_so_far_is_left_out_while_another_plan_lies_there(store):
     mine, other = plan(store), plan(store, "training.steps=10")
     first = [spec.run_id for spec in mine.specs if spec.seed == mine.specs[0].seed]
     for stored, expected in ((other, False), (mine, True)):
-        store.write_plan(stored.experiment.name, stored.record())
+        store.write_plan(stored.name, stored.record())
         tables = TablesSoFar(Progress(), mine, store, lambda: asked.set() or "", seconds_between=0.0)
         for run_id in first:
             tables.ended("", run_id, "finished", "")
@@ -79,7 +79,7 @@ def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, la
 
 
 def test_more_seeds_take_nothing_and_fewer_take_some(store):
-    name = plan(store).experiment.name
+    name = plan(store).name
     more, fewer = (plan(store, f"experiment.seeds={seeds}") for seeds in ("[0,1,2]", "[0]"))
     store.write_plan(name, plan(store, "experiment.seeds=[0,1]").record())
 
@@ -112,11 +112,11 @@ def test_a_matched_budget_says_up_to_while_the_others_wait_and_a_claim_names_its
 @pytest.mark.parametrize("waits", [False, True])
 def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, launched, said, answered, waits):
     """Before the plan of the first stage, which has the reference alone, takes the place of the stored one."""
-    reference = {spec.run_id for spec in plan(store).arms[0].runs.values()}
+    reference = set(plan(store).arms[0].runs.values())
     done = [spec for spec in plan(store).specs if not (waits and spec.run_id in reference)]
     for spec in done:
         finish(store, spec)
-    store.write_plan(plan(store).experiment.name, plan(store).record())
+    store.write_plan(plan(store).name, plan(store).record())
 
     def launch(config, work, progress):
         waiting = [spec for spec in work.specs if store.run(spec.run_id).status != "finished"]
@@ -137,8 +137,8 @@ def test_the_runs_that_a_sequential_design_did_not_need_are_said_when_it_is_deci
     arms = len(whole.arms)
     for number, planned in enumerate(whole.arms):
         # far apart by arm and near by seed: decided at the first look
-        for seed, spec in planned.runs.items():
-            finish(store, spec, accuracy=0.3 + 0.1 * number + 0.01 * (seed * number % 3))
-    store.write_plan(whole.experiment.name, whole.record())
+        for seed in planned.runs:
+            finish(store, planned.spec(seed), accuracy=0.3 + 0.1 * number + 0.01 * (seed * number % 3))
+    store.write_plan(whole.name, whole.record())
     told = said("run", *ladder, "experiment.seeds={start: 3, step: 1, most: 4}")
     assert f"{arms} of the {4 * arms} finished runs of the answer" in told

@@ -45,11 +45,10 @@ from harness.statistics.power import minimum_detectable_difference
         (["plan", EXPERIMENT, "seed=7"], "the seeds of an experiment are"),
         (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
         (["plan", EXPERIMENT, "experiment.metric=accuracy_of_it"], "experiment.metric"),
-        (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "go together"),
-        (
-            ["plan", EXPERIMENT, "experiment.checkpoint_rule=mean_last_2", "evaluation.samples_between=2"],
-            "set evaluation.samples_between=null",
-        ),
+        (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "experiment.checkpoint_rule='best_on_dev': the key is gone"),
+        (["plan", EXPERIMENT, "experiment.design=leave_one_out"], "lists its arms"),
+        (["plan", "experiment=dapo_ladder", "experiment.design=factorial"], "lists its arms"),
+        (["plan", "experiment=dapo_ladder", "experiment.patches=[clip_higher]"], "has no effect beside experiment.arms"),
         (["plan", EXPERIMENT, "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
         (["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"], "experiment.arms[0].seeds[1] must be int"),
         (["status", "training.steps=3"], "stored runs are what they are"),
@@ -103,8 +102,8 @@ def test_an_imported_experiment_is_not_written_over(store, said):
 def test_power_of_independent_seeds_is_welchs(store):
     planned = plan(store, "experiment.paired=false", "experiment.seeds=[0,1]")
     for arm, accuracies in zip(planned.arms, [(0.5, 0.52), (0.6, 0.64)], strict=False):
-        for (_, spec), accuracy in zip(arm.runs.items(), accuracies, strict=True):
-            finish(store, spec, accuracy)
+        for seed, accuracy in zip(arm.runs, accuracies, strict=True):
+            finish(store, arm.spec(seed), accuracy)
     found, (spread, _) = Power(planned), seed_spread(planned, store)
     sd = math.sqrt((2 * 0.01**2 + 2 * 0.02**2) / 2)
     assert spread == pytest.approx(sd)
@@ -112,14 +111,6 @@ def test_power_of_independent_seeds_is_welchs(store):
     assert found.resolvable(spread) == pytest.approx(
         minimum_detectable_difference(sd, 2, paired=False, alpha=alpha)
     )
-
-
-def test_mean_of_the_last_five_and_a_development_benchmark_can_be_declared(store):
-    full = "evaluation.samples_between=null"
-    rule = "experiment.checkpoint_rule="
-    assert plan(store, f"{rule}mean_last_5", full).record()["checkpoint_rule"] == "mean_last_5"
-    dev = plan(store, f"{rule}best_on_dev", "experiment.dev_benchmark=arithmetic_heldout", full)
-    assert dev.record()["dev_benchmark"] == "arithmetic_heldout"
 
 
 def test_equal_content_has_one_id():
@@ -132,7 +123,7 @@ def test_equal_content_has_one_id():
 
 def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):
     given = ["training.steps=2", "training.steps=4", "rung=dapo_0_naive_grpo,dapo_2_clip_higher", "seed=0,1"]
-    names = [planned.arm.name for planned in plan_multirun(given).arms]
+    names = [planned.name for planned in plan_multirun(given).arms]
     assert names == ["dapo_0_naive_grpo", "dapo_2_clip_higher"]
 
 
@@ -160,7 +151,7 @@ def test_an_answer_stands_until_the_question_or_its_finished_runs_are_others(sto
 
 
 def test_status_lists_finished_runs_on_demand(store, said):
-    spec = plan(store).arms[0].runs[0]
+    spec = plan(store).arms[0].spec(0)
     finish(store, spec)
     assert spec.run_id not in said("status", f"runtime.results={store.root}")
     assert spec.run_id in said("status", "--runs", f"runtime.results={store.root}")
@@ -179,7 +170,7 @@ def test_a_results_root_under_a_file_is_one_line(tmp_path, said):
 
 
 def test_a_run_without_its_configuration_is_one_line(store, said):
-    spec = plan(store).arms[0].runs[0]
+    spec = plan(store).arms[0].spec(0)
     finish(store, spec)
     (store.run(spec.run_id).path / "config.yaml").unlink()
     assert "config.yaml is missing" in said("show", spec.run_id, f"runtime.results={store.root}", code=2)

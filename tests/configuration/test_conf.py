@@ -68,7 +68,7 @@ def test_every_experiment_plans_and_is_neither_vacuous_nor_confounded(experiment
             plan_experiment([f"experiment={experiment}"])
         return
     plan = plan_experiment([f"experiment={experiment}"])
-    assert len({arm.arm.name for arm in plan.arms}) == len(plan.arms)
+    assert len({arm.name for arm in plan.arms}) == len(plan.arms)
     assert plan.specs
     assert all(arm["runs"] for arm in plan.record()["arms"])
     assert {finding.check for finding in check_plan(plan)} <= EXPECTED | AS_PUBLISHED.get(experiment, set())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -13,9 +12,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from scipy import stats
-
-from harness.store import ResultStore
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "own_members.md").read_text()
@@ -130,64 +126,3 @@ def test_the_page_in_a_browser_takes_the_folder(page: tuple[Path, list[str]]) ->
                 assert "Centred by the median" in answer.read().decode()
         finally:
             process.kill()
-
-
-HALF = """name: half
-seeds: [0, 1]
-base: [algorithm=grpo]
-factors: {filter: [none, overlong_filtering], sum: [none, constant_sum], scale: [none, batch_std]}
-fraction: 2
-"""
-# The cells that it runs, by their levels of the three factors.
-CELLS = {
-    "base": (0, 0, 0),
-    "overlong_filtering+constant_sum": (1, 1, 0),
-    "overlong_filtering+batch_std": (1, 0, 1),
-    "constant_sum+batch_std": (0, 1, 1),
-}
-
-
-def test_a_fraction_runs_to_its_effects(tmp_path: Path) -> None:
-    """Three factors in four of eight cells; effects and intervals by hand from the samples of the runs."""
-    (tmp_path / "own/experiment").mkdir(parents=True)
-    (tmp_path / "own/experiment/half.yaml").write_text(HALF)
-    half = ("config_dir=own", "experiment=half", *SMALL, "training.steps=2", "--no-answer")
-    assert "8 runs: 8 finished" in run(tmp_path, "-m", "harness", "run", *half)
-    told = run(tmp_path, "-m", "harness", "report", "experiment=half", "only=tables")
-    assert (
-        "- A fraction of one in 2 cells; each main effect is mixed with an interaction of two others." in told
-    )
-    store = ResultStore(tmp_path / "results")
-    plan = store.plan("half")
-    scores = {
-        arm["name"]: [store.run(arm["runs"][seed]).accuracies("arithmetic_heldout", 2)[32] for seed in "01"]
-        for arm in plan["arms"]
-    }
-    assert scores.keys() == CELLS.keys()
-    with (tmp_path / "results/experiments/half/tables/half-main-effects.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["patch"] for row in rows] == ["overlong_filtering", "constant_sum", "batch_std"]
-    level = 0.95 ** (1 / 3)
-    for factor, row in enumerate(rows):
-        zero, one = (
-            sum((0.5 if levels[factor] else -0.5) * scores[cell][seed] for cell, levels in CELLS.items())
-            for seed in (0, 1)
-        )
-        half = abs(zero - one) / 2 * stats.t.ppf((1 + level) / 2, 1)
-        assert float(row["effect"]) == pytest.approx((zero + one) / 2, abs=1e-12)
-        if zero != one:  # else there is no spread to make an interval of
-            assert float(row["effect_high"]) == pytest.approx((zero + one) / 2 + half)
-
-
-def test_a_member_that_raises_ends_its_own_runs_and_is_named(page: tuple[Path, list[str]]) -> None:
-    where, _ = page
-    path = where / "tricks/objective/advantage/median.py"
-    head, _, _ = path.read_text().partition("    returns_PG =")
-    path.write_text(head + RAISES)
-    said = run(
-        where, "-m", "harness", "run", "config_dir=tricks", "experiment=median", *SMALL, "--no-answer",
-        "experiment.name=broken", "experiment.seeds=[0,2]", code=1,
-    )  # fmt: skip
-    assert "4 runs: 1 finished, 1 finished before, 2 failed" in said
-    line = head.count("\n") + 1
-    assert f"{path}, line {line}: RuntimeError: no luck; objective/advantage asks `advantages(batch" in said

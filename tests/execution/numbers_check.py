@@ -20,7 +20,8 @@ from harness.execution.dispatch import dispatch_runs
 from harness.execution.progress import Progress
 from harness.execution.supervisor import Summary
 from harness.experiment.contents import content_hashes
-from harness.experiment.planning import RunSpec
+from harness.experiment.plan import RunSpec
+from harness.experiment.planning import run_spec
 from harness.store import ResultStore, RunDir
 
 FILE = Path(__file__).with_suffix(".json")
@@ -64,7 +65,7 @@ def configs(*overrides: str) -> dict[str, RunConfig]:
 def specs(arms: Mapping[str, RunConfig], seeds: Iterable[int]) -> dict[tuple[str, int], RunSpec]:
     """The run of every arm and seed."""
     return {
-        (arm, seed): RunSpec.of(dataclasses.replace(config, seed=seed), {"experiment": "numbers", "arm": arm})
+        (arm, seed): run_spec(dataclasses.replace(config, seed=seed), {"experiment": "numbers", "arm": arm})
         for seed in seeds
         for arm, config in arms.items()
     }

@@ -160,7 +160,7 @@ class Shown(Progress):
 
 def test_the_table_so_far_is_shown_after_every_seed_of_all_arms(tmp_path):
     plan, store, shown = make_plan(tmp_path), ResultStore(tmp_path), Shown()
-    part = plan.first_seeds({planned.arm.name: 2 for planned in plan.arms})
+    part = plan.first_seeds({planned.name: 2 for planned in plan.arms})
     store.write_plan(NAME, part.record())
     tables = TablesSoFar(shown, part, store, lambda: table_so_far(store, NAME), seconds_between=0.0)
     tables.begin(len(part.specs), 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from analysis.evidence.grid import grid_axes
-from analysis.evidence.stored_plan import parse_plan
 from harness.experiment.arm_names import short_names
 from harness.experiment.checks import check_plan
+from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_multirun
 
 
@@ -42,7 +42,7 @@ def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> No
     plan = plan_multirun(
         ["algorithm=grpo,dapo", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1", "training.steps=3"]
     )
-    parents = {planned.arm.name: planned.arm.parent for planned in plan.arms}
+    parents = {planned.name: planned.parent for planned in plan.arms}
     assert parents == {
         "grpo · lr 1e-4": "grpo · lr 2e-4",
         "grpo · lr 2e-4": None,
@@ -51,7 +51,7 @@ def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> No
     }
     unequal = [finding.arm for finding in check_plan(plan) if finding.check == "unequal cost"]
     assert unequal == ["dapo · lr 1e-4", "dapo · lr 2e-4"]
-    axes = grid_axes(parse_plan(plan.record()))
+    axes = grid_axes(Plan.read(plan.record()))
     assert axes == {"algorithm": ["grpo", "dapo"], "optimizer.learning_rate": [1e-4, 2e-4]}
 
 
@@ -59,7 +59,7 @@ def test_a_grid_is_compared_with_the_base_configuration_and_stays_a_grid() -> No
 def test_a_rung_is_compared_with_the_rung_below_it(order: int) -> None:
     rungs = ["dapo_0_naive_grpo", "dapo_1_overlong_filtering", "dapo_3_soft_overlong"][::order]
     plan = plan_multirun([f"rung={','.join(rungs)}", "seed=0,1"])
-    assert {planned.arm.name: planned.arm.parent for planned in plan.arms} == {
+    assert {planned.name: planned.parent for planned in plan.arms} == {
         "dapo_0_naive_grpo": None,
         "dapo_1_overlong_filtering": "dapo_0_naive_grpo",
         "dapo_3_soft_overlong": "dapo_1_overlong_filtering",
@@ -68,5 +68,5 @@ def test_a_rung_is_compared_with_the_rung_below_it(order: int) -> None:
 
 def test_names_enter_no_id() -> None:
     alone = plan_multirun(["algorithm=dapo", "seed=1"])
-    (beside,) = (p for p in plan_multirun(["algorithm=grpo,dapo", "seed=1"]).arms if p.arm.name == "dapo")
-    assert beside.runs[1].run_id == alone.arms[0].runs[1].run_id
+    (beside,) = (p for p in plan_multirun(["algorithm=grpo,dapo", "seed=1"]).arms if p.name == "dapo")
+    assert beside.runs[1] == alone.arms[0].runs[1]

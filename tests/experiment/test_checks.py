@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,19 +12,17 @@ from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.experiment.checks import Objection, check_plan, report_checks
 from harness.experiment.declaration import Experiment
-from harness.experiment.designs import Arm
-from harness.experiment.planning import Plan, PlannedArm, RunSpec, plan_experiment
+from harness.experiment.plan import Arm, PlannedArm
+from harness.experiment.planning import plan_experiment, plan_of, planned_arm
 
 
 def planned(name: str, *overrides: str, parent: str | None = None, patch: str | None = None) -> PlannedArm:
     arm = Arm(name, overrides, parent=parent, patch=patch, patches=(patch,) if patch else ())
-    config = compose_run(list(overrides))
-    runs = {seed: RunSpec.of(dataclasses.replace(config, seed=seed), {}) for seed in (0, 1)}
-    return PlannedArm(arm, config, runs)
+    return planned_arm(arm, compose_run(list(overrides)), Experiment("test", seeds=[0, 1]))
 
 
-def findings(*arms: PlannedArm) -> list[Objection]:
-    return check_plan(Plan(Experiment("test", seeds=[0, 1]), list(arms), "harness run"))
+def findings(*arms: PlannedArm, match: str = "steps") -> list[Objection]:
+    return check_plan(plan_of(Experiment("test", seeds=[0, 1], match=match), arms, "harness run"))
 
 
 def only(*arms: PlannedArm) -> Objection:
@@ -130,8 +127,7 @@ def test_a_rung_that_changes_more_than_its_patch_declares() -> None:
 
 def test_a_budget_that_the_experiment_sets_is_no_change_of_an_arm() -> None:
     arms = clip_higher_and("training.steps=1200", "training.generated_tokens=200000")
-    matched = Experiment("test", seeds=[0, 1], match="tokens")
-    assert check_plan(Plan(matched, [*arms], "harness run")) == []
+    assert findings(*arms, match="tokens") == []
     assert only(*arms).check == "more than one change"
 
 
@@ -187,8 +183,8 @@ def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["dapo_leave_one_out", "olmo3_leave_one_out"])
 def test_an_arm_that_gives_up_dynamic_sampling_generates_less(name: str) -> None:
     plan = plan_experiment([f"experiment={name}"])
-    compared = [arm for arm in plan.arms if arm.arm.parent]
-    cheap = [arm.arm.name for arm in compared if arm.config.algorithm.dead_groups.policy != "refill"]
+    compared = [arm for arm in plan.arms if arm.parent]
+    cheap = [arm.name for arm in compared if arm.config.algorithm.dead_groups.policy != "refill"]
     found = {item.arm: item for item in check_plan(plan) if item.check == "unequal cost"}
     assert list(found) == cheap
     assert "without dynamic sampling it generates a fraction of the tokens" in found[cheap[0]].reason
@@ -229,7 +225,9 @@ def test_the_same_arm_under_two_names() -> None:
 
 
 def test_modes_warn_refuse_and_off(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = Plan(Experiment("test", seeds=[0]), [planned("arm", "algorithm=dr_grpo_equation")], "harness run")
+    plan = plan_of(
+        Experiment("test", seeds=[0]), [planned("arm", "algorithm=dr_grpo_equation")], "harness run"
+    )
     assert len(report_checks(plan, "warn")) == 1
     assert "check [gradient clipping always binds] arm:" in capsys.readouterr().err
     assert report_checks(plan, "off") == []

@@ -18,8 +18,8 @@ CLAIMS = options("claim")
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_claim_plans_and_is_named_by_its_file(name: str) -> None:
     plan = make_plan([f"claim={name}"])
-    assert plan.experiment.name == f"claim_{name}"
-    assert plan.experiment.looks
+    assert plan.name == f"claim_{name}"
+    assert plan.looks
     assert plan.record()["claim"]["statement"]
     assert len(plan.arms) == 2
 
@@ -32,7 +32,7 @@ def test_a_claim_beside_an_experiment_is_refused_by_name() -> None:
 def test_a_claim_of_a_rung_shares_the_runs_of_the_ladder() -> None:
     ladder = {spec.run_id for spec in make_plan(["experiment=dapo_ladder"]).specs}
     claim = make_plan(["claim=dapo_dynamic_sampling"])
-    assert {arm.runs[seed].run_id for arm in claim.arms for seed in range(8)} <= ladder
+    assert {arm.runs[seed] for arm in claim.arms for seed in range(8)} <= ladder
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from stored_runs import about
 
 from harness.configuration.error import ConfigError
 from harness.experiment.contents import content_hashes, require_same_content
-from harness.experiment.planning import Plan, plan_multirun
+from harness.experiment.plan import Plan
+from harness.experiment.planning import plan_multirun
 from harness.store import ResultStore
 
 

@@ -55,10 +55,10 @@ def test_shipped_arms_take_what_they_took(experiment: str) -> None:
     """Within a factor of 2.2: a critic of its own (PPO, VAPO) takes most beyond the estimate."""
     took, arms = costs(experiment), plan_experiment([f"experiment={experiment}"]).arms
     for planned in arms:
-        found, real = cpu_estimate(planned.config), took[planned.arm.label or planned.arm.name]
+        found, real = cpu_estimate(planned.config), took[planned.label or planned.name]
         assert found is not None
-        assert real["total"] / 2.2 < found.seconds < 2.2 * real["total"], planned.arm.name
-        assert found.generated_tokens == pytest.approx(real["tokens"], rel=0.12), planned.arm.name
+        assert real["total"] / 2.2 < found.seconds < 2.2 * real["total"], planned.name
+        assert found.generated_tokens == pytest.approx(real["tokens"], rel=0.12), planned.name
 
 
 def test_what_a_run_takes_follows_its_sizes() -> None:

@@ -58,7 +58,7 @@ def test_designs_without_comparisons_and_own_seeds_are_refused(name):
 
 def test_a_plan_records_the_seeds_asked_for_so_far(tmp_path):
     plan = plan_experiment([NAME, STEPS, LOOKS, f"runtime.results={tmp_path}"])
-    first, second, third = (planned.arm.name for planned in plan.arms)
+    first, second, third = (planned.name for planned in plan.arms)
     part = plan.first_seeds({first: 5, second: 5, third: 2})
     record = part.record()
     assert record["looks"] == [2, 5, 6]
@@ -92,8 +92,8 @@ def arms_of(specs):
 
 
 def test_without_past_runs_dynamic_sampling_starts_first_and_the_rest_goes_seed_by_seed(plan, tmp_path):
-    names = [planned.arm.name for planned in plan.arms]
-    refill = [p.arm.name for p in plan.arms if p.config.algorithm.dead_groups.policy == "refill"]
+    names = [planned.name for planned in plan.arms]
+    refill = [p.name for p in plan.arms if p.config.algorithm.dead_groups.policy == "refill"]
     rest = [name for name in names if name not in refill]
     assert len(refill) == 2
     expected = [(name, seed) for group in (refill, rest) for seed in (0, 1) for name in group]
@@ -101,9 +101,9 @@ def test_without_past_runs_dynamic_sampling_starts_first_and_the_rest_goes_seed_
 
 
 def test_past_runs_tell_which_are_longer_and_alike_ones_keep_their_order(plan, tmp_path, monkeypatch):
-    first, second, third = (planned.arm.name for planned in plan.arms)
+    first, second, third = (planned.name for planned in plan.arms)
     seconds = {first: 400.0, second: 1000.0, third: 490.0}
-    by_arm = {next(iter(p.runs.values())).arm_id: seconds[p.arm.name] for p in plan.arms}
+    by_arm = {p.arm_id: seconds[p.name] for p in plan.arms}
 
     @dataclasses.dataclass
     class Cost:

@@ -12,9 +12,9 @@ from harness.configuration.compose import compose_run
 from harness.engagement.measure import Measure
 from harness.engagement.rules import measures
 from harness.experiment.declaration import Experiment
-from harness.experiment.designs import Arm
 from harness.experiment.history import History, past_engagement
-from harness.experiment.planning import Plan, PlannedArm, RunSpec, plan_experiment
+from harness.experiment.plan import Arm, Plan, RunSpec
+from harness.experiment.planning import plan_experiment, plan_of, planned_arm
 from harness.store import METRICS, ResultStore
 
 LADDER = "experiment=dapo_ladder"
@@ -39,11 +39,11 @@ def test_every_rung_of_the_ladder_has_its_own_measure_in_its_own_runs() -> None:
 
 def test_what_is_left_out_is_measured_in_the_recipe_that_has_it() -> None:
     plan = plan_experiment(["experiment=olmo3_leave_one_out"])
-    full = plan.arms[1].arm.name
-    by_fields = {m.fields: m.arm for ms in plan.measures().values() for m in ms}
+    full = plan.arms[1].name
+    by_fields = {m.fields: m.arm for arm in plan.arms for m in arm.engagement}
     for field in ("clip_released_fraction", "refilled_fraction", "correction_change_mean"):
         assert by_fields[(field,)] == full
-    assert plan.measures()[full] == []
+    assert plan.arm(full).engagement == ()
 
 
 CLIP, KL = "algorithm.surrogate.", "algorithm.kl."
@@ -127,8 +127,10 @@ def test_arms_without_a_parent_are_compared_with_the_base_but_the_full_recipe_wi
     arms = [Arm("base"), Arm("full"), Arm("one", parent="full")]
 
     def compared(design: str) -> dict[str, str | None]:
-        planned = [PlannedArm(arm, compose_run([]), {}) for arm in arms]
-        return Plan(Experiment("test", design=design), planned, "harness run").compared
+        experiment = Experiment("test", design=design)
+        planned = [planned_arm(arm, compose_run([]), experiment) for arm in arms]
+        plan = plan_of(experiment, planned, "harness run")
+        return {arm.name: other and other.name for arm in plan.arms for other in [plan.reference_of(arm)]}
 
     assert compared("factorial") == {"base": None, "full": "base", "one": "full"}
     assert compared("leave_one_out") == {"base": None, "full": None, "one": "full"}
@@ -154,18 +156,18 @@ def test_plan_tells_what_finished_runs_touched(tmp_path: Path) -> None:
     store = ResultStore(tmp_path)
     clip = ladder(store).arms[2]
     for seed, share in ((0, 0.01), (1, 0.018), (2, None)):
-        finish(store, clip.runs[seed], share)
+        finish(store, clip.spec(seed), share)
     told = past_engagement(ladder(store), store, History(store))
-    assert told == {clip.arm.name: "1.4 % of tokens (from 2 finished runs)"}
+    assert told == {clip.name: "1.4 % of tokens (from 2 finished runs)"}
 
 
 def test_plan_tells_what_the_same_changes_touched_in_another_experiment(tmp_path: Path) -> None:
     store = ResultStore(tmp_path)
     longer = ladder(store, "training.steps=120")
     store.write_plan("longer", longer.record())
-    finish(store, longer.arms[2].runs[0], 0.0002)
+    finish(store, longer.arms[2].spec(0), 0.0002)
     told = past_engagement(ladder(store), store, History(store))
-    assert told == {longer.arms[2].arm.name: "0.02 % of tokens (from 1 similar run), hardly engaged"}
+    assert told == {longer.arms[2].name: "0.02 % of tokens (from 1 similar run), hardly engaged"}
 
 
 def test_plan_shows_the_column_only_where_the_store_knows(
@@ -174,9 +176,9 @@ def test_plan_shows_the_column_only_where_the_store_knows(
     from harness.cli import main
 
     store = ResultStore(tmp_path)
-    finish(store, ladder(store).arms[2].runs[0], None)
+    finish(store, ladder(store).arms[2].spec(0), None)
     assert "engaged" not in said("plan", LADDER, f"runtime.results={tmp_path}")
-    finish(store, ladder(store).arms[2].runs[1], 0.014)
+    finish(store, ladder(store).arms[2].spec(1), 0.014)
     assert main(["plan", LADDER, f"runtime.results={tmp_path}"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "engaged" in text

@@ -90,7 +90,7 @@ def test_the_arms_that_verl_cannot_express_are_shown_as_refused(tmp_path, capsys
 @pytest.mark.parametrize("name", sorted(set(AT_SCALE) - {"dapo_qwen25_32b"}))
 def test_every_other_arm_can_be_launched_on_its_machine(name):
     for planned_arm in plan_experiment([f"experiment={name}"]).arms:
-        assert refusals(planned_arm.config) == [], planned_arm.arm.name
+        assert refusals(planned_arm.config) == [], planned_arm.name
 
 
 @pytest.mark.parametrize("name", ["dapo_qwen25_1_5b", "dapo_qwen25_0_5b"])
@@ -117,7 +117,7 @@ def test_a_too_small_machine_is_refused_before_anything_is_launched(tmp_path, ca
 
 
 def test_dynamic_sampling_costs_more_than_the_rung_below():
-    arms = {one.arm.name: one for one in plan_experiment(["experiment=dapo_qwen25_7b"]).arms}
+    arms = {one.name: one for one in plan_experiment(["experiment=dapo_qwen25_7b"]).arms}
     below, above = (
         estimate_of(arms[n].config) for n in ("dapo_4_token_level_loss", "dapo_5_dynamic_sampling")
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
-
 from analysis.claims.record import read_effects
-from analysis.evidence.stored_plan import parse_plan
+
+from harness.experiment.plan import Plan
 from harness.experiment.planning import make_plan
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_ladder_s_steps_stand_beside_the_paper_s() -> None:
     script = run_path(str(ROOT / "experiments" / "effects" / "effects.py"))
-    plan = parse_plan(make_plan(["experiment=dapo_ladder"]).record())
+    plan = Plan.read(make_plan(["experiment=dapo_ladder"]).record())
     rows = list(script["_of_arms"](ROOT / "results" / "published" / "dapo_ladder" / "tables", plan))
     found = {row.system: row for row in rows}
     assert [row.published for row in rows] == [6, 2, 3, 1, 8]  # Table 1: 30, 36, 38, 41, 42, 50

@@ -77,7 +77,7 @@ def test_the_declared_grid_fits_the_declared_comparison() -> None:
     """Each system of one is in the other, and what is written composes: every arm at its rate."""
     grid, compared = (plan_experiment([f"experiment={name}"]) for name in (rates.EXPERIMENT, "all_systems"))
     systems = {rates.setting_of(one.arm, rates.SYSTEM) for one in grid.arms}
-    assert not set(grid.experiment.seeds) & set(compared.experiment.seeds)
+    assert not set(grid.seeds) & set(compared.seeds)
     text = rates.rewritten(rates.FILE.read_text(), dict.fromkeys(systems, 5e-4))
     arms = yaml.safe_load(text)["arms"]
     assert [arm["overrides"][-1] for arm in arms] == ["optimizer.learning_rate=5e-4"] * len(systems)

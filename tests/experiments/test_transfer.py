@@ -61,7 +61,7 @@ def test_every_prediction_names_arms_that_its_experiment_declares() -> None:
     table = pd.read_csv(transfer.PREDICTIONS)
     for name, rows in table.groupby("experiment"):
         plan = make_plan([f"experiment={name}", "experiment.seeds=[0]"], False)
-        arms = {planned.arm.name for planned in plan.arms}
+        arms = {planned.name for planned in plan.arms}
         assert {*rows["arm"], *rows["reference"]} <= arms
     assert table["word"].isin(["higher", "lower", "equivalent"]).all()
     inside = (table["low"] < table["effect"]) & (table["effect"] < table["high"])

@@ -75,7 +75,7 @@ def test_checks_engagement_and_explain_know_a_new_surrogate(folder: Path) -> Non
     found = {(finding.arm, finding.check) for finding in check_plan(plan)}
     # with one update a step the ratio is 1: the member does nothing of its own, and its cap is inert
     assert {("cap", "inert clip"), ("wider", "nothing that matters changes")} <= found
-    (measure,) = plan.measures()["cap"]
+    (measure,) = plan.arm("cap").engagement
     assert (measure.name, measure.arm) == ("tokens clipped", "clip")
     algorithm = plan.arms[1].config.algorithm
     group = make_group([1.0, 0.0], [3, 3], [-1.0, -1.0], [0.0, -1.0])  # a ratio of e, cut to 1.5

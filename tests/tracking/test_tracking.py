@@ -16,7 +16,8 @@ from harness.configuration.runtime import RuntimeConfig
 from harness.execution.launch import local
 from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch
-from harness.experiment.planning import RunSpec
+from harness.experiment.plan import RunSpec
+from harness.experiment.planning import run_spec
 from harness.store import ResultStore
 from harness.tracking import _feed, tensorboard
 from harness.tracking._feed import About, TrackerFeed, send_results, sent_step
@@ -34,7 +35,7 @@ def store(tmp_path, monkeypatch):
 def specs(*trackers: str, seeds: int = 2) -> list[RunSpec]:
     chosen = [f"tracker=[{','.join(trackers)}]", "training.steps=3"]
     labels = {"experiment": "tracked", "arm": "dapo/clip higher"}
-    return [RunSpec.of(compose_run([*chosen, f"seed={seed}"]), labels) for seed in range(seeds)]
+    return [run_spec(compose_run([*chosen, f"seed={seed}"]), labels) for seed in range(seeds)]
 
 
 def run(store: ResultStore, runs: list[RunSpec], entry: str = "three_steps", **tracker: str):

@@ -1,0 +1,433 @@
+"""The plan of an experiment: its question, its arms and their runs, and how they are judged.
+
+A plan is made once (`harness.experiment.planning`), stored with the results as `plan.json`, and read again by everything that answers from
+the store. `Plan.record` and `Plan.read` are inverse to each other. The drawn orders of a Shapley design are part of the record, so that the
+answer averages over them and not over all orders whose arms happen to be there.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.configuration.schema import as_yaml
+from harness.engagement.measure import Measure
+from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
+from harness.statistics.attribution import Crossing
+from harness.statistics.collapse import Collapse
+from harness.statistics.spread import replicates
+from harness.store import StoreError
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+
+_GONE: dict[str, Any] = {
+    "dev_benchmark": None,
+    "fraction": 1,
+    "trends": [],
+    "contrast_to": "first",
+}  # keys of older plans
+
+
+class PlanError(StoreError, ValueError):
+    """The plan lacks something that is asked of it; the message names it."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number from the literature beside ours; never compared by a test."""
+
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: its configuration and ids; labels (experiment, arm, steps) never enter the id."""
+
+    config: RunConfig
+    run_id: str
+    arm_id: str
+    labels: Mapping[str, str]
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.config.seed
+
+    @property
+    def config_yaml(self) -> str:
+        """The resolved configuration as stored with the run."""
+        return as_yaml(self.config)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One configuration as a declaration or a design describes it: overrides on the base, and how it relates to the other arms.
+
+    `seeds` are training seeds of its own, where it must not share those of the experiment (an A/A comparison).
+    """
+
+    name: str
+    overrides: Sequence[str] = ()
+    label: str = ""
+    parent: str | None = None
+    patch: str | None = None
+    patches: Sequence[str] = ()
+    published: Published | None = None
+    group: str | None = None
+    seeds: Sequence[int] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedArm(Arm):
+    """An arm with its runs.
+
+    Attributes:
+        arm_id: 16 hexadecimal digits of the configuration without its seed.
+        runs: seed → run id; empty while a matched budget is not known, and only finished ones where the arm is refused.
+        changes: key → [value in the parent, value here].
+        refused: why its backend or machine cannot run it.
+        engagement: what tells whether its difference to its reference did anything; empty in old plans.
+        foreign: the trainer whose logs were imported.
+        composed: the configuration at the first seed; only in a plan that was made in this process.
+        common: the overrides that all arms of the experiment share; likewise.
+        labels: of its runs; likewise.
+    """
+
+    arm_id: str = ""
+    runs: Mapping[int, str] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    refused: Sequence[str] = ()
+    engagement: tuple[Measure, ...] = ()
+    foreign: str | None = None
+    composed: RunConfig | None = field(default=None, repr=False, compare=False)
+    common: Sequence[str] = field(default=(), repr=False, compare=False)
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration. Raises PlanError for an arm that was read from a store, where every run has its own."""
+        if self.composed is None:
+            raise PlanError(f"arm {self.name} was read from a stored plan, which holds no configuration")
+        return self.composed
+
+    def spec(self, seed: int) -> RunSpec:
+        """The run of a seed, ready to be started."""
+        config = copy.copy(self.config)
+        config.seed = seed
+        return RunSpec(config, self.runs[seed], self.arm_id, self.labels)
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> PlannedArm:
+        """Read one arm of a record. Raises KeyError with a key that is missing."""
+        published = raw.get("published")
+        parsed = {
+            "label": raw.get("label") or raw["name"],
+            "runs": {int(seed): run_id for seed, run_id in raw["runs"].items()},
+            "published": None if published is None else Published(**_known(Published, published)),
+            "engagement": tuple(Measure.of_record(measure) for measure in raw.get("engagement") or ()),
+        }
+        return cls(**_known(cls, {**raw, **parsed}))
+
+    def record(self) -> dict[str, Any]:
+        """The arm as plain values."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "parent": self.parent,
+            "patch": self.patch,
+            "patches": list(self.patches),
+            "arm_id": self.arm_id,
+            "runs": {str(seed): run for seed, run in self.runs.items()},
+            "published": None if self.published is None else dataclasses.asdict(self.published),
+            "changes": {key: list(pair) for key, pair in self.changes.items()},
+            "group": self.group,
+            "overrides": list(self.overrides),
+            "refused": list(self.refused),
+            "engagement": [measure.record() for measure in self.engagement],
+            **({"foreign": self.foreign} if self.foreign else {}),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that an experiment needs and how it is judged.
+
+    Attributes:
+        metrics: what the experiment is about; all their comparisons are one family.
+        score: the column ``avg`` of the evaluations; of imported runs the score as their trainer logged it.
+        margins: a metric's name → the difference that does not matter, in the unit of a shown difference.
+        seeds: of all arms; in a sequential design those asked for so far, in the order in which they come.
+        looks: the numbers of seeds at which a sequential design looks.
+        base_policies: seed s starts from base policy s mod that; None where each seed stands alone, or all start from one.
+        factors: what a factorial crosses; orders: the drawn orders of a Shapley design.
+        primary_cap, caps: response caps in tokens at which scores are read.
+        checkpoint_rule: last; of imported training curves mean_last_<k>.
+        claim: a published claim that the only comparison decides, as recorded.
+        second_look_of: the experiment whose decided claim this one looks at again.
+        declaration: fingerprint of a claim's declaration; protocol, starts: what a second look is held against.
+        waits_for: the arm whose spending is the budget of all others (`match=tokens|seconds`), while it is not known; not recorded.
+        declared_on: the benchmark that the experiment is about, where this is a view on another one (see `on`);
+            stopped_elsewhere: that one decided how many seeds ran.
+    """
+
+    name: str
+    title: str
+    question: str = ""
+    design: str
+    benchmark: str
+    score: Metric = field(default_factory=lambda: metric("avg"))
+    metrics: tuple[Metric, ...] = field(default_factory=lambda: (metric("avg"),))
+    margins: Mapping[str, float] = field(default_factory=dict)
+    paired: bool = True
+    seeds: tuple[int, ...]
+    looks: tuple[int, ...] = ()
+    arms: tuple[PlannedArm, ...]
+    base_policies: int | None = None
+    primary_cap: int
+    caps: tuple[int, ...]
+    checkpoint_rule: str = "last"
+    patches: Sequence[str] = ()
+    together: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    factors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    orders: tuple[tuple[str, ...], ...] = ()
+    collapse: Collapse = field(default_factory=Collapse)
+    match: str = "steps"
+    match_reference: str | None = None
+    match_budget: float | None = None
+    overrides: Sequence[str] = ()
+    reference: str | None = None
+    notes: tuple[str, ...] = ()
+    claim: Mapping[str, Any] | None = None
+    second_look_of: str = ""
+    declaration: str = ""
+    protocol: str = ""
+    starts: Mapping[int, str] = field(default_factory=dict)
+    command: str = ""
+    waits_for: str | None = None
+    declared_on: str | None = None
+    stopped_elsewhere: bool = False
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any]) -> Plan:
+        """Read a record. A plain margin is that of the only metric.
+
+        Raises:
+            PlanError: a key is missing, a parent is no arm, or a setting is used that is gone.
+        """
+        where = f"plan {raw.get('name', '?')}"
+        for key, value in _GONE.items():
+            if raw.get(key) and raw[key] != value:
+                raise PlanError(
+                    f"{where} has {key}={raw[key]}, a setting that is gone; plan it again without it"
+                )
+        score, metrics = _metrics(raw, where)
+        margins = raw.get("margin") or {}
+        if not isinstance(margins, Mapping):
+            margins = {metrics[0].name: margins}
+        try:
+            parsed = {
+                "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
+                "title": raw.get("title") or raw["name"],
+                "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
+                "orders": tuple(map(tuple, raw.get("orders") or ())),
+                "starts": {int(seed): name for seed, name in (raw.get("starts") or {}).items()},
+                "collapse": Collapse(**raw.get("collapse") or {}),
+                "second_look_of": raw.get("replicates"),
+                "score": score,
+                "metrics": metrics,
+                "margins": margins,
+            }
+            plan = cls(**_known(cls, {**raw, **parsed}))
+        except KeyError as error:
+            raise PlanError(f"{where} lacks {error}; write it with `harness run`") from error
+        if not plan.arms:
+            raise PlanError(f"{where} has no arms")
+        for arm in plan.arms:
+            if arm.parent is not None:
+                plan.arm(arm.parent)
+        return plan
+
+    def record(self) -> dict[str, Any]:
+        """The plan as stored in `results/experiments/<name>/plan.json`."""
+        names = [one.name for one in self.metrics]
+        margin = self.margins.get(names[0]) if len(names) == 1 else dict(self.margins) or None
+        claim = {
+            "claim": self.claim,
+            "declaration": self.declaration,
+            "protocol": self.protocol,
+            "starts": {str(seed): name for seed, name in self.starts.items()},
+        }
+        collapse = dataclasses.asdict(self.collapse)
+        occasional = {
+            "factors": {name: list(levels) for name, levels in self.factors.items()},
+            "orders": [list(order) for order in self.orders],
+            "collapse": collapse if self.collapse != Collapse() else {},
+            "replicates": self.second_look_of,
+        }
+        return {
+            "name": self.name,
+            "title": self.title,
+            "question": self.question,
+            "design": self.design,
+            "benchmark": self.benchmark,
+            "metric": names[0] if len(names) == 1 else names,
+            "margin": margin,
+            "paired": self.paired,
+            "seeds": list(self.seeds),
+            "looks": list(self.looks),
+            "base_policies": self.base_policies,
+            "primary_cap": self.primary_cap,
+            "caps": list(self.caps),
+            "checkpoint_rule": self.checkpoint_rule,
+            "patches": list(self.patches),
+            "together": {name: list(parts) for name, parts in self.together.items()},
+            "match": self.match,
+            "match_reference": self.match_reference,
+            "match_budget": self.match_budget,
+            "overrides": list(self.overrides),
+            "reference": self.reference,
+            "notes": list(self.notes),
+            "arms": [arm.record() for arm in self.arms],
+            "command": self.command,
+            **{key: value for key, value in occasional.items() if value},
+            **(claim if self.claim is not None else {}),
+        }
+
+    # ---- runs ----
+
+    @cached_property
+    def specs(self) -> list[RunSpec]:
+        """Every run once, seed by seed, so that early results cover all arms."""
+        ordered = [arm.spec(seed) for seed in self.seeds for arm in self.arms if seed in arm.runs]
+        return list({spec.run_id: spec for spec in ordered}.values())
+
+    def first_seeds(self, wanted: Mapping[str, int]) -> Plan:
+        """The plan with as many of the first seeds of each arm as `wanted` says by the arm's name."""
+        arms = []
+        for arm in self.arms:
+            first = self.seeds[: wanted[arm.name]]
+            arms.append(replace(arm, runs={seed: arm.runs[seed] for seed in first if seed in arm.runs}))
+        used = {seed for arm in arms for seed in arm.runs}
+        seeds = tuple(seed for seed in self.seeds if seed in used)
+        starts = {seed: name for seed, name in self.starts.items() if seed in used}
+        return replace(self, arms=tuple(arms), seeds=seeds, starts=starts)
+
+    def seeds_of(self, arm: PlannedArm) -> tuple[int, ...]:
+        """The planned seeds of an arm; all of the plan's where its runs are not known yet."""
+        return tuple(seed for seed in self.seeds if seed in arm.runs) or self.seeds
+
+    # ---- arms and what they are compared with ----
+
+    def arm(self, name: str) -> PlannedArm:
+        """The arm of that name. Raises PlanError listing the names there are."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        raise PlanError(f"plan {self.name}: no arm {name!r}; arms: {', '.join(a.name for a in self.arms)}")
+
+    @property
+    def base(self) -> PlannedArm:
+        """The arm that the others are measured against: the first one without a parent."""
+        return next((arm for arm in self.arms if arm.parent is None), self.arms[0])
+
+    def reference_of(self, arm: PlannedArm) -> PlannedArm | None:
+        """The arm that a difference is taken to: the parent, or the base where no parent is declared.
+
+        In a leave-one-out the full recipe has no parent and is no base either: it is what the others are taken to.
+        """
+        if arm.parent is not None:
+            return self.arm(arm.parent)
+        return None if self.design == "leave_one_out" or arm.name == self.base.name else self.base
+
+    # ---- how it is judged ----
+
+    @property
+    def crossing(self) -> Crossing:
+        """The factors that a factorial crosses: those declared, else the patches of its arms, off and on."""
+        patches = Crossing.of_patches([name for arm in self.arms for name in arm.patches])
+        return Crossing(self.factors or patches.factors)
+
+    @property
+    def expects(self) -> str | None:
+        """What a claim predicts of the only comparison (see `harness.statistics.finding`); None without a claim."""
+        return None if self.claim is None else str(self.claim["expects"])
+
+    def replicates(self, values: Mapping[int, float]) -> list[float]:
+        """The numbers that intervals are taken over: one a seed, or their means by base policy where seeds share one."""
+        return replicates(values, self.base_policies)
+
+    @property
+    def shares_bases(self) -> bool:
+        """True where several of its seeds start from one base policy."""
+        return self.base_policies is not None and len(self.seeds) > self.base_policies
+
+    @property
+    def about_score(self) -> bool:
+        """True where the score is all that the experiment is about."""
+        return self.metrics == (self.score,)
+
+    @property
+    def stopped_by_results(self) -> bool:
+        """True where results decided how many seeds ran, so that only comparisons that allow for looks may be judged."""
+        return bool(self.looks) or self.stopped_elsewhere
+
+    @property
+    def cap_text(self) -> str:
+        """``, cap 32 tokens``, or nothing where nobody recorded it."""
+        return f", cap {self.primary_cap} tokens" if self.primary_cap else ""
+
+    def on(self, benchmark: str) -> Plan:
+        """The plan about another benchmark that its runs were evaluated on, without what holds for its own only.
+
+        These are published numbers, and the looks at which its own benchmark decided how many seeds run.
+        """
+        notes = [
+            f"The experiment is about {self.benchmark}: what is said here of {benchmark} was not declared, and holds together on "
+            f"{benchmark} alone."
+        ]
+        if self.looks:
+            notes.append(
+                f"{self.benchmark} decided how many seeds ran, and these intervals do not allow for that."
+            )
+        return replace(
+            self,
+            title=f"{self.title} on {benchmark}",
+            benchmark=benchmark,
+            declared_on=self.benchmark,
+            stopped_elsewhere=bool(self.looks),
+            looks=(),
+            arms=tuple(replace(arm, published=None) for arm in self.arms),
+            notes=(*self.notes, *notes),
+        )
+
+
+def _known(kind: type[Published | PlannedArm | Plan], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a dataclass that a record has, lists as tuples; null is as if it were not there.
+
+    Raises KeyError with a field that is missing and has no default.
+    """
+    known = {item.name: raw[item.name] for item in fields(kind) if raw.get(item.name) is not None}
+    for item in fields(kind):
+        if item.default is MISSING and item.default_factory is MISSING and item.name not in known:
+            raise KeyError(item.name)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+
+
+def _metrics(raw: Mapping[str, Any], where: str) -> tuple[Metric, tuple[Metric, ...]]:
+    """The score and the metrics. Of imported runs the score has the name and unit of their trainer and is the only metric."""
+    declared = raw.get("metric") or "avg"
+    if raw.get("foreign") or "score_unit" in raw:
+        unit, scale, digits = ("reward", 1.0, 3) if raw.get("score_unit") == "reward" else (POINTS, 100.0, 1)
+        score = Metric(declared, declared, unit, scale, digits, "higher", "avg")
+        return score, (score,)
+    try:
+        return metric("avg"), tuple(map(metric, [declared] if isinstance(declared, str) else declared))
+    except UnknownMetric as error:
+        raise PlanError(f"{where}: {error}") from error
