@@ -1,4 +1,4 @@
-"""What the second grader confirms of a rise: the verifier's answers against `harness.verify.second`, before and after training."""
+"""What the second grader confirms of a rise: the verifier's answers against `harness.verify.cross_check`, before and after training."""
 
 from __future__ import annotations
 

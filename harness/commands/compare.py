@@ -23,8 +23,8 @@ from analysis.found import Interval
 from harness.commands._arguments import find_run, key_values
 from harness.commands._as_json import VerbAnswer
 from harness.commands._counter import Counter
+from harness.commands._verifier_rules import RULES, verifier_config
 from harness.commands.evaluate import ks_of
-from harness.commands.verify import RULES, verifier_config
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import content_hash

@@ -27,7 +27,7 @@ from rich.console import Console
 from harness.commands._arguments import key_values
 from harness.commands._counter import Counter
 from harness.commands._exit_codes import Exit
-from harness.commands.verify import RULES, verifier_config
+from harness.commands._verifier_rules import RULES, verifier_config
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.rollout.errors import EngineDied

@@ -2,7 +2,7 @@
 
 harness explain 'rewards=[1.1,0.1,0,1.1]' 'lengths=[220,950,1100,180]'
 harness explain 'rewards=[1,0]' 'lengths=[2,3]' 'old_log_probs=[-1,-2]' 'new_log_probs=[[-0.5,-1],[-2,-2,-2]]' format=json
-harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=[grpo,dapo] format=html output=page.html
+harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=[grpo,dapo] format=json output=shares.json
 
 systems: grpo, dr_grpo, dapo, gspo, cispo and rloo in a table, else all; systems=all takes all.
 systems of your own: config_dir=FOLDER systems=NAME.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LISTS = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
 _KEYS = (*_LISTS, "cap", "value", "systems", "format", "output", "config_dir")
-_FORMATS = ("table", "json", "html")
+_FORMATS = ("table", "json")
 _SHOWN = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
 _EDGES = 3  # of a column, in characters
 
@@ -48,33 +48,26 @@ def run(options: argparse.Namespace) -> int:
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
-    from harness.explain.page import html  # torch
-    from harness.explain.shares import as_json, explain, make_group, systems
+    from harness.explain.shares import as_json, explain, make_group, systems  # torch
 
     group = make_group(**values)
-    names = (
-        list(_SHOWN)
-        if chosen is None and shape == "table"
-        else None
-        if chosen == "all"
-        else _names(chosen, folders)
-    )
-    algorithms = systems(group.cap, names, folders)
-    if shape == "html":
-        text = html(group, algorithms)
-    elif shape == "json":
-        text = json.dumps(as_json(explain(group, algorithms)), indent=1)
-    else:
-        console = Console(markup=False)
-        for part in tables(explain(group, algorithms), console.width):
-            console.print(part)
-        if chosen is None:
-            print(f"{len(algorithms)} systems are shown; systems=all shows all, systems=[dapo,vapo] those")
+    brief = chosen is None and shape == "table"
+    names = list(_SHOWN) if brief else None if chosen == "all" else _names(chosen, folders)
+    explained = explain(group, systems(group.cap, names, folders))
+    if shape == "json":
+        text = json.dumps(as_json(explained), indent=1)
+        if output is None:
+            print(text)
+        else:
+            Path(str(output)).write_text(text, encoding="utf-8")
         return 0
-    if output is None:
-        print(text)
-    else:
-        Path(str(output)).write_text(text, encoding="utf-8")
+    if output is not None:
+        raise ConfigError(f"output={output} is for format=json; the table goes to the terminal")
+    console = Console(markup=False)
+    for part in tables(explained, console.width):
+        console.print(part)
+    if brief:
+        print(f"{len(explained)} systems are shown; systems=all shows all, systems=[dapo,vapo] those")
     return 0
 
 

@@ -21,6 +21,7 @@ from harness.configuration.identity import canonical_json, content_hash
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import EvaluationConfig
 from harness.evaluation.evaluate import SampleRows, evaluation_seeds, graded_table, sampling_params
+from harness.evaluation.metrics.votes import Equivalence
 from harness.evaluation.named_models import Model
 from harness.evaluation.result import code_samples, graders_of, result_of
 from harness.evaluation.sampler import Sampler, sampler_of
@@ -93,13 +94,9 @@ def evaluate_models(
                 for cap in sorted(set(config.evaluation.caps)):
                     frame = cell_samples(cell, config.evaluation.samples_per_problem, cap)
                     frames[model.name, name, cap] = frame
-                    summary = result_of(
-                        code_samples(frame, LENGTH, grader.verifier.equivalent_many), ks, LENGTH
-                    )
-                    identity = {"model": model.name, "fingerprint": model.fingerprint, "benchmark": name}
-                    cells.append({**identity, "cap": cap, "benchmark_version": benchmark.version, **summary})
-                    cells[-1]["samples"] = str(cell.directory.relative_to(store.root))
-                    cells[-1] |= {"graders": graders_of(frame), "settings": sampler.settings}
+                    summary = _summary(cell, cap, frame, grader.verifier.equivalent_many, ks)
+                    place = str(cell.directory.relative_to(store.root))
+                    cells.append({**summary, "samples": place, "settings": sampler.settings})
             sampler.close()
             del sampler  # its weights, before the next model's are read
             gc.collect()  # engines around engines are cycles
@@ -108,12 +105,27 @@ def evaluate_models(
     _add_differences(cells, frames)
     evaluation = dump(config.evaluation)
     protocol = {"evaluation": evaluation, "verifier": asdict(config.verifier), "fingerprint": fingerprint}
-    made = [[cell["fingerprint"], cell["settings"]] for cell in cells]
+    sources = [[cell["fingerprint"], cell["settings"]] for cell in cells]
     return {
-        "id": content_hash(made, protocol, [list(ks)] if ks else None),
+        "id": content_hash(sources, protocol, [list(ks)] if ks else None),
         "protocol": protocol,
         "models": [model.name for model in models],
         "cells": cells,
+    }
+
+
+def _summary(
+    cell: Cell, cap: int, frame: pd.DataFrame, equivalent: Equivalence, ks: Sequence[int] | None
+) -> dict[str, Any]:
+    """Return what is reported of one model on one benchmark at one cap."""
+    return {
+        "model": cell.model.name,
+        "fingerprint": cell.model.fingerprint,
+        "benchmark": cell.name,
+        "cap": cap,
+        "benchmark_version": cell.benchmark.version,
+        **result_of(code_samples(frame, LENGTH, equivalent), ks, LENGTH),
+        "graders": graders_of(frame),
     }
 
 

@@ -174,7 +174,7 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
             reference_log_probs_N=reference_N,
             likelihood_weights_N=None if likelihood_R is None else likelihood_R[response_N],
             group_N=group_R[response_N],
-            # Two tokens in ten thousand, of which the page's mean ratios say nothing.
+            # Two tokens in ten thousand, which are not among so few tokens.
             selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.selects else None,
         ),
     )

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from harness.verify.read.formulas import Tree, formula_tree, rational_value
 from harness.verify.read.nodes import Node, parse_node, strip_parentheses
+from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.read.relations import value_side
 from harness.verify.read.units import compound, is_unit, split_unit
 
@@ -68,13 +69,14 @@ class Use:
         self.plain = self.plain and other.plain
 
 
-def unevaluated(gold: Node, answer: Node, decimal_digits: int) -> bool:
+def unevaluated(gold: Node, answer: Node) -> bool:
     """Return whether an answer that equals the gold one leaves more to work out than that.
+
+    A gold decimal of `DECIMAL_DIGITS` digits is a rounded one, which a closed form may stand for.
 
     Args:
         gold: the gold answer.
         answer: an answer of the same value.
-        decimal_digits: a gold decimal of as many digits is a rounded one, which a closed form may stand for.
     """
     if answer.kind in ("words", "base", "clock", "choice"):
         return False
@@ -87,7 +89,7 @@ def unevaluated(gold: Node, answer: Node, decimal_digits: int) -> bool:
         del said.open["units"]
     if "10^" in left.text.replace(" ", ""):
         needed.open["power"] += 1  # scientific notation
-    rounded = left.exact is not None and left.exact.decimals >= decimal_digits
+    rounded = left.exact is not None and left.exact.decimals >= DECIMAL_DIGITS
     degrees = left.exact is not None and left.exact.unit == "degree" and r"\pi" in answer.text
     scalar = left.kind in ("exact", "quantity", "formula", "ratio")
     if scalar and needed.plain and not needed.open and not rounded and not degrees:
@@ -117,10 +119,9 @@ def restated(gold: Node, answer: Node, problem: str) -> bool:
     if gold.exact is None:
         return False
     scientific = "^" in side.text and "^" not in gold.text
-    unreduced = "/" in said and side.exact.value.denominator != _written_denominator(said)
     other_unit = side.exact.unit != gold.exact.unit and is_unit((side.exact.unit or "").partition("^")[0])
     converted = compound(side.text) is not None or (other_unit and side.exact.value != gold.exact.value)
-    return scientific or unreduced or converted or (side.exact.percent and not gold.exact.percent)
+    return scientific or converted or (side.exact.percent and not gold.exact.percent)
 
 
 def open_operations(gold: Node) -> Counter[str]:
@@ -265,7 +266,7 @@ def _is_number(tree: Tree) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def form_of(gold: str, answer: str, problem: str | None, decimal_digits: int) -> str | None:
+def form_of(gold: str, answer: str, problem: str | None) -> str | None:
     """Return `unevaluated` or `restated` for a canonical answer that equals a gold one but is not its form, else None."""
     if _PLAIN_NUMBER.fullmatch(answer):
         return None
@@ -273,6 +274,6 @@ def form_of(gold: str, answer: str, problem: str | None, decimal_digits: int) ->
         left, right = parse_node(gold), parse_node(answer)
         if problem and restated(left, right, problem):
             return "restated"
-        return "unevaluated" if unevaluated(left, right, decimal_digits) else None
+        return "unevaluated" if unevaluated(left, right) else None
     except RecursionError:
         return "unevaluated"

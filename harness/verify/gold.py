@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harness.verify.config import VerifierConfig
-from harness.verify.extract.final_answer import extract
+from harness.verify.extract import extract
 from harness.verify.limits import over_limit
 from harness.verify.read.canonical import canonical_text
 from harness.verify.read.nodes import Node, parse_node
@@ -20,10 +19,10 @@ class Gold:
 
     __slots__ = ("integer", "node", "raw", "refused", "text")
 
-    def __init__(self, raw: str, config: VerifierConfig) -> None:
+    def __init__(self, raw: str) -> None:
         self.raw = raw.strip()
         self.text = canonical_text(_gold_answer(raw))
-        self.refused = not self.text or over_limit(self.text, config.max_answer_chars)
+        self.refused = not self.text or over_limit(self.text)
         self.node: Node | None = None
         try:
             self.node = None if self.refused else parse_node(self.text)
@@ -41,9 +40,9 @@ def _gold_answer(raw: str) -> str:
     if opener := _HAS_BOX.search(raw):
         found = extract(raw, "boxed")
         rest = raw[opener.end() :].strip()
-        return (
-            ("" if rest.startswith("}") else rest) if found is None else ", ".join(found.beside) or found.text
-        )
+        if found is None:
+            return "" if rest.startswith("}") else rest
+        return ", ".join(found.neighbours) or found.text
     if "####" in raw:
         return raw.rpartition("####")[2]
     if said := _SAYS_ANSWER.match(raw):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 
+MAX_CHARS = 4_096
 MAX_DEPTH = 24
 MAX_OPERATORS = 400
 MAX_ITEMS = 1_000
 MAX_DIGITS_RUN = 400
 _CODE = re.compile(
     r"__\w+__|(?<!\\)\blambda\b[^:\n]{0,60}:|\bimport\s+[a-z_.]+\s*(?:;|$|as\b|\n)|\bopen\s*\(\s*f?['\"]"
-    r"|\b(?:exec|eval|getattr|setattr|globals|locals|compile|subprocess|sympify|os\.system|print|return)\s*\("
+    r"|\b(?:exec|eval|getattr|setattr|globals|locals|compile|subprocess|sympify|os\.system|print)\s*\(|\breturn\("
 )
 _MEMBER = re.compile(r"\.\s*(?:__|mro\b|subs\b|doit\b|system\b|popen\b|read\b|write\b)")
 _DIGITS = re.compile(rf"\d{{{MAX_DIGITS_RUN + 1},}}")
-_TOWER = re.compile(r"\^\s*\{?\s*\(?\s*[\w\\]+\s*\}?\s*\^")
+_EXPONENT = r"(?:\{[^{}]*\}|\d+|\\[a-zA-Z]+|\w)"  # one brace group, number, command or letter
+_TOWER = re.compile(rf"\^\s*{_EXPONENT}\s*\^|\^\s*[{{(]\s*{_EXPONENT}\s*\^")
 _NESTED_FACTORIAL = re.compile(r"(?:!\s*\)?\s*){3}")
 _NUMERIC_TOWER = re.compile(r"\d\s*\}?\s*\^\s*\{?\s*\(?\s*-?\d+\s*\}?\s*\^")
 _EAGER = re.compile(r"\\operatorname\s*\{\s*(?:SVD|eig|rref)|\\xRightarrow|\\(?:det|SVD|rref)\b")
@@ -27,10 +29,10 @@ _LARGEST = (
 )
 
 
-def over_limit(text: str, max_chars: int) -> bool:
+def over_limit(text: str) -> bool:
     """Return whether a text must not reach a parser: too long, nested too deeply, beyond a size, or program code."""
     return (
-        len(text) > max_chars
+        len(text) > MAX_CHARS
         or _DIGITS.search(text) is not None
         or _depth(text) > MAX_DEPTH
         or sum(map(text.count, ",;&")) > MAX_ITEMS

@@ -1,4 +1,4 @@
-"""`harness evaluate samples=`, `regrade=` and `harness verify`: files in, exact numbers out, malformed input named."""
+"""`harness evaluate samples=` and `regrade=`: files in, exact numbers out, malformed input named."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from verbs import Said
@@ -165,39 +166,21 @@ def test_recorded_generations_evaluate_to_their_labels_scores(tmp_path: Path, na
     assert summary["avg"] == pytest.approx(sum(labels) / len(labels))
 
 
-def test_verify_grades_a_file_in_order_and_reports_malformed_lines_by_number(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_line_a_case_is_graded_with_the_verifiers_settings_and_mistakes_are_named(
+    tmp_path: Path, said: Said
 ) -> None:
-    cases, out = tmp_path / "cases.jsonl", tmp_path / "out.jsonl"
-    good = {"id": 1, "gold": "42", "response": "The answer is 42"}
-    cases.write_text(json.dumps(good) + "\n{\n" + json.dumps({**good, "id": 3, "gold": "43"}) + "\n")
-    assert main(["verify", f"cases={cases}", f"out={out}"]) == 0
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [line["verdict"] for line in lines] == ["right", "malformed", "wrong"]
-    assert set(lines[0]) == {"id", "verdict", "correct", "answer", "method", "seconds", "second_correct"}
-    said = capsys.readouterr()
-    assert "line 2: not JSON" in said.err
-    assert "verify: 3/3" in said.err
-    assert said.out.startswith("1 of 2 right")
-
-
-def test_a_file_of_cases_without_a_well_formed_line_ends_with_an_error(tmp_path: Path, said: Said) -> None:
-    cases, good = tmp_path / "cases.jsonl", json.dumps({"id": 1, "gold": "42", "response": "42"})
-    command = ["verify", f"cases={cases}", f"out={tmp_path / 'out.jsonl'}"]
-    for lines, code in (("{torn\n1\n", 1), (f"{{torn\n{good}\n", 0), ("", 0)):
-        cases.write_text(lines)
-        assert ("line 1: not JSON" in said(*command, code=code)) == lines.startswith("{torn")
-
-
-def test_verify_takes_the_verifiers_settings_and_names_mistakes(tmp_path: Path, said: Said) -> None:
-    cases = write(tmp_path / "cases.jsonl", [{"id": 1, "gold": "42", "response": "The answer is 42"}])
-    command = ["verify", f"cases={cases}", f"out={tmp_path / 'out.jsonl'}"]
-    assert main([*command, "verifier.extraction=boxed"]) == 0
-    assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "no_answer"
+    lines = [
+        {"id": 1, "gold": "42", "response": "The answer is 42"},
+        {"id": 2, "gold": "43", "response": "The answer is 42"},
+    ]
+    cases, out = write(tmp_path / "cases.jsonl", lines), tmp_path / "out"
+    command = ["evaluate", f"samples={cases}", f"out={out}", "figures=false"]
+    for rules, verdicts in ((), ["right", "wrong"]), (("verifier.extraction=boxed",), ["no_answer"] * 2):
+        assert main([*command, *rules]) == 0
+        assert pd.read_parquet(out / "samples.parquet")["verdict"].tolist() == verdicts
     for argument, words in (
         ("verifier.extraction=box", "verifier.extraction is 'box'"),
         ("verifier.extracton=any", "did you mean 'verifier.extraction'"),
         ("verifier=anny", "did you mean 'any'"),
     ):
         assert words in said(*command, argument, code=2)
-    assert "is the file of cases itself" in said("verify", f"cases={cases}", f"out={cases}", code=2)

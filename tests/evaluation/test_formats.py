@@ -7,8 +7,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from verbs import Said
 
@@ -172,49 +170,6 @@ def test_a_partial_score_is_no_verdict_and_a_log_without_samples_is_named(tmp_pa
     (tmp_path / "torn.eval").write_bytes(b"PK\x03\x04")
     with pytest.raises(ConfigError, match="no Inspect log that can be read"):
         read_recorded(tmp_path / "torn.eval")
-
-
-# ---- lighteval ----
-
-
-def lighteval_row(query: str, texts: list[str], metric: float) -> dict[str, Any]:
-    return {
-        "doc": {
-            "query": f"shots {query}",
-            "original_query": query,
-            "choices": ["no", " 7"],
-            "gold_index": 1,
-            "id": "",
-        },
-        "model_response": {"text": texts, "output_tokens": [[1, 2, 3]] * len(texts)},
-        "metric": {"bleu": 0.3, "extractive_match": metric},
-    }
-
-
-def test_lighteval_details_and_their_total(tmp_path: Path) -> None:
-    folder = tmp_path / "details" / "org" / "model" / DATE
-    folder.mkdir(parents=True)
-    path = folder / f"details_math|0_{DATE}.parquet"
-    pq.write_table(
-        pa.Table.from_pylist([lighteval_row("a?", ["it is 7"], 1.0), lighteval_row("b?", ["8"], 0.0)]), path
-    )
-    results = tmp_path / "results" / "org" / "model" / f"results_{DATE}.json"
-    results.parent.mkdir(parents=True)
-    results.write_text(json.dumps({"results": {"math|0": {"extractive_match": 0.5}}}))
-    found = read_recorded(path)
-    assert column(found, "gold") == ["7", "7"]
-    assert column(found, "label") == [True, False]
-    assert column(found, "response_tokens") == [3, 3]
-    assert column(found, "problem") == ["a?", "b?"]
-    assert "agrees" in found.lines()[-1]
-    pq.write_table(pa.Table.from_pylist([lighteval_row("a?", ["7", "8"], 1.0)]), path)
-    assert column(read_recorded(path), "label") == [None, None]
-    pq.write_table(pa.Table.from_pylist([lighteval_row("a?", [], 1.0)]), path)
-    with pytest.raises(ConfigError, match="likelihood"):
-        read_recorded(path)
-    pq.write_table(pa.table({"predictions": ["x"]}), path)
-    with pytest.raises(ConfigError, match="lighteval since"):
-        read_recorded(path)
 
 
 # ---- a line a sample ----

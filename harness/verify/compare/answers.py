@@ -13,6 +13,7 @@ from fractions import Fraction
 from harness.verify.compare import quantities
 from harness.verify.read import relations, wording
 from harness.verify.read.nodes import Node
+from harness.verify.read.numbers import DECIMAL_DIGITS
 from harness.verify.read.real_sets import same_real_set
 from harness.verify.read.units import split_unit
 
@@ -25,13 +26,11 @@ class AnswerComparison:
 
     Args:
         percent: policy for a percent sign that only one side has (see VerifierConfig).
-        decimal_digits: see VerifierConfig.
         leaf: decides two formulas; None means it cannot.
     """
 
-    def __init__(self, percent: str, decimal_digits: int, leaf: Leaf) -> None:
+    def __init__(self, percent: str, leaf: Leaf) -> None:
         self.percent = percent
-        self.decimal_digits = decimal_digits
         self.leaf = leaf
 
     def equal(self, gold: Node, answer: Node) -> bool | None:
@@ -39,12 +38,11 @@ class AnswerComparison:
         if gold.text == answer.text or wording.squeeze(gold.text) == wording.squeeze(answer.text):
             return True
         if gold.exact is not None and answer.exact is not None:
-            return quantities.exact_equal(gold.exact, answer.exact, self.percent, self.decimal_digits)
+            return quantities.exact_equal(gold.exact, answer.exact, self.percent)
         if wording.reads_the_same(gold.text, answer.text):
             return True
-        for said_otherwise in (relations.one_condition, relations.as_tuples, relations.without_constant):
-            if (stated := said_otherwise(gold, answer)) is not None:
-                return self.equal(*stated)
+        if (stated := relations.without_constant(gold, answer)) is not None:
+            return self.equal(*stated)
         if (
             r"\mod" in gold.text + answer.text
             and (congruent := quantities.same_congruence(gold, answer)) is not None
@@ -52,7 +50,7 @@ class AnswerComparison:
             return congruent
         if "quantity" in (gold.kind, answer.kind):
             return self._quantities(gold, answer)
-        if (same_set := same_real_set(gold, answer)) is not None and not self._rounded(gold, answer):
+        if (same_set := same_real_set(gold, answer)) is not None and not _rounded(gold, answer):
             return same_set
         gold, answer = _by_components(relations.as_union(gold), relations.as_union(answer))
         decided = self._relations(gold, answer)
@@ -74,11 +72,6 @@ class AnswerComparison:
             return quantities.same_time(gold, answer)
         return self._structures(gold, answer)
 
-    def _rounded(self, gold: Node, answer: Node) -> bool:
-        """Return whether a bound may be a rounded decimal, which is judged bound by bound."""
-        decimals = re.findall(r"\.(\d+)", f"{gold.text} {answer.text}")
-        return any(len(digits) >= self.decimal_digits for digits in decimals)
-
     def _quantities(self, gold: Node, answer: Node) -> bool | None:
         """Formulas of which at least one has a unit; a unit on one side only is ignored."""
         units = [
@@ -86,6 +79,8 @@ class AnswerComparison:
             for node in (gold, answer)
         ]
         left, right = (node.items[0] if node.kind == "quantity" else node for node in (gold, answer))
+        if set(units) in ({"degree", "radian"}, {"degree", "rad"}) and (turned := _radians(left, right)):
+            return self.leaf(*turned)
         if units[0] and units[1] and units[0] != units[1]:
             scale = quantities.scale_between(units[0], units[1])
             if scale is not None and scale != 1:
@@ -197,9 +192,7 @@ class AnswerComparison:
         if kinds == {"list", "exact"}:
             number, several = (gold, answer) if gold.kind == "exact" else (answer, gold)
             assert number.exact is not None
-            return quantities.written_with_commas(
-                several.text, number.exact, self.percent, self.decimal_digits
-            )
+            return quantities.written_with_commas(several.text, number.exact, self.percent)
         if (turned := _radians(gold, answer)) is not None:
             return self.leaf(*turned)
         if kinds & {"list", "interval", "union", "cases"} and kinds & {"exact", "ratio"}:
@@ -267,6 +260,12 @@ class AnswerComparison:
             else:
                 return False
         return None if unknown else True
+
+
+def _rounded(gold: Node, answer: Node) -> bool:
+    """Return whether a bound may be a rounded decimal, which is judged bound by bound."""
+    decimals = re.findall(r"\.(\d+)", f"{gold.text} {answer.text}")
+    return any(len(digits) >= DECIMAL_DIGITS for digits in decimals)
 
 
 def _radians(gold: Node, answer: Node) -> tuple[str, str] | None:

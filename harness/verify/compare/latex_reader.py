@@ -8,16 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from antlr4 import Token  # type: ignore[import-untyped]
-from antlr4.atn.PredictionMode import PredictionMode  # type: ignore[import-untyped]
-from antlr4.dfa.DFA import DFA  # type: ignore[import-untyped]
-from latex2sympy2_extended.antlr_parser import PSParser
-from latex2sympy2_extended.latex2sympy2 import (
-    ConversionConfig,
-    NormalizationConfig,
-    _Latex2Sympy,
-    normalize_latex,
-)
+from latex2sympy2_extended import NormalizationConfig, latex2sympy
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 from math_verify.grader import should_treat_as_complex
 from sympy import Basic, MatrixBase
 from sympy.core.relational import Relational
@@ -69,84 +61,6 @@ class Unparsable(Exception):
     """A formula that the parser does not read."""
 
 
-_FAST_TABLES = [DFA(state, number) for number, state in enumerate(PSParser.atn.decisionToState)]
-_NO_PLAIN_EXPRESSION = frozenset(
-    getattr(PSParser, name)
-    for name in (
-        "COMMA", "SEMICOLON", "PLUS_MINUS", "IN", "NOTIN", "ASSIGNMENT", "EQUAL", "APPROX", "UNEQUAL", "LT", "LTE", "GT",
-        "GTE", "SUBSET", "SUPSET", "SET_MINUS", "UNION", "INTERSECTION",
-    )
-)  # fmt: skip
-_OPENS_SET = PSParser.atn.nextTokens(PSParser.atn.ruleToStartState[PSParser.RULE_set_atom])
-
-
-class _Parser:
-    """ANTLR's fast prediction first, its full one where that finds a syntax error.
-
-    Prediction mode SLL either gives the tree of mode LL or an error (Parr, Harwell and Fisher 2014, section 5), at a
-    quarter of the processor time on this grammar. Each mode keeps its own tables, so neither sees what the other has learned.
-    """
-
-    def __init__(self, parser: Any) -> None:
-        self._parser = parser
-        self._stream = parser.getTokenStream()
-
-    def math(self) -> Any:
-        """The syntax tree of a whole text."""
-        try:
-            return self._anew(fast=True).math()
-        except (RecursionError, MemoryError):
-            raise
-        except Exception:
-            return self._anew(fast=False).math()
-
-    def plain_expression(self) -> Any | None:
-        """The syntax tree of an expression that is neither a relation nor a list nor a set; None for other texts.
-
-        Without the tokens that those need the grammar has one way from a whole text to `expr`. Beginning there spares the
-        predictions that tell the ways apart, each of which reads the whole text.
-        """
-        try:
-            self._stream.fill()
-        except Exception:
-            return None
-        tokens = self._stream.tokens
-        if tokens[0].type in _OPENS_SET or any(token.type in _NO_PLAIN_EXPRESSION for token in tokens):
-            return None
-        for fast in (True, False):
-            try:
-                tree = self._anew(fast).expr()
-            except (RecursionError, MemoryError):
-                raise
-            except Exception:
-                continue
-            if self._stream.LA(1) == Token.EOF:
-                return tree
-        return None
-
-    def _anew(self, fast: bool) -> Any:
-        """The parser at the beginning of its text."""
-        self._parser.reset()
-        interpreter = self._parser._interp
-        interpreter.decisionToDFA = _FAST_TABLES if fast else PSParser.decisionsToDFA
-        interpreter.predictionMode = PredictionMode.SLL if fast else PredictionMode.LL
-        return self._parser
-
-
-class _Converter(_Latex2Sympy):  # type: ignore[misc]
-    """latex2sympy's converter, with the trees of the parser above."""
-
-    def create_parser(self, latex: str) -> _Parser:
-        """The parser of a text."""
-        return self._reader
-
-    def parse(self, latex: str) -> Any:
-        """The sympy object of a text."""
-        self._reader = _Parser(super().create_parser(latex))
-        tree = self._reader.plain_expression()
-        return super().parse(latex) if tree is None else self.convert_expr(tree)
-
-
 @lru_cache(maxsize=512)
 def parse_formula(text: str) -> Any:
     """The sympy object of a canonical text.
@@ -168,8 +82,12 @@ def parse_formula(text: str) -> Any:
     if "\\circ" in prepared:
         prepared = _TRIG_DEGREES.sub(r"\1(\\frac{\2\3\4 \\pi}{180})", prepared).replace(r"^\circ", "")
     try:
-        converter = _Converter(is_real=not should_treat_as_complex(prepared), config=_CONVERT)
-        value = converter.parse(normalize_latex(prepared, _NORMALIZE))
+        value = latex2sympy(
+            prepared,
+            is_real=not should_treat_as_complex(prepared),
+            normalization_config=_NORMALIZE,
+            conversion_config=_CONVERT,
+        )
         return _with_imaginary_unit(_without_floats(value))
     except (RecursionError, MemoryError):
         raise

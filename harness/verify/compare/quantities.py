@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 from harness.verify.read.nodes import Node, parse_node
-from harness.verify.read.numbers import Exact, parse_exact
+from harness.verify.read.numbers import DECIMAL_DIGITS, Exact, parse_exact
 from harness.verify.read.units import CURRENCIES, unit_scale
 
 _LEAST_DIGITS = 4
@@ -19,22 +19,20 @@ _CONGRUENCE = re.compile(
 )
 
 
-def exact_equal(gold: Exact, answer: Exact, percent: str, decimal_digits: int) -> bool:
+def exact_equal(gold: Exact, answer: Exact, percent: str) -> bool:
     """Return whether two exact numbers are equal under a percent policy; never compared as floats (see VerifierConfig)."""
     if gold.percent != answer.percent:
         with_sign, without = (gold, answer) if gold.percent else (answer, gold)
-        same_number = with_sign.value == without.value or _rounded(with_sign, without, decimal_digits)
+        same_number = with_sign.value == without.value or _rounded(with_sign, without)
         same_value = with_sign.value / 100 == without.value or (
-            with_sign.decimals >= 0
-            and without.decimals < 0
-            and rounds_to(without.value * 100, with_sign, decimal_digits)
+            with_sign.decimals >= 0 and without.decimals < 0 and rounds_to(without.value * 100, with_sign)
         )
         return {"either": same_number or same_value, "value": same_value, "number": same_number}[percent]
     if gold.unit and answer.unit and gold.unit != answer.unit:
         scale = scale_between(gold.unit, answer.unit)
         if scale is not None:
             return scale != 0 and gold.value * scale == answer.value
-    return gold.value == answer.value or _rounded(gold, answer, decimal_digits)
+    return gold.value == answer.value or _rounded(gold, answer)
 
 
 def scale_between(gold: str, answer: str) -> Fraction | None:
@@ -51,20 +49,20 @@ def scale_between(gold: str, answer: str) -> Fraction | None:
     return left[1] / right[1] if left[0] == right[0] else Fraction(0)
 
 
-def _rounded(gold: Exact, answer: Exact, decimal_digits: int) -> bool:
+def _rounded(gold: Exact, answer: Exact) -> bool:
     """Return whether one number is a decimal of enough digits and the other rounds to it."""
     decimal, exact = sorted((gold, answer), key=lambda number: (number.decimals < 0, number.decimals))
-    return decimal.decimals >= 0 and rounds_to(exact.value, decimal, decimal_digits)
+    return decimal.decimals >= 0 and rounds_to(exact.value, decimal)
 
 
-def rounds_to(exact: Fraction, decimal: Exact, digits: int) -> bool:
-    """Return whether a decimal of at least so many digits after the point is another number, rounded or cut there."""
-    if decimal.decimals < digits or len(str(abs(decimal.value.numerator))) < _LEAST_DIGITS:
+def rounds_to(exact: Fraction, decimal: Exact) -> bool:
+    """Return whether a decimal of at least `DECIMAL_DIGITS` decimals is another number, rounded or cut there."""
+    if decimal.decimals < DECIMAL_DIGITS or len(str(abs(decimal.value.numerator))) < _LEAST_DIGITS:
         return False
     return abs(exact - decimal.value) < Fraction(1, 10**decimal.decimals)
 
 
-def written_with_commas(several: str, number: Exact, percent: str, decimal_digits: int) -> bool:
+def written_with_commas(several: str, number: Exact, percent: str) -> bool:
     """Return whether what reads as a list is one number: `1,22` against 1.22, `12,34,567` against 1234567."""
     if _INDIAN_GROUPS.match(several):
         read = parse_exact(several.replace(",", ""))
@@ -74,7 +72,7 @@ def written_with_commas(several: str, number: Exact, percent: str, decimal_digit
             return False
     else:
         return False
-    return read is not None and exact_equal(number, read, percent, decimal_digits)
+    return read is not None and exact_equal(number, read, percent)
 
 
 def same_time(gold: Node, answer: Node) -> bool:

@@ -9,24 +9,20 @@ from __future__ import annotations
 import logging
 import random
 import re
-from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import sympy
 from math_verify.grader import verify
-from mpmath.libmp import NoConvergence  # type: ignore[import-untyped]
 from sympy import Basic
-from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
 from harness.verify.compare.answers import AnswerComparison
 from harness.verify.compare.latex_reader import Unparsable, is_expression, parse_formula
 from harness.verify.compare.quantities import rounds_to
 from harness.verify.read.nodes import parse_node
-from harness.verify.read.numbers import parse_exact
+from harness.verify.read.numbers import DECIMAL_DIGITS, parse_exact
 from harness.verify.read.wording import squeeze, words_of
 
 _BARE_LOG = re.compile(r"\\log(?![a-zA-Z])(?!\s*_)")
@@ -35,35 +31,29 @@ _DIGITS = 40
 _POINTS = 3
 _EXACT_BELOW = 10**12
 _MOST_DIGITS = 1_200
-_ZERO = sympy.Float("1e-25")
-_CLEARLY = sympy.Float("1e-6")
-_MOST_NAMES = 4
-_MOST_DEGREE = 4
-_VALUES = ((3, 7), (-5, 3), (1, 2), (11, 13), (-2, 9))
-_OTHER_MEANS = (
-    sympy.Sum, sympy.Product, sympy.Integral, sympy.Limit, sympy.Derivative, sympy.factorial, sympy.binomial, sympy.floor,
-    sympy.ceiling,
-)  # fmt: skip
-_NO_VALUE = (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError)
-_Sides = tuple[Any, Any]
-_Point = dict[Any, Any]
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 
-def grade(gold: str, answer: str, percent: str, decimal_digits: int) -> tuple[str, str, bool]:
-    """Return (verdict, method, whether the process should be replaced) of two canonical texts: structure first, then formulas."""
-    leaf = partial(formulas_equal, decimal_digits=decimal_digits)
+def grade(gold: str, answer: str, percent: str) -> tuple[str, str]:
+    """Return verdict and method (`algebra`, or `math_verify` where that decided) of two canonical texts: structure, then formulas."""
+    methods = {"algebra"}
+
+    def leaf(gold: str, answer: str) -> bool:
+        equal, method = formulas_equal(gold, answer)
+        methods.add(method)
+        return equal
+
     try:
-        equal = AnswerComparison(percent, decimal_digits, leaf).equal(parse_node(gold), parse_node(answer))
+        equal = AnswerComparison(percent, leaf).equal(parse_node(gold), parse_node(answer))
     except Unparsable:
-        return "gold_unparsable", "math_verify", False
+        return "gold_unparsable", "algebra"
     except MemoryError:
-        return "killed", "memory", True
+        return "killed", "memory"
     except RecursionError:
-        return "over_limit", "math_verify", True
+        return "over_limit", "algebra"
     except Exception as error:
-        return "error", f"math_verify:{type(error).__name__}", False
-    return "right" if equal else "wrong", "math_verify", False
+        return "error", f"algebra:{type(error).__name__}"
+    return "right" if equal else "wrong", max(methods)  # `math_verify` comes last
 
 
 def _with_natural_logarithm(gold: str, answer: str) -> str:
@@ -71,8 +61,8 @@ def _with_natural_logarithm(gold: str, answer: str) -> str:
     return _BARE_LOG.sub(r"\\ln", answer) if r"\ln" in gold and not _BARE_LOG.search(gold) else answer
 
 
-def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
-    """Return whether two formulas have one value.
+def formulas_equal(gold: str, answer: str) -> tuple[bool, str]:
+    """Return whether two formulas have one value, and what decided: `algebra` or `math_verify`.
 
     Raises:
         Unparsable: the gold formula cannot be read.
@@ -86,23 +76,28 @@ def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool:
             and words_of(gold) == words_of(answer)
             and squeeze(gold).casefold() == squeeze(answer).casefold()
         ):
-            return True
+            return True, "algebra"
         raise
     try:
         right = parse_formula(answer)
     except Unparsable:
-        return False
+        return False, "algebra"
+    decided = _decided(left, right, gold, answer)
+    if decided is not None:
+        return decided, "algebra"
+    equal = bool(verify(left, right, timeout_seconds=None)) and not _only_numeric_noise(left, right)
+    return equal, "math_verify"
+
+
+def _decided(left: Any, right: Any, gold: str, answer: str) -> bool | None:
+    """Return whether two parsed formulas are equal where values decide; None for what Math-Verify has to tell."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if is_expression(left) and is_expression(right):
-        decided = _expressions_equal(left, right, gold, answer, decimal_digits)
-        if decided is not None:
-            return decided
+        return _expressions_equal(left, right, gold, answer)
     if isinstance(left, Relational) and isinstance(right, Relational):
-        decided = _relations_equal(left, right)
-        if decided is not None:
-            return decided
-    return bool(verify(left, right, timeout_seconds=None)) and not _only_numeric_noise(left, right)
+        return _relations_equal(left, right)
+    return None
 
 
 def _relations_equal(left: Any, right: Any) -> bool | None:
@@ -111,8 +106,6 @@ def _relations_equal(left: Any, right: Any) -> bool | None:
         return None
     equations = isinstance(left, sympy.Eq) and isinstance(right, sympy.Eq)
     ratio = _constant_ratio(left.lhs - left.rhs, right.lhs - right.rhs)
-    if not ratio and equations and equations_differ(left, right):
-        return False
     if ratio is None:
         return None
     if ratio == 0:
@@ -135,13 +128,13 @@ def _constant_ratio(left: Any, right: Any) -> int | None:
     return 1 if ratios[0].real > 0 else -1
 
 
-def _expressions_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits: int) -> bool | None:
+def _expressions_equal(left: Any, right: Any, gold: str, answer: str) -> bool | None:
     if _is_undefined(left) or _is_undefined(right):
         return squeeze(gold) == squeeze(answer)
     if left == right:
         return True
     if not left.free_symbols and not right.free_symbols:
-        return _numbers_equal(left, right, gold, answer, decimal_digits)
+        return _numbers_equal(left, right, gold, answer)
     return _equal_at_points(left, right)
 
 
@@ -152,14 +145,14 @@ def _is_undefined(expression: Any) -> bool:
     return any(power.base.is_zero and power.exp.is_negative for power in expression.atoms(sympy.Pow))
 
 
-def _numbers_equal(left: Any, right: Any, gold: str, answer: str, decimal_digits: int) -> bool | None:
+def _numbers_equal(left: Any, right: Any, gold: str, answer: str) -> bool | None:
     for text, other in ((gold, right), (answer, left)):
         exact = parse_exact(text)
-        if exact is not None and exact.decimals >= decimal_digits:
+        if exact is not None and exact.decimals >= DECIMAL_DIGITS:
             value = _value(other, {})
             if value is None or abs(mpmath.im(value)) > mpmath.mpf(10) ** -30:
                 return None
-            return rounds_to(Fraction(mpmath.nstr(mpmath.re(value), 35)), exact, decimal_digits)
+            return rounds_to(Fraction(mpmath.nstr(mpmath.re(value), 35)), exact)
     rationals = _rational(left), _rational(right)
     if rationals[0] is not None and rationals[1] is not None:
         return bool(rationals[0] == rationals[1])
@@ -266,73 +259,3 @@ def _only_numeric_noise(left: Any, right: Any) -> bool:
         return False
     values = _value(left, {}), _value(right, {})
     return values[0] is not None and values[1] is not None and not _close(values[0], values[1])
-
-
-def equations_differ(left: sympy.Eq, right: sympy.Eq) -> bool:
-    """Return whether a real point was found that satisfies one of two equations and not the other.
-
-    At the point the sides of the one are equal to 25 digits and those of the other differ by more than a millionth of their
-    size. Of factorials, sums and integrals nothing is said.
-    """
-    first, second = _named(left), _named(right)
-    if first is None or second is None:
-        return False
-    symbols = sorted({symbol for side in (*first, *second) for symbol in side.free_symbols}, key=str)
-    if len(symbols) > _MOST_NAMES:
-        return False
-    for held, other in ((first, second), (second, first)):
-        for point in _curve_points(held, symbols):
-            here, there = _gap(held, point), _gap(other, point)
-            if here is not None and here < _ZERO and there is not None and there > _CLEARLY:
-                return True
-    return False
-
-
-def _named(equation: sympy.Eq) -> _Sides | None:
-    """Both sides in symbols that are a name and nothing else; a value `f(x)` of an unknown function is one of them."""
-    sides = []
-    for side in (equation.lhs, equation.rhs):
-        if not isinstance(side, sympy.Expr) or side.has(*_OTHER_MEANS):
-            return None
-        plain = side.xreplace({call: sympy.Symbol(str(call)) for call in side.atoms(AppliedUndef)})
-        sides.append(plain.xreplace({symbol: sympy.Symbol(str(symbol)) for symbol in plain.free_symbols}))
-    return sides[0], sides[1]
-
-
-def _curve_points(equation: _Sides, symbols: list[Any]) -> Iterator[_Point]:
-    """Real points of a curve: every symbol but one has a fixed value, the last one is the root of a polynomial."""
-    difference = equation[0] - equation[1]
-    for unknown in sorted(difference.free_symbols, key=str):
-        for shift in (0, 2):
-            values = (sympy.Rational(*_VALUES[(n + shift) % len(_VALUES)]) for n in range(len(symbols)))
-            point = {
-                symbol: value for symbol, value in zip(symbols, values, strict=True) if symbol != unknown
-            }
-            for root in _real_roots(difference.xreplace(point), unknown):
-                yield point | {unknown: root}
-
-
-def _real_roots(expression: Any, unknown: Any) -> list[Any]:
-    """Real roots of a quotient of polynomials of low degree with rational coefficients; none of other expressions."""
-    try:
-        numerator = sympy.Poly(sympy.numer(sympy.together(expression)), unknown)
-        coefficients = numerator.all_coeffs()
-        if not 1 <= numerator.degree() <= _MOST_DEGREE or not all(c.is_Rational for c in coefficients):
-            return []
-        with mpmath.workdps(_DIGITS):
-            numbers = [mpmath.mpf(int(c.p)) / int(c.q) for c in coefficients]
-            roots = mpmath.polyroots(numbers, maxsteps=200, extraprec=4 * _DIGITS)
-            return [sympy.Float(mpmath.re(root), _DIGITS) for root in roots if mpmath.im(root) == 0]
-    except (sympy.PolynomialError, NoConvergence, *_NO_VALUE):
-        return []
-
-
-def _gap(equation: _Sides, point: _Point) -> Any | None:
-    """Distance of the sides of an equation at a point, relative to one plus their size; None where they are not real."""
-    try:
-        left, right = (side.xreplace(point).evalf(_DIGITS) for side in equation)
-    except _NO_VALUE:
-        return None
-    if not all(value.is_Number and value.is_finite and value.is_real for value in (left, right)):
-        return None
-    return abs(left - right) / (1 + abs(left) + abs(right))

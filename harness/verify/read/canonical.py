@@ -74,6 +74,10 @@ _FUNCTION_ROOT = re.compile(r"(?<![a-zA-Z\\])sqrt\s*(?=[({])")
 _BRACE_OR_ESCAPE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BRACED_COMMA = re.compile(r"\s*\{\s*([,.])\s*\}")
 _BRACKETS = {"lbrace": r"\{", "rbrace": r"\}", "lbrack": "[", "rbrack": "]", "langle": "(", "rangle": ")"}
+_NUMBER_WORD = (
+    r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|eighty|hundred|thousand"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|seventy|ninety)"
+)
 _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\\leqq?(?:slant)?(?![a-z])|<=|=<|\\leqslant|&le;"), r"\\le "),
     (re.compile(r"\\geqq?(?:slant)?(?![a-z])|>=|\\geqslant|&ge;"), r"\\ge "),
@@ -92,6 +96,7 @@ _SYNONYMS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = 
     (re.compile(r"\\log\s*_\s*(?:\{\s*e\s*\}|e(?![a-z]))"), r"\\ln "),
     (re.compile(r"\{?\s*(\w{1,9})\s*\\choose\s*(\w{1,9})\s*\}?"), r"\\binom{\1}{\2}"),
     (re.compile(r"\*\*"), "^"),
+    (re.compile(rf"(?<=\d)\s*\(({_NUMBER_WORD}(?:(?:[ -]|\s+and\s+){_NUMBER_WORD})*)\)$"), r" \\text{\1}"),
     (re.compile(r"(?<![a-zA-Z\\])(?:infinity|infty|inf|oo)(?![a-zA-Z])"), r"\\infty "),
     (re.compile(r"\\div(?![a-zA-Z])"), "/"),
     (re.compile(r"\\ast(?![a-zA-Z])"), "*"),

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from harness.verify.read.numbers import parse_exact
+from harness.verify.read.numbers import DECIMAL_DIGITS, parse_exact
 
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|\\[a-zA-Z]+|[a-zA-Z]|[-+*/^(){}\[\]]")
 _BEYOND = re.compile(r"(?<!\\)(?<![a-zA-Z])[a-zA-Z]{3,}|\\frac\s*\{\s*d|\\ldots")
@@ -47,7 +47,7 @@ class _Unknown(Exception):
     """Something outside of the small language, or a value that is not a real number."""
 
 
-def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool | None:
+def equal_at_points(gold: str, answer: str) -> bool | None:
     """Return whether two formulas are equal, None when this reader cannot tell."""
     left, right = _parsed(gold), _parsed(answer)
     if left is None:
@@ -56,7 +56,7 @@ def formulas_equal(gold: str, answer: str, decimal_digits: int) -> bool | None:
         return False if _lacks_operand(answer) else None
     for text in (gold, answer):
         exact = parse_exact(text)
-        if exact is not None and exact.decimals >= decimal_digits:
+        if exact is not None and exact.decimals >= DECIMAL_DIGITS:
             return None  # rounding is judged elsewhere
     names = sorted(left[1] | right[1])
     if len(names) > len(_POINTS[0]):

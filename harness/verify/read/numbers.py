@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from harness.verify.read.units import CURRENCIES, compound, split_unit
 
+# A decimal with at least so many decimals and four significant digits equals an exact value that rounds to it, or a longer decimal
+# that does: 0.333333 equals 1/3, 0.33 does not.
+DECIMAL_DIGITS = 6
 MAX_DIGITS = 2_000
 MAX_EXPONENT = 400
 _INTEGER = re.compile(r"[+-]?\d+")

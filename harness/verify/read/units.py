@@ -64,6 +64,7 @@ _DEGREE = re.compile(r"\s*\^\\circ\s*(?:\\text\s*\{\s*([CF])\s*\}|([CF]))?\s*$")
 _TEXT_UNIT = re.compile(
     r"\s*(?:\\cdot\s*)?\\text\s*\{([^{}]*)\}\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?(?:\s*\\text\s*\{([^{}]*)\})?$"
 )
+_HEDGE = re.compile(r"\b(?:is|or|if|not|maybe|perhaps|wrong|incorrect)\b", re.IGNORECASE)  # no counted thing
 _WORD_UNIT = re.compile(
     r"(?:(?<=[\d})!])\s*(?=[A-Za-z]{2})|\s+)((?:(?:square|cubic|sq\.?|cu\.?)\s+)?[A-Za-z]+(?:\s*/\s*[A-Za-z]+|\s+per\s+[A-Za-z]+)?)\.?\s*(?:\^\s*(?:\{\s*(\d)\s*\}|(\d)))?$"
 )
@@ -110,12 +111,13 @@ def _split_last(bare: str) -> tuple[str, str | None]:
     if match := _DEGREE.search(bare):
         scale = match[1] or match[2]
         return bare[: match.start()], f"degree{scale}" if scale else "degree"
-    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0:
+    if (match := _TEXT_UNIT.search(bare)) and match.start() > 0 and not _HEDGE.search(match[1]):
         word = canonical_unit(match[1], match[2] or match[3]) or canonical_unit(match[4] or "", None)
         return bare[: match.start()].rstrip(), word or match[1].strip().lower()
     if match := _WORD_UNIT.search(bare):
         word = canonical_unit(match[1], match[2] or match[3])
-        if word is not None:
+        # `6xyz` is a product: without a space only a unit of the table is one.
+        if word is not None and (match[0][0].isspace() or unit_scale(word) is not None):
             return bare[: match.start()].rstrip(), word
     if match := _PHRASE_UNIT.search(bare):
         return bare[: match.start()].rstrip(), match[1].lower()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-from harness.verify.service.pool import VerifierPool
+from harness.verify.pool import WorkerPool
 
 _MOST_DIGITS = 400
 _LAST_CHARACTERS = 16_000  # of a response, for Math-Verify
@@ -40,8 +40,8 @@ _Value = tuple[
 ]  # of a numeral: the number that is written, and whether a percent sign is behind it
 
 
-def second_verdicts(
-    pairs: Sequence[tuple[str, str]], pool: VerifierPool, numerals_only: bool = False
+def cross_verdicts(
+    pairs: Sequence[tuple[str, str]], pool: WorkerPool, numerals_only: bool = False
 ) -> list[bool | None]:
     """Return whether the second grader confirms each (response, gold), in order; None where it has no verdict.
 

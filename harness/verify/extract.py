@@ -1,0 +1,354 @@
+r"""Extraction of the final answer of a response, in time linear in the length of the text.
+
+Shapes, in order: the last balanced box; the last answer line; the last number. A later answer of the same shape replaces an earlier one,
+so a self-correction counts as what it says last. Sentences are not read: an answer line gives the first value on it, and only a number or
+a formula in dollars that ends the text counts without a box or an answer line. Nothing inside an unclosed `<think>` counts, and what
+follows a closed one goes first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from harness.verify.limits import looks_like_code
+from harness.verify.read.units import is_unit
+
+# ---- boxes ----
+_BOX = re.compile(r"(?:\\(?:(?:begin)?b)?oxed|\\fbox|\x08oxed)\s*\{")
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([^\s${}\\]+)")
+_COMMAND_CHARS = 12  # of a box before its `oxed` or `fbox`
+_EMPTY = re.compile(r"[\s$]{0,40}")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_JOINT = re.compile(r"(?:\\q?quad|\\text\s*\{\s*(?:and|or)\s*\}|and|or|[\s$,;.\\()\[\]*])*+")
+_JOINT_TAIL = re.compile(r"(?:\b(?:and|or)|,)\s*(?:\\q?quad|[\s$(\\}])*(?:[a-zA-Z]\w{0,3}\s*=\s*)?$")
+_JOINT_CHARS = 60
+_MOST_NEIGHBOURS = 64
+_CORRECTION = re.compile(
+    r"\b(?:but|correct\w*|wait|no|actually|rather|instead|sorry|mistake\w*|then)\b", re.IGNORECASE
+)
+_PERCENT = re.compile(r"\s*\$?\s*(?:\\?%|percent\b|pct\b|percentage\b)", re.IGNORECASE)
+
+# ---- answer lines ----
+_MARKER = re.compile(
+    r"(?:(?:\b|_)(?:answers?|ans(?=:)|correct (?:option|choice))\b[*_]{0,2}[\"']?[^\S\n]*"
+    r"(?:(?:(?:[^\n.:=$]|\.(?=\d)){0,60}?)[^\S\n])??(?:\b(?:(?:would|should|must|will) be|is|are)\b|[:：=])"
+    r"|^[^\S\n]*[*_]{0,2}A[*_]{0,2}[^\S\n]*:|####|答案[^\n:：]{0,10}?[是为:：]|\br[ée]ponse\b[^\n]{0,20}?(?:\best\b|:)"
+    r"|\b(?:respuesta|resposta|risposta|antwort|ответ)\b[^\n]{0,20}?(?:\b(?:es|é|è|ist)\b|:)"
+    r"|^[*#_ \t]*final answer\b[*_: \t]*$|<(?:final_)?answer>)[*_]{0,2}:?[*_]{0,2}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_FINAL = re.compile(r"final answer is", re.IGNORECASE)
+_JSON_MEMBER = re.compile(r"\s*(?:\"((?:[^\"\\]|\\.)+)\"|([^\s,\"{}\[\]]+))\s*(?=[,}\n]|$)")
+_LINE_CHARS = 4_000
+_TAIL_CHARS = 200_000
+_SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</(?:final_)?answer>|<end_of_turn>")
+_SENTENCE_END = re.compile(
+    r"(?<!\.)\.(?=\s+(?:[A-Z(\[*\"$]|I hope)|\s*$)|(?<=[\d%])\.(?=\s+[-−]?[\da-z])|[。！]|(?:\.\s*)?(?=\s*\bI hope\b)"
+)
+_OPENING = re.compile(  # a verdict or a choice, with its reason behind it
+    r"\(?(?:(yes|no|true|false)|([A-J]))\)?(?:\s*[,.:;)]+|\s+(?:because|since|as|it|is)\b)(?=\s)",
+    re.IGNORECASE,
+)
+_DENIAL = re.compile(
+    r"(?:not|neither|never|anything but|other than|(?:less|more|greater|fewer|larger|smaller) than|at (?:least|most))\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(
+    r"\bI(?=\s[a-z])|(?<![\\A-Za-z])[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ'’]+|[^\W\d_A-Za-zÀ-ɏͰ-Ͽ𝐀-𝟿²³¹¼-¾⁰-₟⅐-↏①-⓿]+"
+)
+_WRAPPED = re.compile(r"\\(?:text|mathrm|mbox|textbf|operatorname|begin|end|textcolor|color)\s*\{[^{}]*\}")
+_WORD_OF_ANSWERS = re.compile(
+    r"and|or|per|percent|pct|million|billion|trillion|thousand|dozen|base|mod|choose|infinity|infty|inf|oo|pi|(?:arc)?(?:sin|cos|tan)h?"
+    r"|cot|sec|csc|log|ln|exp|sqrt|floor|ceil|gcd|lcm|max|min|abs|det|sum|frac|theta|alpha|beta|lambda|am|pm|st|nd|rd|th|square|sq|cubic|cu"
+    r"|cdot|times"
+)
+_SHORT_WORD = re.compile(r"I|is|of|to|so|it|we|the|are|was|has|not|but|for|out|if|all|old")  # of sentences
+_MARKS = re.compile(r"\*\*|__|`")
+
+# ---- the last number, or the formula at the end ----
+_NUMBER = re.compile(
+    r"(?<![\w.,/\\^√{(])(?:[-−+]?(?:\\?[$€£¥₹]\s?)?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:\s*/\s*\d+)?"
+    r"|[-−+]?\\[dt]?frac\{-?\d+\}\{\d+\})(?:\s*(?:\\?%|percent\b)|\s?(?:\^\\circ|°))?(?![\w^({\\]|\s*/|[.,]\d)"
+)
+_LAST_DIGIT = re.compile(r"\d(?=\D*\Z)")
+_DELIMITER = re.compile(r"\$\$|(?<!\\)\$|\\[\[\]()]")
+_CLOSER = {"$$": "$$", "$": "$", r"\[": r"\]", r"\(": r"\)"}
+_LIST_JOINT = re.compile(r"[\s,;]*(?:\band\b|\bor\b|&)?[\s,;]*")
+_AFTER_ANSWER = re.compile(
+    r"(?:[\s.,;:!?*_`'\"$\)\]}。]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\}|\\?%)*"
+)
+
+
+class _Box(NamedTuple):
+    """Where a box begins with its command, where its content begins, and where that ends."""
+
+    start: int
+    content: int
+    end: int
+
+
+class Extracted(NamedTuple):
+    """A raw final answer.
+
+    Attributes:
+        text: the answer.
+        end: where it ends in the response.
+        neighbours: the boxes beside the last one and it, in order, where there are several.
+    """
+
+    text: str
+    end: int
+    neighbours: tuple[str, ...] = ()
+
+
+def extract(response: str, extraction: str) -> Extracted | None:
+    """Return the raw final answer of a response, or None.
+
+    Args:
+        response: the model's text, of any length.
+        extraction: `boxed`, `answer_line` or `any` (see VerifierConfig).
+    """
+    body, offset = response, 0
+    if "<think>" in response or "</think>" in response:
+        opened, closed = response.rfind("<think>"), response.rfind("</think>")
+        if opened > closed:
+            body = response[:opened]
+            closed = body.rfind("</think>")
+        if closed >= 0:
+            offset = closed + len("</think>")
+            found = _extract(body[offset:], extraction)
+            if found is not None:
+                return found._replace(end=found.end + offset)
+            if extraction == "any" and any(map(str.isalnum, body[offset:])):
+                return None  # it ends without an answer
+    return _extract(body, extraction)
+
+
+def ends_there(response: str, end: int) -> bool:
+    """Return whether nothing but punctuation, closing delimiters and special tokens follows position `end`."""
+    return len(response) - end <= _LINE_CHARS and _AFTER_ANSWER.fullmatch(response, end) is not None
+
+
+def _extract(body: str, extraction: str) -> Extracted | None:
+    box = _last_box(body)
+    if extraction == "boxed":
+        return box
+    if box is not None:  # only a line with the words `final answer is` takes back a box above it
+        line = _answer_line(body[box.end :]) if _FINAL.search(body, box.end) else None
+        valued = line is not None and any(map(_is_value, line.text))
+        return line._replace(end=line.end + box.end) if line is not None and valued else box
+    return _answer_line(body) or (_last_value(body) if extraction == "any" else None)
+
+
+def _last(matches: Iterator[re.Match[str]]) -> re.Match[str] | None:
+    newest = deque(matches, maxlen=1)
+    return newest[0] if newest else None
+
+
+# ---------------------------------------------------------------- boxes
+
+
+def _last_box(body: str) -> Extracted | None:
+    """Return the last box with the percent sign after it, and the boxes that stand beside it as in a list."""
+    places = [at for at in (body.find("oxed"), body.find("fbox")) if at >= 0]
+    if not places:
+        return None
+    begin = max(0, min(places) - _COMMAND_CHARS)
+    boxes = _boxes(body, begin)
+    bare = _last(_BARE_BOX.finditer(body, begin))
+    if bare is not None and (not boxes or bare.start() > boxes[-1].start):
+        return Extracted(bare[1].rstrip("."), bare.end())
+    if not boxes:
+        return None
+    last = boxes[-1]
+    text, after = body[last.content : last.end], last.end + 1
+    percent = _PERCENT.match(body, after, after + 40)
+    if percent is not None:
+        text, after = text + r"\%", percent.end()
+    parts, stop = [text], last.start
+    for box in boxes[-2 : -_MOST_NEIGHBOURS - 1 : -1]:
+        if not _joins(body[box.end + 1 : stop]):
+            break
+        parts.append(body[box.content : box.end])
+        stop = box.start
+    return Extracted(text, after, tuple(reversed(parts)) if len(parts) > 1 else ())
+
+
+def _boxes(body: str, begin: int) -> list[_Box]:
+    """Return the balanced boxes that are not empty and stand in no other one, in order; one pass, since some may never close."""
+    commands = {match.end() - 1: match.start() for match in _BOX.finditer(body, begin)}
+    found: list[_Box] = []
+    opened: list[int] = []
+    for brace in _BRACE.finditer(body, min(commands, default=len(body))):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif brace[0] == "}" and opened:
+            at = opened.pop()
+            if at not in commands or _EMPTY.fullmatch(body, at + 1, brace.start()):
+                continue
+            while found and found[-1].start > at:
+                found.pop()  # it stands in this one
+            found.append(_Box(commands[at], at + 1, brace.start()))
+    return found
+
+
+def _joins(between: str) -> bool:
+    """Return whether the text between two boxes makes them items of one list."""
+    return (
+        len(between) <= _JOINT_CHARS
+        and "oxed" not in between
+        and not _CORRECTION.search(between)
+        and (_JOINT.fullmatch(between) is not None or _JOINT_TAIL.search(between) is not None)
+    )
+
+
+# ---------------------------------------------------------------- answer lines
+
+
+def _answer_line(body: str) -> Extracted | None:
+    """Return the value on the line of the last answer marker, or on the first line with content after it."""
+    marker = _last(_MARKER.finditer(body, max(0, len(body) - _TAIL_CHARS)))
+    if marker is None:
+        return None
+    start, line = marker.end(), _line(body, marker.end())
+    if body[max(0, start - 9) : start].rstrip(" :")[-1:] in ('"', "'") and (
+        member := _JSON_MEMBER.match(line)
+    ):
+        return Extracted(member[1] or member[2], start + member.end())
+    if line.lstrip().startswith("}"):  # the marker stood in a `\text{}`
+        start += line.index("}") + 1
+        line = line.partition("}")[2].removesuffix(r"\]").removesuffix("$$")
+    while not _SPECIAL_TOKEN.sub("", line).strip(" *_:\t\r$\\[(") and start + len(line) < len(body):
+        start += len(line) + 1
+        line = _line(body, start)
+    if line.strip().startswith((r"\[", "$$")):
+        display = _formulas(body[start : start + _LINE_CHARS])
+        if display:
+            return Extracted(display[0][2], start + display[0][1])
+    return _value_on_line(line[:_LINE_CHARS], start)
+
+
+def _line(body: str, start: int) -> str:
+    end = body.find("\n", start)
+    return body[start : end if end >= 0 else len(body)]
+
+
+def _value_on_line(line: str, start: int) -> Extracted | None:
+    """Return the value that an answer line gives: its formulas, else its first part that has a digit, else its words."""
+    token = _SPECIAL_TOKEN.search(line)
+    text = (line[: token.start()] if token else line).rstrip()
+    said = _MARKS.sub("", _first_sentence(text.strip(" *_:\t\r"))).strip(" *_`\t")
+    value = said
+    if looks_like_code(text):
+        value = text.strip()
+    elif _DENIAL.match(said):
+        return None
+    elif opening := _OPENING.match(said):
+        value = opening[1] or (said if not _prose(said[opening.end() :]) else opening[2])
+    elif formulas := _formulas(said):
+        value = _joined(said, formulas)
+    else:
+        value = next((part for part in _parts(said) if any(map(_is_value, part))), said)
+    if not value:
+        return None
+    at = line.find(value)
+    return Extracted(value, start + (at + len(value) if at >= 0 else len(text)))
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a text; a full stop inside a formula ends none."""
+    marks = [at for at, char in enumerate(text) if char == "$"]
+    passed = 0
+    for end in _SENTENCE_END.finditer(text):
+        while passed < len(marks) and marks[passed] < end.start():
+            passed += 1
+        if passed % 2 == 0 and text[: end.start()].strip():
+            return text[: end.start()]
+    return text
+
+
+def _is_value(char: str) -> bool:
+    return char.isdigit() or char in "\\½⅓⅔¼¾√π"
+
+
+def _prose(text: str) -> list[re.Match[str]]:
+    """Return the words of a text that belong to no answer; none where all could be products of letters."""
+    shown = _WRAPPED.sub(lambda match: "~" * len(match[0]), text) if "\\" in text else text
+    words = [word for word in _WORD.finditer(shown) if not _of_an_answer(word[0].lower())]
+    return (
+        words
+        if any(len(word[0]) > 3 or not word[0].isascii() or _SHORT_WORD.fullmatch(word[0]) for word in words)
+        else []
+    )
+
+
+def _of_an_answer(word: str) -> bool:
+    return _WORD_OF_ANSWERS.fullmatch(word) is not None or (
+        _SHORT_WORD.fullmatch(word) is None and is_unit(word)
+    )
+
+
+def _parts(text: str) -> list[str]:
+    """Return what stands between the words of a text, without punctuation and brackets that close elsewhere."""
+    words = _prose(text)
+    starts, ends = [0, *(word.end() for word in words)], [*(word.start() for word in words), len(text)]
+    parts = []
+    for start, end in zip(starts, ends, strict=True):
+        part = text[start:end].strip(" \t,;:!?*_`。，").removesuffix(".")
+        for opening, closing in ("()", "[]"):
+            if part.count(opening) != part.count(closing):
+                part = part.strip(opening + closing + " ")
+        parts.append(part)
+    return parts
+
+
+# ---------------------------------------------------------------- the end of the text
+
+
+def _last_value(body: str) -> Extracted | None:
+    """Return a response that is nothing but an answer, else the formula or the number that its text ends with."""
+    tail_start = max(0, len(body) - _LINE_CHARS)
+    tail = _SPECIAL_TOKEN.sub(lambda token: " " * len(token[0]), body[tail_start:]).rstrip()
+    whole = _MARKS.sub("", tail).strip()
+    if not whole or looks_like_code(tail):
+        return Extracted(tail.strip(), len(body)) if whole else None
+    formulas = _formulas(tail)
+    digit = _LAST_DIGIT.search(tail)
+    if formulas and (digit is None or formulas[-1][1] >= digit.end()):
+        return Extracted(_joined(tail, formulas), tail_start + formulas[-1][1])
+    last_line = whole.rpartition("\n")[2].strip(" #")
+    if (" " not in whole or not _prose(last_line)) and len(body) <= _LINE_CHARS:
+        return Extracted(last_line, len(body.rstrip()))
+    number = _last(_NUMBER.finditer(tail)) if digit is not None else None
+    if number is None or digit is None or not number.start() <= digit.start() < number.end():
+        return None  # there is none, or the last digit is part of something else
+    return Extracted(number[0], tail_start + number.end())
+
+
+def _formulas(text: str) -> list[tuple[int, int, str]]:
+    """Return start, end and inside of the delimited formulas of a text, in one pass; inline ones do not span lines."""
+    found: list[tuple[int, int, str]] = []
+    opened: re.Match[str] | None = None
+    for token in _DELIMITER.finditer(text):
+        mark = token[0]
+        if opened is not None and mark == _CLOSER[opened[0]]:
+            inside = text[opened.end() : token.start()].strip()
+            if inside and ("\n" not in inside or opened[0] in ("$$", r"\[")):
+                found.append((opened.start(), token.end(), inside))
+                opened = None
+                continue
+        if mark in _CLOSER:
+            opened = token
+    return found
+
+
+def _joined(text: str, formulas: list[tuple[int, int, str]]) -> str:
+    """Return the last formula, with those before it that are joined to it by a comma, `and` or `or`."""
+    first = len(formulas) - 1
+    while first > 0 and _LIST_JOINT.fullmatch(text, formulas[first - 1][1], formulas[first][0]):
+        first -= 1
+    percent = _PERCENT.match(text, formulas[-1][1])
+    return ", ".join(inside for _, _, inside in formulas[first:]) + (r"\%" if percent is not None else "")

@@ -1,1 +1,0 @@
-"""Extraction of the answer from a response."""

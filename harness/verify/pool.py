@@ -1,0 +1,161 @@
+"""The parent's end of the grading processes (`harness.verify.worker`): one thread for each, which starts it, waits for it and kills it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Pipe
+
+from harness.verify.config import VerifierConfig
+from harness.verify.worker import ENVIRONMENT, READY
+
+_START_WALL_SECONDS = 300.0
+Case = tuple[str, str, str] | tuple[str, str]
+Answer = tuple[str, str, float]
+
+
+class WorkerPool:
+    """Grades cases in worker processes; safe to use from any thread.
+
+    Nothing is started before the first case. A fork of the parent process gets processes of its own. A case that uses up its processor
+    time ends as `timeout`; one whose process is lost (memory, or killed from outside) is tried once more in a fresh one, then `killed`.
+    """
+
+    def __init__(self, config: VerifierConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        self._workers: list[_Worker] = []
+        self.started = 0  # processes so far
+
+    def process_ids(self) -> list[int]:
+        """Return the worker processes alive now."""
+        return [worker.process.pid for worker in list(self._workers)]
+
+    def answers(self, cases: Iterable[Case]) -> dict[Case, Answer]:
+        """Return (verdict, method, elapsed seconds) of every case: see `harness.verify.worker.main`.
+
+        Raises:
+            RuntimeError: no process can be started, or the pool was closed meanwhile.
+        """
+        unique = list(dict.fromkeys(cases))
+        if not unique:
+            return {}
+        with self._lock:
+            if self._threads is None or self._owner != os.getpid():
+                self._owner, self._workers, self._idle = os.getpid(), [], queue.LifoQueue()
+                self._threads = ThreadPoolExecutor(self._config.workers, "verifier")
+            threads = self._threads
+        return dict(zip(unique, threads.map(self._grade, unique), strict=True))
+
+    def close(self) -> None:
+        """End every process and wait for them."""
+        with self._lock:
+            threads, self._threads = self._threads, None
+        if threads is None or self._owner != os.getpid():
+            return
+        for worker in list(self._workers):
+            worker.process.kill()
+        threads.shutdown(cancel_futures=True)
+        for worker in list(self._workers):
+            self._end(worker)
+        self._idle = queue.LifoQueue()
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _grade(self, case: Case) -> Answer:
+        began = time.perf_counter()
+        verdict, method = self._tried(case)
+        if verdict == "killed":
+            verdict, method = self._tried(case)
+        return verdict, method, time.perf_counter() - began
+
+    def _tried(self, case: Case) -> tuple[str, str]:
+        """Return the verdict on a case from an idle worker, or a new one; a worker that fails is replaced."""
+        try:
+            worker = self._idle.get_nowait()
+        except queue.Empty:
+            worker = self._start()
+        verdict, method = worker.grade(case, self._config.backstop_wall_seconds)
+        if verdict in ("timeout", "killed"):
+            self._end(worker)
+        else:
+            self._idle.put(worker)
+        return verdict, method
+
+    def _start(self) -> _Worker:
+        if self._threads is None:
+            raise RuntimeError("the verifier was closed")
+        worker = _Worker(self._config.timeout_cpu_seconds)
+        self._workers.append(worker)
+        self.started += 1
+        if (fault := worker.fault()) is not None:
+            self._end(worker)
+            raise RuntimeError(f"verifier processes cannot start: {fault}")
+        return worker
+
+    def _end(self, worker: _Worker) -> None:
+        worker.end()
+        with contextlib.suppress(ValueError):  # `close` and its thread may both come here
+            self._workers.remove(worker)
+
+
+class _Worker:
+    """One process and the link to it."""
+
+    def __init__(self, cpu_seconds: float) -> None:
+        self.link, theirs = Pipe()
+        code = (
+            f"import sys; sys.path[:] = {[entry or os.getcwd() for entry in sys.path]!r}; "
+            f"from harness.verify.worker import main; main({theirs.fileno()}, {cpu_seconds!r})"
+        )
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **ENVIRONMENT},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def fault(self) -> str | None:
+        """Wait until the process is ready; return why it is not."""
+        try:
+            word = str(self.link.recv()) if self.link.poll(_START_WALL_SECONDS) else "no word from it"
+        except (EOFError, OSError):
+            word = f"it ended with exit code {self.process.wait()}"
+        return None if word == READY else word
+
+    def grade(self, case: Case, wall_seconds: float) -> tuple[str, str]:
+        """Return the verdict on a case and what decided; `timeout` or `killed` where the process has to be replaced."""
+        try:
+            self.link.send(case)
+            if not self.link.poll(wall_seconds):
+                return "timeout", "pool"
+            verdict, method = self.link.recv()
+        except (EOFError, OSError):
+            ran_out = self.process.wait() == -signal.SIGPROF
+            return ("timeout" if ran_out else "killed"), "pool"
+        return verdict, method
+
+    def end(self) -> None:
+        """Kill the process and wait for it."""
+        self.process.kill()
+        self.process.wait()
+        self.link.close()

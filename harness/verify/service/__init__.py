@@ -1,1 +1,0 @@
-"""Slow cases in processes that can be killed."""
