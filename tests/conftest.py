@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib.util
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
-from small_runs import Bench, small_config
+from small_runs import TWO_HEADS, Bench, small_config
 from verbs import Said
 
 from harness.cli import main
@@ -122,7 +123,7 @@ def _warmed_up_once(warmed: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def base_policy(warmed: Path) -> Path:
     """The checkpoint folder of a barely warmed-up testbed policy, the same for all workers of pytest-xdist."""
-    config = small_config()
+    config = small_config(**({} if importlib.util.find_spec("vllm") is None else TWO_HEADS))
     return prepare_testbed(copy.deepcopy(config.model), config.task, warmed / "torch", "torch")
 
 

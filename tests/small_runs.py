@@ -27,6 +27,8 @@ FEW += ["algorithm.prompts_per_step=8", "algorithm.responses_per_prompt=4", "alg
 FEW += ["runtime.device=cpu", "runtime.workers=2"]
 SMALL = [*FEW, "model.bases.set=null", "model.warmup.steps=40", "sampling.max_response_tokens=12"]
 SMALL += ["runtime.checkpoint_every=1", "runtime.linear_kernel=torch"]
+# vLLM attends on a CPU with heads of 32 and more: the testbed with half as many, twice as wide ones.
+TWO_HEADS = {"model__architecture__heads": 2, "model__architecture__kv_heads": 2}
 
 
 def small_config(**changes: object) -> RunConfig:

@@ -37,6 +37,11 @@ def _refused_engines(config: RunConfig) -> Iterator[str]:
             f"runtime.runs_per_gpu={runtime.runs_per_gpu} with engine=vllm: vLLM sizes its cache by what is free on the whole GPU and "
             "checks that figure at start and at sleep, while other runs take and give memory; set runtime.runs_per_gpu=1 or engine=native"
         )
+    if engine == "vllm" and runtime.device == "cuda" and config.algorithm.source.kind == "initial_policy":
+        yield (
+            "algorithm.source=initial_policy with engine=vllm on a GPU: it needs a second engine, and vLLM's allocator serves one a process; "
+            "use engine=native or engine=transformers"
+        )
     if engine == "vllm" and runtime.deterministic:
         yield from _without_batch_invariance(config)
 

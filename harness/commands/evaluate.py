@@ -30,7 +30,7 @@ from harness.commands._exit_codes import Exit
 from harness.commands._verifier_rules import RULES, verifier_config
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
-from harness.rollout.errors import EngineDied
+from harness.rollout.types import EngineDied
 from harness.store import ResultStore
 from harness.verify import MathVerifier
 

@@ -41,8 +41,7 @@ class RuntimeConfig(Checked, key="runtime"):
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, and an error at an operator that has none;
             with engine=vllm its batch invariance (beta, compute capability 8.0 and above); not with backend=verl.
-        record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory, which
-            engine=replay serves again.
+        record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory.
         launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
         assumed: hardware and rates behind the estimates of `harness plan`.

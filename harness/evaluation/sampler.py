@@ -20,8 +20,8 @@ from harness.evaluation.named_models import Model
 from harness.model.checkpoint import load_tokenizer, weight_files
 from harness.model.decoder import Shape, UnsupportedArchitectureError
 from harness.rollout.prompts import stop_tokens
-from harness.rollout.stop_strings import StopStringEngine
 from harness.rollout.types import RolloutEngine
+from harness.rollout.wrappers import StopStringEngine
 
 _MEMORY_SHARE = {
     "cuda": 0.5,
@@ -92,7 +92,7 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
     else:  # samples come from elsewhere: the folder gives the tokenizer, and the positions where it says them
         family, about = implementation(ENGINE, engine), model.folder / "config.json"
         # A server says what it serves: another model at the same address has samples of its own.
-        engine = family.named(engine) if hasattr(family, "named") else engine
+        engine = family.resolve(engine)
         positions = json.loads(about.read_text()).get("max_position_embeddings") if about.exists() else None
         device, dtype, linear_kernel = "cpu", torch.float32, "torch"
         settings = {"engine": engine.kind, **family.identity(engine)}
@@ -107,7 +107,7 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, positions_wa
 
 
 def reads_weights(engine: Any) -> bool:
-    """Return whether an engine samples from the checkpoint's own weights (a server or a record does not)."""
+    """Return whether an engine samples from the checkpoint's own weights (a server does not)."""
     return getattr(implementation(ENGINE, engine), "READS_WEIGHTS", True)
 
 

@@ -13,7 +13,7 @@ _ADAPTER = "default"
 
 
 def adapted(model: Any, lora: Any) -> Any:
-    """The model with LoRA modules in place (its own weights frozen); raises `ConfigError` without peft."""
+    """The model with LoRA modules in place, its own weights frozen; raises `ConfigError` without peft."""
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
@@ -46,7 +46,7 @@ def merged_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
             module = modules[name.split(".base_layer.")[0]]
             if name.endswith(".weight"):
                 a, b = whole(module.lora_A[_ADAPTER].weight), whole(module.lora_B[_ADAPTER].weight)
-                value = value + module.scaling[_ADAPTER] * (b.float() @ a.float()).to(value)
+                value = value.float() + module.scaling[_ADAPTER] * (b.float() @ a.float())
             name = name.replace(".base_layer.", ".")
         yield name, value
 

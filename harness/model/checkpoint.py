@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ from safetensors.torch import load_file, save_file
 from harness.configuration.error import ConfigError
 from harness.model.content import SIDE_FILES
 from harness.model.decoder import Decoder, Shape, UnsupportedArchitectureError
-from harness.model.light_tokenizer import LightTokenizer
 from harness.model.linear import Linear
 
 _WEIGHTS = "model.safetensors"
@@ -58,7 +56,9 @@ def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype 
     Raises:
         UnsupportedArchitectureError: the architecture is not Llama, Qwen2 or Qwen3.
     """
-    config = _architecture(folder)
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder)
     state = {name: tensor.to(dtype) for name, tensor in read_state(folder).items()}
     decoder = Decoder.from_transformers(config, state, Linear(linear_kernel))
     return decoder.to(dtype)
@@ -66,21 +66,13 @@ def load_decoder(folder: Path, linear_kernel: str = "torch", dtype: torch.dtype 
 
 def decodable(folder: Path) -> bool:
     """Tell whether the fused decoder computes a checkpoint's architecture."""
+    from transformers import AutoConfig
+
     try:
-        Shape.of(_architecture(folder))
+        Shape.of(AutoConfig.from_pretrained(folder))
     except UnsupportedArchitectureError:
         return False
     return True
-
-
-def _architecture(folder: Path) -> Any:
-    """Read `config.json`; one that this project wrote is complete, another may leave defaults to `transformers`."""
-    values = json.loads((folder / "config.json").read_text())
-    if values.get("model_type") == "llama" and LightTokenizer.fitting(folder) is not None:
-        return SimpleNamespace(**values)
-    from transformers import AutoConfig
-
-    return AutoConfig.from_pretrained(folder)
 
 
 def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
@@ -108,9 +100,6 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
 
 def load_tokenizer(folder: Path) -> Any:
     """The tokenizer of a checkpoint folder. Raises `ConfigError` where the folder has none."""
-    light = LightTokenizer.fitting(folder)
-    if light is not None:
-        return light
     if not any(any(folder.glob(pattern)) for pattern in ("tokenizer*", "vocab*", "*.model")):
         raise ConfigError(
             f"{folder} has no tokenizer (tokenizer.json); copy the files that came with the model there"

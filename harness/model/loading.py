@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from accelerate import init_empty_weights
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -31,11 +31,15 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
     device = "cuda" if runtime.device == "cuda" else "cpu"
     config = AutoConfig.from_pretrained(folder)
     dtype = torch.float32 if trainable else getattr(torch, settings.precision)
-    with _parameters_on_meta():
+    # Buffers (rotary tables) are computed, parameters hold no memory.
+    with init_empty_weights(include_buffers=False):
         with naming(config.model_type):
             model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
         if trainable and settings.lora.rank:
             model = adapters.adapted(model, settings.lora)
+            for parameter in model.parameters():
+                if not parameter.requires_grad:  # FSDP2 wants one number type of what is trained alone
+                    parameter.data = parameter.data.to(getattr(torch, settings.precision))
     check_packable(model)
     check_logits(model)
     model.eval()  # the policy that samples has no dropout, so the one that is trained has none either
@@ -161,22 +165,3 @@ def _recompute_layers(model: Any) -> None:
         for name, value in vars(layer).items():
             if "drop" in name and isinstance(value, float):
                 setattr(layer, name, 0.0)
-
-
-@contextmanager
-def _parameters_on_meta() -> Iterator[None]:
-    """Modules made inside keep their buffers (rotary tables) but hold no memory for parameters."""
-    original = nn.Module.register_parameter
-
-    def register_parameter(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        original(module, name, parameter)
-        if parameter is not None and not parameter.is_meta:
-            module._parameters[name] = nn.Parameter(
-                parameter.to("meta"), requires_grad=parameter.requires_grad
-            )
-
-    nn.Module.register_parameter = register_parameter  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        nn.Module.register_parameter = original  # type: ignore[method-assign]

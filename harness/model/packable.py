@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,7 +31,7 @@ def check_packable(model: Any) -> None:
     """Refuse a model in which packed sequences would run into one another; no weight is looked at.
 
     Raises:
-        ConfigError: it is recurrent, has a kind of attention that is not computed over packed sequences, or counts positions by itself.
+        ConfigError: it is recurrent, or has a kind of attention that is not computed over packed sequences.
     """
     kind = model.config.model_type
     if recurrent(model):
@@ -45,8 +44,6 @@ def check_packable(model: Any) -> None:
         raise ConfigError(
             f"{kind} has layers of {', '.join(others)}, which packed training does not compute; {_CHOOSE}"
         )
-    if "position_ids" not in inspect.signature(model.base_model.forward).parameters:
-        raise ConfigError(f"{kind} cannot be told where in its sequence a packed token stands; {_CHOOSE}")
 
 
 def _layer_kinds(model: Any) -> set[str]:

@@ -6,6 +6,7 @@ of the pack for the attention product alone; all other operators of the model se
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +16,8 @@ import torch
 import torch.nn.functional as functional
 
 NAME = "packed_causal"
-_REFUSED = (
-    "softcap",
-    "s_aux",
-    "position_bias",
-)  # score changes that some architectures ask for and this does not compute
+# Changes of the scores that some architectures ask for and this does not compute.
+_REFUSED = ("softcap", "s_aux", "position_bias")
 
 
 def register() -> str:
@@ -87,7 +85,7 @@ def packed_causal(
     heads_first = (query[0], key[0], value[0])
     q, k, v = (part.transpose(0, 1).index_select(0, expand) for part in heads_first)  # [places, heads, D]
     half = query.dtype in (torch.bfloat16, torch.float16)
-    if query.is_cuda and half and _VARLEN is not None:
+    if query.is_cuda and half and varlen_kernel() is not None:
         attended = _varlen(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
     else:
         attended = _padded(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
@@ -141,8 +139,9 @@ def _varlen(
     scale: float | None,
     window: int | None,
 ) -> torch.Tensor:
-    """Torch's flash kernel over ragged sequences."""
-    attended: torch.Tensor = _VARLEN(
+    """Torch's flash kernel over ragged sequences. Before torch 2.12 it knew grouped heads without being told."""
+    kernel, grouped = varlen_kernel(), q.shape[1] != k.shape[1]
+    attended: torch.Tensor = kernel(
         q.contiguous(),
         k.contiguous(),
         v.contiguous(),
@@ -152,19 +151,25 @@ def _varlen(
         longest,
         scale=scale,
         window_size=(-1 if window is None else window - 1, 0),
-        enable_gqa=q.shape[1] != k.shape[1],
+        **({"enable_gqa": grouped} if "enable_gqa" in _options(kernel) else {}),
     )
     return attended
 
 
-def _varlen_kernel() -> Any:
-    """Find torch's kernel; None where this torch has none that takes every option: then sequences are padded."""
+@functools.cache
+def varlen_kernel() -> Any:
+    """Torch's kernel; None where this torch has none that takes a scale and a window: then sequences are padded."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
         return None
-    known = inspect.signature(varlen_attn).parameters
-    return varlen_attn if {"scale", "window_size", "enable_gqa"} <= known.keys() else None
+    return varlen_attn if {"scale", "window_size"} <= _options(varlen_attn) else None
 
 
-_VARLEN = _varlen_kernel()
+def _options(kernel: Any) -> set[str]:
+    return set(inspect.signature(kernel).parameters)
+
+
+def attention_name(device: str) -> str:
+    """The attention of packed sequences in half precision on this device, for the record of an attempt."""
+    return "varlen_attn" if device == "cuda" and varlen_kernel() is not None else "padded"

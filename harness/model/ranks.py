@@ -17,9 +17,10 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
-PATIENCE = timedelta(
-    hours=4
-)  # ranks wait for one another: a download, a warm-up or a long tail of responses on one of them
+# Ranks wait for one another's values: a download, a warm-up or a long tail of responses on one of them.
+_OBJECTS_TIMEOUT = timedelta(hours=4)
+# In a collective of tensors they arrive together: one that waits longer waits in the wrong one.
+_TENSORS_TIMEOUT = timedelta(minutes=20)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def open_group() -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     if "RANK" in os.environ:
-        dist.init_process_group(backend, timeout=PATIENCE)
+        dist.init_process_group(backend, timeout=_TENSORS_TIMEOUT)
     else:
         dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
 
@@ -91,7 +92,7 @@ def close_groups() -> None:
 @functools.cache
 def cpu_group(purpose: str) -> Any:
     """A group of all ranks on the CPU for one purpose; collective at its first use. A thread's messages must not mix with the loop's."""
-    return dist.new_group(backend="gloo", timeout=PATIENCE)
+    return dist.new_group(backend="gloo", timeout=_OBJECTS_TIMEOUT)
 
 
 def _objects() -> Any:

@@ -32,8 +32,15 @@ class SharedAttention:
     ) -> None:
         self.layout, self.heads, self.kv_heads, self.kernel = layout, heads, kv_heads, kernel
         self.cos, self.sin = cos[layout.place_N][:, None], sin[layout.place_N][:, None]
-        length = layout.length
-        self.hidden = torch.full((length, length), float("-inf"), device=cos.device).triu_(1)
+        self._future: torch.Tensor | None = None
+
+    @property
+    def future(self) -> torch.Tensor:
+        """-inf [L, L] where a token would see those after it; the same for all layers."""
+        if self._future is None:
+            length = self.layout.length
+            self._future = torch.full((length, length), float("-inf"), device=self.cos.device).triu_(1)
+        return self._future
 
     def __call__(self, heads_NHD: torch.Tensor) -> torch.Tensor:
         """Unrotated queries, keys and values [N, H + 2 K, D] to attended values [N, H · D]."""
@@ -83,7 +90,7 @@ class _ByHand(torch.autograd.Function):
         tokens = of.rotate(heads_NHD).view(count, -1).index_select(0, layout.spread)
         grid = tokens.view(len(layout.spread), -1, size).transpose(0, 1).contiguous()
         q, k, v = (_sequences(part, of) for part in grid.split(of.parts()))
-        weights = torch.baddbmm(of.hidden, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
+        weights = torch.baddbmm(of.future, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
         attended = of.product(weights, v).view(of.heads, -1, size).transpose(0, 1)
         # Not the keys and values as they are repeated for the heads that share them: backward repeats them again.
         ctx.save_for_backward(grid, weights)

@@ -43,6 +43,8 @@ def token_scores(
     """
     elements = CHUNK_ELEMENTS if hidden_NE.device.type == "cpu" else CHUNK_ELEMENTS_GPU
     rows = chunk_rows or max(1, elements // head_VE.shape[0])
+    # Without a backward nobody reads the logits again.
+    recompute = recompute or not torch.is_grad_enabled()
     scores: tuple[torch.Tensor, torch.Tensor] = _TokenScores.apply(
         hidden_NE, head_VE, tokens_N, temperature, with_entropy, linear, recompute, rows
     )  # type: ignore[no-untyped-call]
@@ -66,7 +68,8 @@ class _TokenScores(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         log_probs = torch.empty(len(tokens_N), dtype=torch.float32, device=hidden_NE.device)
         normaliser, entropy = torch.empty_like(log_probs), torch.zeros_like(log_probs)
-        whole = None if recompute else linear(hidden_NE, head_VE)
+        needed = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
+        whole = linear(hidden_NE, head_VE) if needed and not recompute else None
         for part in _chunks(len(tokens_N), rows):
             logits = linear(hidden_NE[part], head_VE) if whole is None else whole[part]
             z = _tempered(logits, temperature)
@@ -74,8 +77,7 @@ class _TokenScores(torch.autograd.Function):
             log_probs[part] = z.gather(-1, tokens_N[part, None])[:, 0] - normaliser[part]
             if with_entropy:
                 entropy[part] = normaliser[part] - torch.linalg.vecdot(z.softmax(-1), z)
-        needed = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        ctx.logits = whole if needed else None
+        ctx.logits = whole
         ctx.save_for_backward(hidden_NE, head_VE, tokens_N, normaliser, entropy)
         ctx.settings = (temperature, with_entropy, linear, recompute, rows)
         return log_probs, entropy

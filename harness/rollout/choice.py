@@ -1,15 +1,17 @@
-"""Choosing one token a row from logits and one uniform number a row.
+"""Choosing one token a row from logits and one uniform number a row, and the buffers of a batch of responses.
 
-A GPU adds floats in an order that may change from call to call, integers in any order to the same sum. So there probabilities are added up
-as whole multiples of 2⁻⁴⁰: the same logits and number give the same token, always. What is lost is less than 2⁻⁴⁰ a token, and a token
+A GPU may add floats in another order from call to call; integers give the same sum in any order. So there probabilities are added up
+as whole multiples of 2⁻⁴⁰: the same logits and number always give the same token. The loss is below 2⁻⁴⁰ a token, and a token
 below that (27.7 nats) is never chosen.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
-from harness.rollout.types import SamplingParams
+from harness.rollout.noise import uniforms
+from harness.rollout.types import Completions, SamplingParams
 
 CHUNK_ELEMENTS = 2**20  # logits that a CPU looks at together: the copies of a large vocabulary stay small
 _UNIT = 2.0**40  # scaling a float by a power of two is exact
@@ -92,3 +94,50 @@ def filtered(logits_RV: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
         drop[:, 0] = False
         logits_RV = logits_RV.masked_fill(torch.zeros_like(drop).scatter(-1, index, drop), float("-inf"))
     return logits_RV
+
+
+class ResponseBuffers:
+    """The tokens of a batch of responses while they are decoded, one column a response.
+
+    Args:
+        seeds_R: one seed a response.
+        params: of the request.
+        device: where the logits are.
+    """
+
+    def __init__(self, seeds_R: np.ndarray, params: SamplingParams, device: torch.device) -> None:
+        count, cap = len(seeds_R), params.max_response_tokens
+        self.params = params
+        self.uniform_TR = torch.from_numpy(uniforms(seeds_R, cap).T.copy()).to(device)
+        self.tokens_TR = torch.zeros(cap, count, dtype=torch.long, device=device)
+        self.log_probs_TR = torch.zeros(cap, count, device=device)
+        self.entropy_TR = torch.zeros(cap, count, device=device)
+        self.lengths_R = torch.full((count,), cap, device=device)
+        self.finished_R = torch.zeros(count, dtype=torch.bool, device=device)
+        self.stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
+
+    def choose(
+        self, logits_MV: torch.Tensor, position: int, columns_M: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Sample the token at `position` of the responses in `columns_M`; the tokens [M], and which of them are stop tokens [M]."""
+        uniform_M = self.uniform_TR[position, columns_M]
+        chosen, log_probs, entropy = choose(logits_MV, uniform_M, self.params)
+        self.tokens_TR[position, columns_M] = chosen
+        self.log_probs_TR[position, columns_M] = log_probs
+        self.entropy_TR[position, columns_M] = entropy
+        return chosen, torch.isin(chosen, self.stops)
+
+    def end(self, columns: torch.Tensor, position: int) -> None:
+        """Note that these responses ended with the token at `position`."""
+        self.lengths_R[columns] = position + 1
+        self.finished_R[columns] = True
+
+    def completions(self, count: int) -> Completions:
+        """The first `count` responses, cut at their lengths; on the CPU."""
+        lengths_R = self.lengths_R[:count]
+        inside_RT = torch.arange(len(self.tokens_TR), device=lengths_R.device)[None] < lengths_R[:, None]
+        tokens_N, log_probs_N, entropy_N = (
+            buffer[:, :count].t()[inside_RT].cpu()
+            for buffer in (self.tokens_TR, self.log_probs_TR, self.entropy_TR)
+        )
+        return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), self.finished_R[:count].cpu())

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from harness.rollout.errors import EngineDied
+
+class EngineDied(RuntimeError):
+    """The engine cannot answer any more. The attempt ends, and the next one builds it anew."""
 
 
 @dataclass(frozen=True)
 class SamplingParams:
     """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
-    `stop_strings` end a response, too, where the engine is wrapped in `harness.rollout.stop_strings.StopStringEngine`.
+    `stop_strings` also end a response where the engine is wrapped in `harness.rollout.wrappers.StopStringEngine`.
     """
 
     max_response_tokens: int
@@ -36,13 +37,22 @@ class SamplingParams:
             raise ValueError(f"top_p must lie in (0, 1], got {self.top_p}")
 
 
+@dataclass(frozen=True)
+class Response:
+    """One response: token ids (stop token included), log-probabilities in nats, and whether it ended before the cap."""
+
+    tokens: Sequence[int]
+    log_probs: Sequence[float]
+    finished: bool
+
+
 @dataclass
 class Completions:
     """R responses, prompt-major (all samples of prompt 0 first), their tokens laid end to end.
 
     `finished_R` is False where the token cap ended the response (finish reason *length*). `log_probs_N` and `entropy_N` (nats)
     are of the distribution that was sampled from: temperature, top-k and top-p applied. An engine that sees only the sampled token's
-    probability gives an estimate of the entropy (see `harness.rollout.response.lay_out`).
+    probability gives an estimate of the entropy (see `Completions.from_responses`).
     """
 
     tokens_N: torch.Tensor
@@ -67,35 +77,37 @@ class Completions:
         Exact, since sampling is causal and the noise belongs to (prompt, sample, position): a smaller cap only cuts.
         """
         keep_N = position_in_response(self.lengths_R) < cap
-        return self.of_tokens(
-            keep_N, self.lengths_R.clamp(max=cap), self.finished_R & (self.lengths_R <= cap)
-        )
+        return self.subset(keep_N, self.lengths_R.clamp(max=cap), self.finished_R & (self.lengths_R <= cap))
 
     def select(self, rows: torch.Tensor) -> Completions:
         """The responses at `rows` (long indices [M]), in that order."""
         index_N = ragged_index(self.offsets[:-1][rows], self.lengths_R[rows])
-        return self.of_tokens(index_N, self.lengths_R[rows], self.finished_R[rows])
+        return self.subset(index_N, self.lengths_R[rows], self.finished_R[rows])
 
-    def of_tokens(self, kept: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
-        """The responses that the kept tokens (a mask [N] or indices) make."""
+    def subset(self, index: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
+        """The responses that some of the tokens make; `index` is a mask [N] or positions."""
         return Completions(
-            self.tokens_N[kept], self.log_probs_N[kept], self.entropy_N[kept], lengths_R, finished_R
+            self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index], lengths_R, finished_R
         )
 
     @staticmethod
-    def of_buffers(
-        tokens_TR: torch.Tensor,
-        log_probs_TR: torch.Tensor,
-        entropy_TR: torch.Tensor,
-        lengths_R: torch.Tensor,
-        finished_R: torch.Tensor,
-    ) -> Completions:
-        """The responses of buffers with one column each, cut at their lengths; on the CPU."""
-        inside_RT = torch.arange(len(tokens_TR), device=lengths_R.device)[None] < lengths_R[:, None]
-        tokens_N, log_probs_N, entropy_N = (
-            buffer.t()[inside_RT].cpu() for buffer in (tokens_TR, log_probs_TR, entropy_TR)
+    def from_responses(responses: Sequence[Response], params: SamplingParams) -> Completions:
+        """Responses of an engine that answers request by request, in prompt-major order.
+
+        Such an engine knows no entropy. `entropy_N` is −log π of the sampled token: an unbiased estimate (H = E[−log π]), good only for
+        means over many tokens. At temperature 0 nothing is drawn, and it is NaN.
+        """
+        log_probs_N = torch.tensor(
+            [value for item in responses for value in item.log_probs], dtype=torch.float32
         )
-        return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), finished_R.cpu())
+        unknown_N = torch.full_like(log_probs_N, float("nan"))
+        return Completions(
+            tokens_N=torch.tensor([token for item in responses for token in item.tokens], dtype=torch.int64),
+            log_probs_N=log_probs_N,
+            entropy_N=-log_probs_N if params.temperature > 0 else unknown_N,
+            lengths_R=torch.tensor([len(item.tokens) for item in responses], dtype=torch.int64),
+            finished_R=torch.tensor([item.finished for item in responses], dtype=torch.bool),
+        )
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
@@ -105,18 +117,16 @@ class Completions:
 
 
 class RolloutEngine:
-    """The one contract of every engine (native, transformers, vllm, openai, replay), with the defaults of one that has nothing to free.
+    """The contract of every engine (native, transformers, vllm, openai); the defaults are those of one that has nothing to free.
 
-    `seeds_PG` holds one 64-bit seed a response: the same seed, prompt, weights and parameters give the same response whatever
-    else is in the batch (engines that cannot promise it say so in their module docstring).
+    `seeds_PG` holds one 64-bit seed a response. The same seed, prompt, weights and parameters give the same response whatever else is in
+    the batch (an engine that cannot promise it says so in its module docstring).
 
     Attributes:
         shares_weights: samples from the policy's own tensors: nothing to load after an update.
-        dead: why the engine must not be asked again; empty while it lives.
     """
 
     shares_weights: bool = False
-    dead: str = ""
 
     @property
     def positions(self) -> int | None:
@@ -127,15 +137,16 @@ class RolloutEngine:
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
         """Sample `seeds_PG.shape[1]` responses to each prompt (token ids in, token ids out)."""
-        raise EngineDied(self.dead)
+        raise NotImplementedError
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Take the policy's tensors, under `transformers` names, for all later requests.
 
         Raises:
-            KeyError: a name that the model does not have, or one of its tensors is missing. The engine is dead then (EngineDied).
+            KeyError: the model lacks a name, or an expected tensor is missing. Some tensors may be new then, so the engine must not be
+                used any more.
         """
-        raise EngineDied(self.dead)
+        raise NotImplementedError
 
     def sleep(self) -> None:
         """Give device memory back for the update; weights are loaded again before the next request."""
@@ -145,19 +156,6 @@ class RolloutEngine:
 
     def close(self) -> None:
         """End for good; safe to call twice."""
-
-    def require_alive(self) -> None:
-        """Raise EngineDied if it is dead."""
-        if self.dead:
-            raise EngineDied(f"this engine cannot be asked any more: {self.dead}")
-
-    @contextmanager
-    def updating(self) -> Iterator[None]:
-        """Around the replacement of weights: if that breaks off, the engine is dead, since it holds some old and some new tensors."""
-        self.require_alive()
-        self.dead = "a weight update broke off"
-        yield
-        self.dead = ""
 
 
 def passes(

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as functional
 
 from harness.configuration.identity import content_hash
-from harness.model.adamw import AdamW
 from harness.model.checkpoint import save_decoder
 from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
@@ -109,7 +108,7 @@ def warm_up(decoder: Decoder, config: Config, task: ArithmeticConfig) -> list[fl
     rng = random.Random(f"warmup/{recipe.seed}")
     width = prompt_width(task.max_operations)
     longest = decoder.shape.max_positions - width
-    optimizer = AdamW(
+    optimizer = torch.optim.AdamW(
         decoder.parameters(), lr=recipe.learning_rate, betas=_BETAS, weight_decay=0.01, fused=True
     )
     losses = []

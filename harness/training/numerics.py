@@ -9,6 +9,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
 from harness.model.linear import onednn_available, resolve_kernel
+from harness.model.packed_attention import attention_name
 from harness.model.processor import processor
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
@@ -38,6 +39,7 @@ def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:
         "torch": torch.__version__,
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "processor": processor().name,
+        "packed_attention": attention_name(runtime.device),
     }
     path = layout.attempt_dir(run.path, attempt) / layout.NUMERICS
     write_file(path, json.dumps(record, indent=1).encode() + b"\n")

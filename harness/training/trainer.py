@@ -10,11 +10,9 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
-from harness.configuration.own import module_of
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
-from harness.evaluation.sampler import reads_weights
 from harness.model.checkpoint import load_tokenizer
 from harness.model.content import content_fingerprint
 from harness.model.ranks import Ranks
@@ -22,14 +20,11 @@ from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
 from harness.reward.function import RewardFunction
 from harness.reward.grading import Grader
-from harness.rollout.engine.replay.recording import RecordingEngine
 from harness.rollout.noise import key
-from harness.rollout.passing import WatchedEngine
 from harness.rollout.prompts import prompt_tokens, stop_tokens
-from harness.rollout.restart import RestartingEngine
-from harness.rollout.stop_strings import StopStringEngine
 from harness.rollout.sync import WeightSync
 from harness.rollout.types import RolloutEngine, SamplingParams
+from harness.rollout.wrappers import RecordingEngine, StopStringEngine
 from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected
 from harness.sampling.source import SourceContext
@@ -84,9 +79,12 @@ class Trainer:
         )
         context = SourceContext(config, self.policy, self.engine, self.tokenizer, task.problems, self.prompts)
         self.source = implementation("harness.sampling.source", source).build(source, context)
-        # Samples that other runs made would be missing in the record; a recording serves its own in their order.
-        alone = config.runtime.record_rollouts or not reads_weights(config.engine)
-        shared = None if alone else base_evaluations(config, run, initial, linear_kernel, grader)
+        # Samples that other runs made would be missing in the record.
+        shared = (
+            None
+            if config.runtime.record_rollouts
+            else base_evaluations(config, run, initial, linear_kernel, grader)
+        )
         self.evaluator = Evaluator(
             config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, shared, self.ranks
         )
@@ -141,15 +139,14 @@ class Trainer:
 
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""
-        whole = getattr(implementation("harness.rollout.engine", self.config.engine), "WHOLE_RUNS", False)
-        state = None if whole else self.checkpoints.newest()
+        state = self.checkpoints.newest()
         if isinstance(self.engine, RecordingEngine):
             sizes = state["recorded"] if state else [0] * self.ranks.world
             if len(sizes) == self.ranks.world:  # another number of ranks records into other files
                 self.engine.rewind(sizes[self.ranks.rank])
         if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
-            # A record, or what serves one, needs the samples before training again, too.
-            anew = -1 if whole or self.config.runtime.record_rollouts else 0
+            # A record needs the samples before training again, too.
+            anew = -1 if self.config.runtime.record_rollouts else 0
             self.run.rewind(state["step"] if state else anew)
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
@@ -171,13 +168,9 @@ class Trainer:
     # ---- wiring ---------------------------------------------------------------------------------------------------------
 
     def _build_engine(self) -> RolloutEngine:
-        def build() -> RolloutEngine:
-            built: RolloutEngine = implementation("harness.rollout.engine", self.config.engine).build(
-                self.config.engine, self.policy, self.config.runtime
-            )
-            return built if module_of(self.config.engine) is None else WatchedEngine(built, self.policy)
-
-        engine: RolloutEngine = build() if self.ranks.world > 1 else RestartingEngine(build, self.policy)
+        engine: RolloutEngine = implementation("harness.rollout.engine", self.config.engine).build(
+            self.config.engine, self.policy, self.config.runtime
+        )
         if self.config.sampling.stop_strings or self.config.evaluation.stop_strings:
             engine = StopStringEngine(engine, self.tokenizer)
         return engine

@@ -1,4 +1,4 @@
-"""`harness evaluate model=` with samples from elsewhere: a server, a record of rollouts; vLLM where it is."""
+"""`harness evaluate model=` with samples from elsewhere: a server, and vLLM where it is."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from verbs import Said
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
-from engine_support import cases
-from evaluation_support import ANSWERS, KEY, first_cell, samples_of
+from engine_support import cases, needs_openai
+from evaluation_support import ANSWERS, first_cell, samples_of
 from fake_server import FakeServer
-from small_runs import finished, small_config
 
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.store import ResultStore, RunDir
 
 
 @pytest.fixture
@@ -41,6 +39,7 @@ def greedy(chains: Path) -> list[str]:
     return [*arguments, "evaluation.top_p=1.0", "evaluation.samples_per_problem=2"]
 
 
+@needs_openai
 def test_a_served_model_needs_only_a_tokenizer_here(
     server: FakeServer, base_policy: Path, chains: Path, tmp_path: Path
 ) -> None:
@@ -65,6 +64,7 @@ def asked(server: FakeServer, base_policy: Path, chains: Path) -> list[str]:
     return [f"model={base_policy}", "engine=openai", f"engine.base_url={server.base_url}", *greedy(chains)]
 
 
+@needs_openai
 def test_the_samples_of_two_servers_are_kept_apart(
     server: FakeServer, asked: list[str], tmp_path: Path
 ) -> None:
@@ -74,6 +74,7 @@ def test_the_samples_of_two_servers_are_kept_apart(
     assert [body["model"] for body in server.requests] == ["a"] * 8 + ["b"] * 8
 
 
+@needs_openai
 def test_another_model_at_the_same_address_has_samples_of_its_own(
     server: FakeServer, asked: list[str], tmp_path: Path
 ) -> None:
@@ -85,38 +86,13 @@ def test_another_model_at_the_same_address_has_samples_of_its_own(
     assert [body["model"] for body in server.requests] == ["before"] * 8 + ["after"] * 8
 
 
+@needs_openai
 def test_a_server_that_is_not_there_is_one_line(
     base_policy: Path, chains: Path, tmp_path: Path, said: Said
 ) -> None:
     command = ["evaluate", f"model={base_policy}", "engine=openai", "engine.base_url=http://127.0.0.1:9/v1"]
     command += ["engine.retries=0", f"runtime.results={tmp_path}", *greedy(chains)]
-    assert "http://127.0.0.1:9/v1/models gave no usable answer" in said(*command, code=1)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDir, ResultStore]:
-    """A run whose rollouts were recorded."""
-    root = tmp_path_factory.mktemp("results")
-    config = small_config(runtime__results=str(root), runtime__record_rollouts=True, training__steps=2)
-    return finished(config, root), ResultStore(root)
-
-
-def test_a_record_is_evaluated_as_the_run_was(recorded: tuple[RunDir, ResultStore]) -> None:
-    run, store = recorded
-    rollouts = run.path / "rollouts.jsonl"
-    cell = first_cell(store.root, f"model={run.run_id}@0", "engine=replay", f"engine.path={rollouts}")
-    own = run.samples("arithmetic_heldout", 0).sort_values(KEY, ignore_index=True)
-    pd.testing.assert_frame_equal(samples_of(store.root, cell), own)
-
-
-def test_a_record_that_lacks_the_prompts_is_one_line(
-    recorded: tuple[RunDir, ResultStore], said: Said
-) -> None:
-    run, store = recorded
-    command = ["evaluate", f"model={run.run_id}@0", "engine=replay", f"runtime.results={store.root}"]
-    assert "engine.path='': no such file" in said(*command, code=2)
-    command += [f"engine.path={run.path / 'rollouts.jsonl'}", "evaluation.seed=7"]
-    assert "none with the seed" in said(*command, code=2)
+    assert "http://127.0.0.1:9/v1 gave no usable answer" in said(*command, code=1)
 
 
 @pytest.mark.parametrize("name", cases("vllm"))

@@ -1,15 +1,16 @@
-"""Reinforcement-learning steps of a real shape with random weights: tokens a second, utilisation, memory, where the time goes.
+"""Reinforcement-learning steps of a real shape with random weights: tokens a second, memory, where the time goes.
 
     python tests/gpu/steps.py --engine native --steps 20 --response 1024 --out native.json
 
 The model knows nothing and never ends a response, so every response has `--response` tokens; verdicts are drawn so that every group has
-contrast and nothing is skipped. Writes one JSON object; an engine that is not installed writes why.
+contrast and nothing is skipped. Writes one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import statistics
 import tempfile
 import time
@@ -17,22 +18,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measuring import TINY, leave, measured, parser_of_steps
 
 from harness.base_policy import random_init
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import GIB, GPUS, Gpu, visible_memory_gib
+from harness.configuration.gpus import visible_memory_gib
 from harness.configuration.schema import RunConfig, load
-from harness.experiment.estimate.fit import fit_of, fitting_micro_batch, misfits
-from harness.experiment.estimate.work import forward_flop, update_passes
-from harness.model.shapes import ModelSize, from_config
+from harness.experiment.estimate.fit import fitting_micro_batch, misfits
 from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore
 from harness.training.step import take_step
 from harness.training.trainer import Trainer
 from harness.verify import Verdict
 
+TINY = {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 256, "vocab_size": 512}
+TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2}  # heads of 32, the least that vLLM knows
 _LARGEST_GAP = 0.05  # nats a token on average between engine and trainer; bfloat16 rounds by some 0.02
 
 
@@ -122,75 +122,47 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     )
     rollout, update = (statistics.median(steps[f"seconds_{part}"]) for part in ("rollout", "train"))
     tokens = float(steps["generated_tokens"].median())
-    shape = from_config({**random_init.SHAPES[options.shape], **config.model.overrides})
-    assert shape is not None
-    flop = tokens * forward_flop(shape, options.response) * update_passes(config)
-    fit = fit_of(config, visible_memory_gib()) if options.device == "cuda" else None
     return {
         "engine": options.engine,
-        "checkpointing": options.checkpointing,
         **wrong,
-        "micro_batch_tokens": trainer.updater.micro_batch_tokens,  # half of what was asked for where memory ran out
-        "estimated_peak_gib": fit.update_bytes / GIB if fit else None,
-        "rollout_limit_tokens_per_second": sampling_limit(config, shape, options.response),
+        "micro_batch_tokens": config.runtime.micro_batch_tokens,
         "steps": done,
-        "response_tokens": options.response,
         "tokens_per_step": tokens,
         "rollout_tokens_per_second": tokens / rollout,
         "update_tokens_per_second": tokens / update,
-        "update_tflops": flop / update / 1e12,
         "step_seconds": float(steps["seconds_total"].median()),
-        "rollout_seconds": rollout,
-        "update_seconds": update,
         "sync_seconds": float(steps["seconds_sync"].median()),
-        "verify_seconds": float(steps["seconds_verify"].median()),
         "log_prob_gap_mean": gap,
         "log_prob_gap_max": float(steps["sampler_log_prob_gap_max"].max()),
-        "parameters": parameters(shape),
         "peak_memory_gib": torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None,
-        "peak_reserved_gib": torch.cuda.max_memory_reserved() / 2**30 if torch.cuda.is_available() else None,
     }
 
 
-def sampling_limit(config: RunConfig, shape: ModelSize, response: int) -> float | None:
-    """Tokens a second at which the GPU's memory bandwidth is used up: a step reads the weights once and every row's keys and values."""
-    gpu = gpu_of(torch.cuda.get_device_name()) if config.runtime.device == "cuda" else None
-    if gpu is None:
-        return None
-    width = 4 if config.model.precision == "float32" else 2
-    rows = config.runtime.rollout_rows
-    read = width * parameters(shape) + rows * shape.cache_bytes(response / 2) * width / 2
-    return rows * gpu.terabytes_per_second * 1e12 / read
-
-
-def gpu_of(name: str) -> Gpu | None:
-    """The row of the table of GPUs for a driver's name."""
-    flat = name.lower().replace(" ", "")
-    return next((gpu for key, gpu in GPUS.items() if key.split("_")[0] in flat), None)
-
-
-def parameters(shape: ModelSize) -> int:
-    """Elements of the matrices, embedding once."""
-    return shape.layers * shape.layer_matrices + shape.embedding
-
-
 def main() -> None:
-    parser = parser_of_steps(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", default="cuda")
     parser.add_argument("--engine", default="native")
+    parser.add_argument("--shape", default="qwen2.5-0.5b")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--response", type=int, default=1024)
+    parser.add_argument("--prompts", type=int, default=16)
+    parser.add_argument("--samples", type=int, default=8)
     parser.add_argument(
-        "--seconds", type=float, default=0, help="no step after the fifth begins later than that; 0: no limit"
+        "--seconds", type=float, default=0, help="no step after the fifth begins later; 0: no limit"
     )
     parser.add_argument("--micro-batch-tokens", type=int, default=0, help="0: what the estimate says to fit")
     parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help="two narrow layers, for a CPU")
     parser.add_argument(
-        "--override", action="append", default=[], help="a further override of the run's configuration"
+        "--override", action="append", default=[], help="a further override of the configuration"
     )
     options = parser.parse_args()
-    package = "vllm" if options.engine == "vllm" else None
-    row = measured(options.engine, package, lambda: measure(options))
-    # what sets its row of the page apart
-    row["overrides"] = [item.removeprefix("engine.") for item in options.override]
-    leave(row, options.out)
+    row = measure(options)
+    options.out.write_text(json.dumps(row, indent=1))
+    print(json.dumps(row))
 
 
 if __name__ == "__main__":

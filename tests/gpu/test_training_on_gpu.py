@@ -53,37 +53,6 @@ def test_deterministic_runs_repeat_their_bits(bench: Bench, tmp_path: Path) -> N
         assert torch.equal(a[1], b[1]), a[0]
 
 
-@pytest.mark.parametrize("where", ["forward", "backward", "layer"])
-def test_memory_that_runs_out_once_costs_half_the_micro_batch(
-    bench: Bench, tmp_path: Path, where: str
-) -> None:
-    config, folder = case_config(tmp_path, {"shape": "qwen2.5-0.5b", "checkpointing": True})
-    trainer = bench.trainer(config, base=folder)
-    plain, left = trainer.policy.token_log_probs, [1]
-
-    def exhaust(*_: Any) -> None:
-        if left and torch.is_grad_enabled() | (where == "backward"):
-            left.pop()
-            torch.empty(2**50, dtype=torch.uint8, device="cuda")  # more than any GPU has
-
-    def greedy(*arguments: Any) -> Any:
-        scores, entropy = plain(*arguments)
-        if scores.requires_grad:
-            exhaust() if where == "forward" else scores.register_hook(exhaust)
-        return scores, entropy
-
-    if where == "layer":  # in the midst of a forward pass, with what is sharded partly gathered
-        named = trainer.policy.scoring.named_modules()  # type: ignore[union-attr]
-        next(module for name, module in named if name.endswith("layers.1")).register_forward_pre_hook(exhaust)
-    else:
-        trainer.policy.token_log_probs = greedy  # type: ignore[method-assign]
-    assert train(trainer, lambda: False, attempt=0)
-    trainer.close()
-    assert not left
-    assert trainer.updater.micro_batch_tokens == config.runtime.micro_batch_tokens // 2
-    assert np.isfinite(trainer.run.steps()["loss"]).all()
-
-
 def test_a_checkpoint_is_evaluated_by_the_transformers_engine(base_policy: Path, tmp_path: Path) -> None:
     command = ["evaluate", f"model={base_policy}", "benchmark=arithmetic_heldout", "engine=transformers"]
     command += ["evaluation.samples_per_problem=2", "evaluation.caps=[12]", "runtime.device=cuda"]

@@ -59,7 +59,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "falcon": ({"alibi": True}, "does not take packed sequences"),
     "gptj": ({"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_dim": 8}, "does not take packed sequences"),
     "stablelm": ({}, "does not tell its attention where packed sequences end"),
-    "bloom": ({"n_head": 4, "n_layer": 2}, "cannot be told where in its sequence a packed token stands"),
+    "bloom": ({"n_head": 4, "n_layer": 2}, "do not attend through the transformers attention interface"),
     "gpt_neox_japanese": ({}, "do not attend through the transformers attention interface"),
 }
 

@@ -23,31 +23,33 @@ from harness.configuration.registry import kinds, member
 from harness.configuration.runtime import RuntimeConfig
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.engine.replay.recording import RecordingEngine, ReplayEngine
-from harness.rollout.engine.vllm.padded_heads import WiderHeads
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.testbed.tokenizer import testbed_tokenizer
 
 FAMILY = "harness.rollout.engine"
 ROWS = 64
-CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128)  # of vLLM's attention
 # Members with weights of their own, to be loaded after an update: a new one is in the suite by itself.
 COPIES = tuple(kind for kind in sorted(kinds(FAMILY)) if getattr(member(FAMILY, kind), "READS_WEIGHTS", True))
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
+HAS_OPENAI = importlib.util.find_spec("openai") is not None
 Opener = Callable[[str, Path, NativePolicy], RolloutEngine]  # engine's name, checkpoint, policy
+
+
+needs_openai = pytest.mark.skipif(not HAS_OPENAI, reason="the package openai is not installed here")
 
 
 def cases(*names: str) -> list[Any]:
     """Parameters for these engines; vLLM's are marked `vllm`."""
-    marks = [
+    vllm = [
         pytest.mark.vllm,
         pytest.mark.skipif(
             not HAS_VLLM,
             reason="vLLM is not installed here; tests/vllm_cpu/setup.sh makes an environment that has it",
         ),
     ]
-    return [pytest.param(name, marks=marks if name.startswith("vllm") else []) for name in names]
+    marks = {"vllm": vllm, "vllm-serve": vllm, "openai": [needs_openai]}
+    return [pytest.param(name, marks=marks.get(name, [])) for name in names]
 
 
 def open_engine(
@@ -60,8 +62,6 @@ def open_engine(
             member(FAMILY, "native").Config(), policy, runtime
         )
         return built
-    if name == "replay":
-        return Replayed(NativeEngine(policy.decoder), scratch)
     if name == "openai":
         return Served(policy, **settings)
     if name == "vllm-serve":
@@ -71,25 +71,6 @@ def open_engine(
         engine.Config(**settings), folder, runtime, "cpu", torch.float32, "torch"
     )
     return opened
-
-
-class Replayed(RolloutEngine):
-    """Records each request from a native engine, then answers it from the file alone."""
-
-    def __init__(self, engine: NativeEngine, scratch: Path) -> None:
-        self.engine, self.path = engine, scratch / "rollouts.jsonl"
-
-    def generate(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
-    ) -> Completions:
-        self.path.unlink(missing_ok=True)
-        recording = RecordingEngine(self.engine, self.path)
-        recording.generate(prompts, seeds_PG, params)
-        recording.close()
-        return ReplayEngine(self.path).generate(prompts, seeds_PG, params)
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        raise NotImplementedError
 
 
 class OverHttp(RolloutEngine):
@@ -115,7 +96,7 @@ class Served(OverHttp):
 
     def __init__(self, policy: NativePolicy, **settings: Any) -> None:
         self.server = FakeServer(NativeEngine(policy.decoder))
-        self.connect(self.server.base_url, **{"concurrency": 8, "retry_pause_s": 0.01, **settings})
+        self.connect(self.server.base_url, **{"concurrency": 8, **settings})
 
     def close(self) -> None:
         self.server.close()
@@ -128,9 +109,6 @@ class VllmServe(OverHttp):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        if (wider := WiderHeads.fitting(folder, CPU_HEAD_SIZES)) is not None:
-            (scratch / "wider").mkdir()
-            folder = wider.write(folder, scratch / "wider")
         options = f"--host 127.0.0.1 --port {port} --served-model-name tiny --dtype float32 --enforce-eager"
         options += (
             f" --logprobs-mode processed_logprobs --max-num-seqs {ROWS} --kv-cache-memory-bytes {1 << 30}"

@@ -113,7 +113,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            server.headers = dict(self.headers)
+            server.headers = {name.lower(): value for name, value in self.headers.items()}
             fault = server.faults.pop(0) if server.faults else None
             if isinstance(fault, int):
                 self._send(fault, {"error": {"message": f"told to answer {fault}"}})

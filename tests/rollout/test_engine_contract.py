@@ -29,7 +29,7 @@ from harness.rollout.types import RolloutEngine, SamplingParams
 EOS = 1
 CAP = 24
 PARAMS = SamplingParams(CAP, stop_token_ids=(EOS,))
-EVERY = cases("shared", *COPIES, "replay", "openai", "vllm-serve")
+EVERY = cases("shared", *COPIES, "openai", "vllm-serve")
 
 
 @pytest.fixture(scope="module", params=EVERY)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from engine_support import seeds_for
+from engine_support import needs_openai, seeds_for
 from fake_server import FakeServer
 
 from harness.backends import builtin
@@ -18,9 +18,8 @@ from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import openai
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.engine.openai.client import OpenAIEngine
-from harness.rollout.errors import EngineDied
-from harness.rollout.types import SamplingParams
+from harness.rollout.engine.openai.client import ServerEngine
+from harness.rollout.types import EngineDied, SamplingParams
 
 PROMPTS = [[5, 6, 7], [8, 9]]
 PARAMS = SamplingParams(6, stop_token_ids=(1,))
@@ -34,9 +33,9 @@ def server(base_policy: Path) -> Iterator[FakeServer]:
     fake.close()
 
 
-def opened(server: FakeServer, **settings: Any) -> OpenAIEngine:
-    config = openai.Config(base_url=server.base_url, **{"retry_pause_s": 0.01, **settings})
-    engine: OpenAIEngine = openai.open_folder(config, None, None, "cpu", torch.float32, "torch")
+def opened(server: FakeServer, **settings: Any) -> ServerEngine:
+    config = openai.Config(base_url=server.base_url, **settings)
+    engine: ServerEngine = openai.open_folder(config, None, None, "cpu", torch.float32, "torch")
     return engine
 
 
@@ -50,6 +49,7 @@ def changed(**values: Any) -> Change:
     return change
 
 
+@needs_openai
 def test_a_request_names_ids_seed_and_ends_and_nothing_that_would_change_them(server: FakeServer) -> None:
     seeds = seeds_for(PROMPTS, 2)
     opened(server, concurrency=1).generate(PROMPTS, seeds, SamplingParams(6, 0.5, 0.9, 4, (1, 3)))
@@ -68,59 +68,44 @@ def test_a_request_names_ids_seed_and_ends_and_nothing_that_would_change_them(se
     assert none.items() <= server.requests[-1].items()
 
 
+@needs_openai
 def test_the_key_comes_from_the_environment(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"engine.api_key_env=TINY_KEY: that variable is not set"):
         opened(server, api_key_env="TINY_KEY")
     monkeypatch.setenv("TINY_KEY", "secret")
     opened(server, api_key_env="TINY_KEY").generate(PROMPTS, seeds_for(PROMPTS, 1), PARAMS)
-    assert server.headers["Authorization"] == "Bearer secret"
+    assert server.headers["authorization"] == "Bearer secret"
 
 
+@needs_openai
 def test_an_error_that_passes_costs_a_retry(server: FakeServer) -> None:
-    engine = opened(server, retries=3)
-    right = engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
-    server.faults = [500, 503, 429, lambda answer: b"{ torn", lambda answer: b"[]"]
-    again = engine.generate(PROMPTS, seeds_for(PROMPTS, 2), PARAMS)
+    engine = opened(server, retries=3, concurrency=1)
+    right = engine.generate(PROMPTS[:1], seeds_for(PROMPTS[:1], 1), PARAMS)
+    server.faults = [500, 429]
+    again = engine.generate(PROMPTS[:1], seeds_for(PROMPTS[:1], 1), PARAMS)
     assert not server.faults
     assert again.token_lists() == right.token_lists()
 
 
-def test_a_server_that_stays_away_ends_the_engine(server: FakeServer) -> None:
-    engine = opened(server, retries=2, concurrency=1)
-    server.faults = [500] * 3
-    with pytest.raises(
-        EngineDied, match=r"no usable answer in 3 tries; the last: HTTP 500 .*told to answer 500"
-    ):
+@needs_openai
+def test_a_server_that_stays_away_ends_the_evaluation(server: FakeServer) -> None:
+    engine = opened(server, retries=0, concurrency=1)
+    server.faults = [500]
+    with pytest.raises(EngineDied, match=r"no usable answer in 1 tries .*told to answer 500"):
         engine.generate(PROMPTS, seeds_for(PROMPTS, 1), PARAMS)
-    assert not server.requests  # nothing is begun after the first failure
+    nobody = openai.Config(base_url="http://127.0.0.1:9/v1", retries=0)
+    with pytest.raises(EngineDied, match=r"http://127.0.0.1:9/v1 .*engine.base_url"):
+        openai.open_folder(nobody)
 
 
-def test_nobody_there_is_said_with_the_address() -> None:
-    config = openai.Config(base_url="http://127.0.0.1:9/v1", retries=0)
-    with pytest.raises(EngineDied, match=r"http://127.0.0.1:9/v1/models .*engine.base_url"):
-        openai.open_folder(config, None, None, "cpu", torch.float32, "torch")
-
-
-def test_an_answer_that_takes_too_long_is_asked_for_again(server: FakeServer) -> None:
-    engine = opened(server, timeout_s=0.3, retries=1, concurrency=1)
-
-    def slow(answer: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(1.0)
-        return answer
-
-    server.faults = [slow]
-    assert engine.generate(PROMPTS[:1], seeds_for(PROMPTS[:1], 1), PARAMS).lengths_R.tolist()[0] > 0
-    server.faults = [slow, slow]
-    with pytest.raises(EngineDied, match="in 2 tries; the last: TimeoutError"):
-        engine.generate(PROMPTS[:1], seeds_for(PROMPTS[:1], 1), PARAMS)
-
-
+@needs_openai
 def test_a_refused_request_is_not_repeated(server: FakeServer) -> None:
     engine = opened(server, concurrency=1)
     for status, hint in ((400, "told to answer 400"), (401, "engine.api_key_env"), (404, "ends in /v1")):
         server.faults = [status]
-        with pytest.raises(ConfigError, match=rf"refuses the request \({status}\).*{hint}"):
-            engine.generate(PROMPTS, seeds_for(PROMPTS, 1), PARAMS)
+        with pytest.raises(ConfigError, match=rf"refuses the request.*{hint}"):
+            engine.generate(PROMPTS[:1], seeds_for(PROMPTS[:1], 1), PARAMS)
+        assert not server.faults
     assert not server.requests
 
 
@@ -130,12 +115,13 @@ def test_a_refused_request_is_not_repeated(server: FakeServer) -> None:
         (changed(token_ids=None), "returns no token ids"),
         (changed(token_ids=[4, 5], logprobs=None), "no log-probability for every token"),
         (changed(token_ids=[4, 5], logprobs={"token_logprobs": [-1.0]}), "no log-probability for every token"),
-        (changed(prompt_token_ids=[1, 2, 3, 4]), "changed the prompt: 3 token ids were sent, it used 4"),
+        (changed(prompt_token_ids=[1, 2, 3, 4]), "changed the prompt's token ids"),
         (changed(token_ids=[4, 5], logprobs={"token_logprobs": [-1.0, -1.0]}, finish_reason="length"), "--max-model-len"),
-        (changed(finish_reason="abort"), "finish_reason 'abort'"),
-        (lambda answer: {**answer, "choices": []}, "answers without choices"),
+        (changed(finish_reason="abort"), "cut a response .'abort'"),
+        (lambda answer: {**answer, "choices": []}, "returns no token ids"),
     ],
 )  # fmt: skip
+@needs_openai
 def test_what_the_server_lacks_is_named(server: FakeServer, fault: Change, said: str) -> None:
     engine = opened(server, concurrency=1)
     server.faults = [fault]
@@ -143,20 +129,7 @@ def test_what_the_server_lacks_is_named(server: FakeServer, fault: Change, said:
         engine.generate(PROMPTS, seeds_for(PROMPTS, 1), PARAMS)
 
 
-def test_ids_written_as_tokens_are_read(server: FakeServer) -> None:
-    engine = opened(server, concurrency=1)
-    right = engine.generate(PROMPTS[:1], seeds_for(PROMPTS[:1], 1), PARAMS)
-
-    def older(answer: dict[str, Any]) -> dict[str, Any]:
-        choice = answer["choices"][0]
-        tokens = [f"token_id:{token}" for token in choice["token_ids"]]
-        return changed(token_ids=None, logprobs={**choice["logprobs"], "tokens": tokens})(answer)
-
-    server.faults = [older]
-    again = engine.generate(PROMPTS[:1], seeds_for(PROMPTS[:1], 1), PARAMS)
-    assert again.token_lists() == right.token_lists()
-
-
+@needs_openai
 def test_log_probs_of_another_distribution_are_not_passed_off(server: FakeServer) -> None:
     raw, seeds = opened(server), seeds_for(PROMPTS, 2)
     for params, known in (
@@ -176,12 +149,14 @@ def test_log_probs_of_another_distribution_are_not_passed_off(server: FakeServer
     assert bool(raw.generate(PROMPTS, seeds, SamplingParams(4, temperature=0.0)).entropy_N.isnan().all())
 
 
+@needs_openai
 def test_requests_run_together_up_to_the_limit(server: FakeServer) -> None:
     server.pause_s = 0.05
     opened(server, concurrency=3).generate(PROMPTS, seeds_for(PROMPTS, 6), PARAMS)
     assert server.at_once == 3
 
 
+@needs_openai
 def test_the_model_is_the_only_one_or_has_to_be_named(server: FakeServer) -> None:
     server.models = ["a", "b"]
     with pytest.raises(ConfigError, match=r"serves \['a', 'b'\]; set engine.model"):
@@ -190,15 +165,14 @@ def test_the_model_is_the_only_one_or_has_to_be_named(server: FakeServer) -> Non
     assert server.requests[-1]["model"] == "b"
 
 
-def test_it_cannot_be_trained(server: FakeServer) -> None:
-    with pytest.raises(ConfigError, match="does not train; use engine=vllm"):
+def test_it_cannot_be_trained() -> None:
+    with pytest.raises(ConfigError, match=r"does not train: .* use engine=vllm"):
         openai.build(openai.Config(), None, None)
-    with pytest.raises(ConfigError, match="does not train"):
-        opened(server).load_weights([])
     assert "a server's weights cannot be updated" in builtin.check(RunConfig(engine=openai.Config()))[0]
     assert builtin.check(RunConfig()) == []
 
 
-def test_an_address_without_scheme_is_refused() -> None:
-    with pytest.raises(ConfigError, match="must begin with http"):
-        openai.Config(base_url="localhost:8000/v1")
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ConfigError, match=r"pip install 'rlvr-harness\[openai\]'"):
+        openai.open_folder(openai.Config(model="tiny"))

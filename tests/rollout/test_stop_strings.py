@@ -15,8 +15,8 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import EvaluationConfig, SamplingConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
-from harness.rollout.stop_strings import StopStringEngine, cut
 from harness.rollout.types import Completions, SamplingParams
+from harness.rollout.wrappers import StopStringEngine, cut
 
 TEXTS = ["", "a", "b", "ab", "Que", "stion", ":"]
 

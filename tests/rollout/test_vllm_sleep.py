@@ -13,9 +13,8 @@ from harness.backends import builtin
 from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.rollout.engine import native, vllm
 from harness.rollout.engine.vllm.in_process import VllmEngine
-from harness.rollout.errors import EngineDied
-from harness.rollout.restart import RestartingEngine
-from harness.rollout.types import SamplingParams
+from harness.rollout.types import EngineDied, SamplingParams
+from harness.sampling.source import initial_policy
 
 WEIGHTS = {"w": torch.zeros(1)}
 
@@ -56,7 +55,7 @@ class FakeLlm:
 
 def engine(level: int = 2) -> tuple[VllmEngine, FakeLlm]:
     llm = FakeLlm()
-    return VllmEngine(llm, frozenset(WEIGHTS), None, level, owns_group=True), llm
+    return VllmEngine(llm, frozenset(WEIGHTS), level, owns_group=True), llm
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -84,8 +83,6 @@ def test_prefixes_that_stay_are_its_death() -> None:
     llm.prefixes_go = False
     with pytest.raises(EngineDied, match="older weights"):
         sampler.load_weights(WEIGHTS.items())
-    with pytest.raises(EngineDied, match="cannot be asked any more"):
-        sampler.require_alive()
 
 
 def test_an_engine_that_stays_asleep_is_dead() -> None:
@@ -97,30 +94,13 @@ def test_an_engine_that_stays_asleep_is_dead() -> None:
 
 
 @pytest.mark.parametrize("at", ["sleep", "wake"])
-def test_a_failure_at_sleep_or_wake_is_its_death_and_it_is_built_again(at: str) -> None:
-    built: list[tuple[VllmEngine, FakeLlm]] = []
-
-    def build() -> VllmEngine:
-        built.append(engine())
-        return built[-1][0]
-
-    policy = SimpleNamespace(named_weights=WEIGHTS.items)
-    sampler = RestartingEngine(build, policy)  # type: ignore[arg-type]
-    built[0][1].fails = {at}
-    sampler.sleep()
-    if at == "sleep":
-        assert built[0][1].asked == ["shutdown"]  # its memory is the trainer's
-    sampler.wake()
-    sampler.load_weights(WEIGHTS.items())
-    assert len(built) == 2
-    assert sampler.restarts == 1
-    assert built[1][1].asked[:2] == ["weights", "forget prefixes"]
-    alone, llm = engine()
-    llm.fails = {at}
+def test_a_failure_at_sleep_or_wake_says_what_vllm_said(at: str) -> None:
+    sampler, llm = engine()
     if at == "wake":
-        alone.sleep()
+        sampler.sleep()
+    llm.fails = {at}
     with pytest.raises(EngineDied, match="CUDA out of memory"):
-        getattr(alone, at)()
+        getattr(sampler, at)()
 
 
 def test_vllm_has_a_gpu_for_itself() -> None:
@@ -128,6 +108,17 @@ def test_vllm_has_a_gpu_for_itself() -> None:
     assert any("runs_per_gpu=2 with engine=vllm" in reason for reason in builtin.check(shared))
     shared.engine = native.Config()
     assert builtin.check(shared) == []
+
+
+def test_a_second_engine_in_the_process_is_refused_on_a_gpu() -> None:
+    config = RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device="cuda"))
+    assert builtin.check(config) == []
+    config.algorithm.source = initial_policy.Config()
+    (reason,) = builtin.check(config)
+    assert "initial_policy with engine=vllm on a GPU" in reason
+    assert "use engine=native" in reason
+    config.runtime.device = "cpu"
+    assert builtin.check(config) == []
 
 
 def test_an_engine_over_several_gpus_and_several_ranks_are_refused_before_anything_loads() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,21 +20,24 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 
 from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
-from small_runs import finished, small_config
+from small_runs import TWO_HEADS, finished, small_config
 
+from harness.base_policy.pretrained import Config as Pretrained
+from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
-from harness.model.policy import NativePolicy
+from harness.model.policy import NativePolicy, Policy
+from harness.model.ranks import close_groups
+from harness.model.transformers_policy import TransformersPolicy
 from harness.problems.benchmarks import arithmetic
 from harness.reward.grading import Grader
 from harness.rollout.engine import vllm as member
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.engine.vllm import worker as vllm_worker
 from harness.rollout.engine.vllm.in_process import VllmEngine
-from harness.rollout.errors import EngineDied
-from harness.rollout.restart import RestartingEngine
-from harness.rollout.types import RolloutEngine, SamplingParams
+from harness.rollout.sync import WeightSync
+from harness.rollout.types import EngineDied, RolloutEngine, SamplingParams
 from harness.testbed.warm_up import prepare_testbed
 
 pytestmark = [
@@ -49,7 +52,7 @@ PROMPT = [2 + i % 40 for i in range(300)]  # two full blocks of the prefix cache
 PARAMS = SamplingParams(12)
 
 
-def opened(policy: NativePolicy, **settings: object) -> VllmEngine:
+def opened(policy: Policy, **settings: object) -> VllmEngine:
     engine: VllmEngine = member.build(member.Config(**settings), policy, RuntimeConfig(rollout_rows=64))  # type: ignore[arg-type]
     return engine
 
@@ -167,25 +170,35 @@ def test_every_rank_of_a_trainer_has_an_engine_of_its_own(tied: NativePolicy) ->
 # ---- death ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_failure_inside_vllm_is_a_death_and_is_survived_once(
-    tied: NativePolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with closing(RestartingEngine(lambda: opened(tied), tied)) as restarting:
-        first = restarting.engine
-        assert isinstance(first, VllmEngine)
-        shift(tied, 1)
-        restarting.load_weights(tied.named_weights())
-        before = restarting.generate([PROMPT], seeds_for([PROMPT], 4), PARAMS)
+def test_a_failure_inside_vllm_ends_the_engine(tied: NativePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(opened(tied)) as engine:
 
         def fails(*_: object, **__: object) -> None:
             raise RuntimeError("a kernel failed")
 
-        monkeypatch.setattr(first.llm.llm_engine, "step", fails)
-        after = restarting.generate([PROMPT], seeds_for([PROMPT], 4), PARAMS)
-        assert restarting.restarts == 1
-        assert after.token_lists() == before.token_lists()
+        monkeypatch.setattr(engine.llm.llm_engine, "step", fails)
         with pytest.raises(EngineDied, match="a kernel failed"):
-            first.generate([PROMPT], seeds_for([PROMPT], 4), PARAMS)
+            engine.generate([PROMPT], seeds_for([PROMPT], 4), PARAMS)
+
+
+def test_only_what_vllm_refuses_is_a_configuration_error(
+    tied: NativePolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed kernel or full memory is none: it passes with its traceback."""
+    import vllm
+
+    def fails(error: Exception) -> Callable[..., None]:
+        def start(*_: object, **__: object) -> None:
+            raise error
+
+        return start
+
+    monkeypatch.setattr(vllm, "LLM", fails(RuntimeError("CUDA error")))
+    with pytest.raises(RuntimeError, match="CUDA error"):
+        opened(tied)
+    monkeypatch.setattr(vllm, "LLM", fails(ValueError("no such architecture")))
+    with pytest.raises(ConfigError, match=r"vLLM cannot serve .*: no such architecture"):
+        opened(tied)
 
 
 def test_a_closed_engine_refuses(tied: NativePolicy) -> None:
@@ -209,6 +222,29 @@ def test_the_process_keeps_its_threads_and_its_process_group(tied: NativePolicy)
     assert not torch.distributed.is_initialized()
 
 
+def test_the_pair_of_a_gpu_works_in_one_process(tmp_path: Path) -> None:
+    """The FSDP2 policy of one rank opens the process group, in which vLLM makes its own groups; closing leaves it to the policy."""
+    folder = tiny_checkpoint(tmp_path / "model", "qwen2", tied=True)
+    settings = Pretrained(path=str(folder), precision="float32")
+    policy = TransformersPolicy.load(folder, settings, RuntimeConfig(device="cpu"))
+    prompts = [PROMPT[:20], PROMPT[5:12]]
+    try:
+        with closing(opened(policy)) as engine:
+            sync = WeightSync(engine, policy, prompts, PARAMS)
+            for _ in range(2):
+                with torch.no_grad():
+                    for parameter in policy.parameters():
+                        parameter.add_(0.05)
+                engine.sleep()
+                engine.wake()
+                assert sync.load() < 1e-4
+        assert torch.distributed.is_initialized()
+        made = policy.token_log_probs(prompts, torch.tensor([3, 4, 5]), torch.tensor([1, 2]))
+        assert bool(made[0].isfinite().all())
+    finally:
+        close_groups()
+
+
 # ---- a policy's scores ----------------------------------------------------------------------------------------------------
 
 
@@ -217,7 +253,7 @@ def good_policy(tmp_path_factory: pytest.TempPathFactory) -> NativePolicy:
     """A policy that solves a good part of its problems."""
     if "RLVR_POLICY" in os.environ:
         return NativePolicy.load(Path(os.environ["RLVR_POLICY"]), "torch")
-    config = small_config(model__warmup__steps=1500)
+    config = small_config(model__warmup__steps=1500, **TWO_HEADS)
     return NativePolicy.load(
         prepare_testbed(config.model, config.task, tmp_path_factory.mktemp("c"), "torch"), "torch"
     )
@@ -258,6 +294,7 @@ def test_avg_at_32_is_the_native_engines_within_sampling_error(good_policy: Nati
 def test_a_run_trains_with_it(old_log_probs: str, tmp_path: Path) -> None:
     config = small_config(
         engine=member.Config(),
+        **TWO_HEADS,
         algorithm__dead_groups__policy="refill",
         algorithm__engine_correction__old_log_probs=old_log_probs,
         runtime__results=str(tmp_path),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
 _KEPT = ("weights", "gradients", "moments", "reference")  # between updates
 _LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
-_NO_WEIGHTS = ("openai", "replay")  # engines that hold none on the trainer's GPUs
+_NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs
 
 
 @dataclass(frozen=True)

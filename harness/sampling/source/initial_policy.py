@@ -28,7 +28,7 @@ class InitialPolicySource:
 
     def __init__(self, config: Config, context: SourceContext) -> None:
         from harness.configuration.registry import implementation
-        from harness.rollout.stop_strings import StopStringEngine
+        from harness.rollout.wrappers import StopStringEngine
 
         self.policy, self.prompts, self.config = context.policy, context.prompts, context.config
         frozen = context.policy.frozen_copy()

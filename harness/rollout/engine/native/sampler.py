@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as functional
 
 from harness.model.decoder import Decoder
-from harness.rollout.choice import choose
-from harness.rollout.noise import uniforms
+from harness.rollout.choice import ResponseBuffers
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
 
 MIN_ROWS = 8
@@ -42,15 +41,13 @@ class NativeEngine(RolloutEngine):
         return self.decoder.shape.max_positions
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        with self.updating():
-            self.decoder.load_named(weights)
+        self.decoder.load_named(weights)
 
     @torch.no_grad()
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
-        self.require_alive()
         check_request(prompts, seeds_PG, params, self.positions)
         parts = []
         for chunk, seeds in passes(prompts, seeds_PG, self.rows):
@@ -106,27 +103,19 @@ class _Pass:
         rows, cap = len(prompts) * self.samples, params.max_response_tokens
         size = (shape.layers, rows, shape.kv_heads, self.width + cap, shape.head_size)
         self.keys, self.values = memory.take(size)
-        self.uniform_TR = torch.from_numpy(uniforms(seeds_PG.reshape(-1), cap).T.copy()).to(device)
-        self.tokens = torch.zeros(cap, rows, dtype=torch.long, device=device)
-        self.log_probs = torch.zeros(cap, rows, device=device)
-        self.entropy = torch.zeros(cap, rows, device=device)
-        self.lengths = torch.full((rows,), cap, device=device)
-        self.finished = torch.zeros(rows, dtype=torch.bool, device=device)
-        self.stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
-        cos, sin = decoder.rope(self.width + cap)
-        self.cos, self.sin = cos, sin
+        self.buffers = ResponseBuffers(seeds_PG.reshape(-1), params, device)
+        self.cos, self.sin = decoder.rope(self.width + cap)
 
     def run(self) -> Completions:
-        rows = torch.arange(self.tokens.shape[1], device=self.tokens.device)
+        buffers, cap = self.buffers, self.params.max_response_tokens
+        rows = torch.arange(len(buffers.lengths_R), device=buffers.lengths_R.device)
         live = torch.ones(len(rows), dtype=torch.bool, device=rows.device)
         hidden = self._prefill().repeat_interleave(self.samples, 0)
-        cap = self.params.max_response_tokens
         for position in range(cap):
-            chosen = self._choose(hidden, position, rows)
-            ended = live & torch.isin(chosen, self.stops)
+            chosen, stopped = buffers.choose(self.decoder.logits(hidden), position, rows)
+            ended = live & stopped
             if bool(ended.any()):
-                self.lengths[rows[ended]] = position + 1
-                self.finished[rows[ended]] = True
+                buffers.end(rows[ended], position)
                 live = live & ~ended
             count = int(live.sum())
             if count == 0 or position + 1 == cap:
@@ -135,23 +124,7 @@ class _Pass:
             if enough <= _COMPACT_BELOW * len(rows):
                 rows, live, chosen = self._compact(enough, rows, live, chosen, self.width + position)
             hidden = self._decode(chosen, self.width + position)
-        count = self.real_rows
-        return Completions.of_buffers(
-            self.tokens[:, :count],
-            self.log_probs[:, :count],
-            self.entropy[:, :count],
-            self.lengths[:count],
-            self.finished[:count],
-        )
-
-    def _choose(self, hidden: torch.Tensor, position: int, rows: torch.Tensor) -> torch.Tensor:
-        """Sample one token a row, and note its log-probability and the entropy."""
-        uniform_R = self.uniform_TR[position, rows]
-        chosen, log_probs, entropy = choose(self.decoder.logits(hidden), uniform_R, self.params)
-        self.tokens[position, rows] = chosen
-        self.log_probs[position, rows] = log_probs
-        self.entropy[position, rows] = entropy
-        return chosen
+        return buffers.completions(self.real_rows)
 
     def _compact(
         self, count: int, rows: torch.Tensor, live: torch.Tensor, chosen: torch.Tensor, length: int

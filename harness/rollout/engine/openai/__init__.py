@@ -1,17 +1,13 @@
-"""A server with an OpenAI-compatible `/v1/completions` that returns token ids (vLLM does): evaluates anything served anywhere."""
+"""A server with an OpenAI-compatible `/v1/completions` that returns token ids (vLLM does). For evaluation only."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.limits import Checked, choice, ranged
-
-if TYPE_CHECKING:
-    from harness.rollout.engine.openai.endpoint import Endpoint
 
 READS_WEIGHTS = False
 EXACT_ENTROPY = False
@@ -24,11 +20,10 @@ class Config(Checked, key="engine"):
     Attributes:
         base_url: with `/v1`.
         model: the name it serves the model under; empty: the only one it serves.
-        api_key_env: the environment variable that holds the key; empty: none is sent.
+        api_key_env: the environment variable that holds the key; empty: the word "none" is sent.
         concurrency: requests under way at once.
         timeout_s: for one response, in seconds.
         retries: further tries after an error that may pass (429, 5xx, no connection, a time-out).
-        retry_pause_s: before the first of them, in seconds; doubled each time.
         logprobs: raw (the model's own, vLLM's default) or processed (of the tempered and filtered distribution, vLLM's
             `--logprobs-mode processed_logprobs`). Raw ones are recorded as NaN where the two differ.
     """
@@ -40,54 +35,30 @@ class Config(Checked, key="engine"):
     concurrency: int = ranged(32, low=1)
     timeout_s: float = ranged(600.0, low=1e-3)
     retries: int = ranged(4, low=0)
-    retry_pause_s: float = ranged(1.0, low=0)
     logprobs: str = choice("raw", of=("raw", "processed"))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.base_url.startswith(("http://", "https://")):
-            raise ConfigError(f"engine.base_url={self.base_url!r} must begin with http:// or https://")
 
 
 def build(config: Config, policy: Any, runtime: Any) -> Any:
     """Always raises ConfigError: a served model cannot be trained."""
-    from harness.rollout.engine.openai.client import CANNOT_TRAIN
+    raise ConfigError(
+        "engine=openai evaluates and does not train: a server's weights cannot be updated; use engine=vllm, native or transformers"
+    )
 
-    raise ConfigError(CANNOT_TRAIN)
 
-
-def open_folder(
-    config: Config, folder: Any, runtime: Any, device: str, dtype: Any, linear_kernel: str
-) -> Any:
+def open_folder(config: Config, *_: Any) -> Any:
     """See the family's contract. Of the folder only the tokenizer is used, by the caller."""
-    from harness.rollout.engine.openai.client import OpenAIEngine
+    from harness.rollout.engine.openai.client import ServerEngine
 
-    return OpenAIEngine(_endpoint(config), config.model, config.concurrency, config.logprobs == "processed")
-
-
-def named(config: Config) -> Config:
-    """The configuration with the model that the server serves now, so that its samples are never another's.
-
-    Raises:
-        ConfigError: it serves several, and `model` names none.
-        EngineDied: it does not answer.
-    """
-    from harness.rollout.engine.openai.client import only_model
-
-    return config if config.model else dataclasses.replace(config, model=only_model(_endpoint(config)))
+    return ServerEngine(config)
 
 
-def _endpoint(config: Config) -> Endpoint:
-    from harness.rollout.engine.openai.endpoint import Endpoint
+def resolve(config: Config) -> Config:
+    """The configuration with the model that the server serves now, so that its samples are never another's."""
+    from harness.rollout.engine.openai.client import served_model
 
-    key = ""
-    if config.api_key_env:
-        key = os.environ.get(config.api_key_env, "")
-        if not key:
-            raise ConfigError(f"engine.api_key_env={config.api_key_env}: that variable is not set")
-    return Endpoint(config.base_url.rstrip("/"), key, config.timeout_s, config.retries, config.retry_pause_s)
+    return dataclasses.replace(config, model=served_model(config))
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """See the family's contract: the server and the model; what weights it serves is its owner's word."""
+    """See the family's contract: the server and the model; what its weights are is its owner's word."""
     return {"base_url": config.base_url.rstrip("/"), "model": config.model, "logprobs": config.logprobs}

@@ -1,148 +1,119 @@
-"""Sampling from a server with an OpenAI-compatible `/v1/completions`: whatever it serves, wherever it runs.
-
-Token ids go in and token ids come out, one request a response, each with its own seed. The server must return the ids that it sampled
-(vLLM does, with `return_token_ids`): text would have to be tokenised again, and need not give the tokens back. What a seed means is the
-server's business: vLLM gives the same response again, up to the rounding of the batch that it happens to be in.
-"""
+"""Completions of a server through the `openai` package: token ids in and out, one request a response, each with its own seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
-import torch
 
 from harness.configuration.error import ConfigError
-from harness.rollout.engine.openai.endpoint import Endpoint, ask_all
-from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request
+from harness.rollout.engine.openai import Config
+from harness.rollout.types import (
+    Completions,
+    EngineDied,
+    Response,
+    RolloutEngine,
+    SamplingParams,
+    check_request,
+)
 
-_TOKEN_PREFIX = "token_id:"  # how vLLM writes a token's id where it was asked for tokens as ids
+# vLLM's additions to the standard: the first two would come from the model's generation_config.json; with the others only our own
+# tokens end a response, and the sampled ids come back (text need not give them back).
+_EXTRA = {"min_p": 0.0, "repetition_penalty": 1.0, "ignore_eos": True, "return_token_ids": True}
 
 
-# Said, since a server takes what is absent from the model's generation_config.json; as vLLM and SGLang write "none".
-NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+class ServerEngine(RolloutEngine):
+    """Asks the server for completions. A seed repeats its response up to the rounding of the server's batches."""
 
-
-class OpenAIEngine(RolloutEngine):
-    """Asks `endpoint` for completions of `model` (empty: the only one it serves).
-
-    With `processed`, the server's log-probabilities are those of the distribution that was sampled from (vLLM:
-    `--logprobs-mode processed_logprobs`). Otherwise they are the model's own, which is the same only at temperature 0 or 1 without
-    filters; at other settings they are not known here, and NaN.
-    """
-
-    def __init__(
-        self, endpoint: Endpoint, model: str = "", concurrency: int = 32, processed: bool = False
-    ) -> None:
-        self.endpoint, self.concurrency, self.processed = endpoint, concurrency, processed
-        self.model = model or only_model(endpoint)
+    def __init__(self, config: Config) -> None:
+        self.config, self.client, self.model = config, _client(config), served_model(config)
 
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
-        """See `RolloutEngine`.
-
-        Raises:
-            ConfigError: the server refuses the request, or does not return what the contract needs; it says which.
-            EngineDied: the server does not answer.
-            ValueError: the request is malformed.
-        """
+        """See `RolloutEngine`. Raises ConfigError where the server lacks what the contract needs, EngineDied where it does not answer."""
         check_request(prompts, seeds_PG, params)
-        asked = [
+        rows = [
             (prompt, int(seed)) for prompt, seeds in zip(prompts, seeds_PG, strict=True) for seed in seeds
         ]
-        responses = ask_all(lambda item: self._response(*item, params), asked, self.concurrency)
-        return lay_out(responses, params)
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> NoReturn:
-        """Refused: the server's weights are somebody else's."""
-        raise ConfigError(CANNOT_TRAIN)
+        pool = ThreadPoolExecutor(self.config.concurrency)
+        try:
+            responses = list(pool.map(lambda row: self._response(*row, params), rows))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return Completions.from_responses(responses, params)
 
     def _response(self, prompt: Sequence[int], seed: int, params: SamplingParams) -> Response:
-        body = {
+        extra = {"top_k": params.top_k or -1, "stop_token_ids": list(params.stop_token_ids), **_EXTRA}
+        request = {
             "model": self.model,
             "prompt": list(prompt),
             "max_tokens": params.max_response_tokens,
             "temperature": params.temperature,
             "top_p": params.top_p,
-            **NEUTRAL,
-            "top_k": params.top_k or -1,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
             "seed": seed >> 1,  # servers take signed 64-bit integers
             "logprobs": 1,
-            # Beyond the standard, and what makes it exact: only our own tokens end a response, and ids are returned.
-            "ignore_eos": True,
-            "stop_token_ids": list(params.stop_token_ids),
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
+            "stop": list(params.stop_strings) or None,
+            "extra_body": {**extra, "skip_special_tokens": False},
         }
-        if params.stop_strings:
-            body |= {"stop": list(params.stop_strings), "skip_special_tokens": False}
-        answer = self.endpoint.ask("/completions", body)
-        choices = answer.get("choices")
-        if not isinstance(choices, list) or not choices:
-            raise ConfigError(f"{self.endpoint.base_url} answers without choices: {str(answer)[:200]}")
-        return self._read(choices[0], prompt, params)
-
-    def _read(self, choice: dict[str, Any], prompt: Sequence[int], params: SamplingParams) -> Response:
-        server = f"{self.endpoint.base_url} (model {self.model})"
-        log_probs = choice.get("logprobs") or {}
-        tokens = _token_ids(choice, log_probs)
-        if tokens is None:
-            raise ConfigError(
-                f"{server} returns no token ids (vLLM does, for return_token_ids); text is not tokenised again, since that need not "
-                "give the sampled tokens. Serve the model with vLLM, or evaluate recorded text with harness evaluate samples="
-            )
-        seen = choice.get("prompt_token_ids")
-        if seen is not None and list(seen) != list(prompt):
-            raise ConfigError(
-                f"{server} changed the prompt: {len(prompt)} token ids were sent, it used {len(seen)}"
-            )
-        values = log_probs.get("token_logprobs")
-        if not isinstance(values, list) or len(values) != len(tokens) or None in values:
-            raise ConfigError(
-                f"{server} returns no log-probability for every token (logprobs of the completions API)"
-            )
-        reason = choice.get("finish_reason")
-        cut = reason == "length" and len(tokens) < params.max_response_tokens
-        if reason not in ("stop", "length") or cut or not tokens:
-            raise ConfigError(
-                f"{server} ended a response with finish_reason {reason!r} after {len(tokens)} of {params.max_response_tokens} tokens; "
-                "is its --max-model-len too small?"
-            )
-        if not self.processed and not _plain(params):
-            values = [float("nan")] * len(tokens)
-        return Response(tokens, values, finished=reason == "stop")
-
-
-CANNOT_TRAIN = (
-    "engine=openai samples from a server whose weights cannot be updated, so it evaluates and does not train; use engine=vllm, native or "
-    "transformers"
-)
-
-
-def only_model(endpoint: Endpoint) -> str:
-    """The name of the one model that a server lists. Raises `ConfigError` where it lists none or several."""
-    listed = endpoint.ask("/models").get("data")
-    names = [str(item.get("id")) for item in listed] if isinstance(listed, list) else []
-    if len(names) != 1:
-        raise ConfigError(
-            f"{endpoint.base_url} serves {names or 'no model'}; set engine.model to one of them"
+        answer = _answer(self.config, lambda: self.client.completions.create(**request)).model_dump()
+        choice = (answer.get("choices") or [{}])[0]
+        tokens, sent, reason = (
+            choice.get(name) for name in ("token_ids", "prompt_token_ids", "finish_reason")
         )
-    return names[0]
+        log_probs = (choice.get("logprobs") or {}).get("token_logprobs") or []
+        whole = reason == "stop" or (reason == "length" and len(tokens or ()) == params.max_response_tokens)
+        lacks = {
+            "returns no token ids (serve the model with vLLM, or evaluate recorded text with samples=)": not tokens,
+            "changed the prompt's token ids": sent is not None and list(sent) != list(prompt),
+            "returns no log-probability for every token": len(log_probs) != len(tokens or ()),
+            f"cut a response ({reason!r}; is its --max-model-len too small?)": not whole,
+        }
+        if faults := [text for text, wrong in lacks.items() if wrong]:
+            raise ConfigError(f"{self.config.base_url} (model {self.model}) {faults[0]}")
+        # A server's raw log-probabilities are those of the sampled distribution only without temperature and filters.
+        raw = params.temperature in (0.0, 1.0) and params.top_p == 1 and not params.top_k
+        known = raw or self.config.logprobs == "processed"
+        return Response(tokens, log_probs if known else [float("nan")] * len(tokens), reason == "stop")
 
 
-def _token_ids(choice: dict[str, Any], log_probs: dict[str, Any]) -> list[int] | None:
-    """The sampled ids: as such, or written as tokens `token_id:17` (vLLM before `return_token_ids`)."""
-    if isinstance(choice.get("token_ids"), list):
-        return [int(token) for token in choice["token_ids"]]
-    tokens = log_probs.get("tokens")
-    if isinstance(tokens, list) and all(str(token).startswith(_TOKEN_PREFIX) for token in tokens):
-        return [int(str(token).removeprefix(_TOKEN_PREFIX)) for token in tokens]
-    return None
+def served_model(config: Config) -> str:
+    """The configured model, or the only one that the server lists. Raises `ConfigError` where it lists none or several."""
+    if config.model:
+        return config.model
+    names = [model.id for model in _answer(config, _client(config).models.list).data]
+    if len(names) != 1:
+        raise ConfigError(f"{config.base_url} serves {names or 'no model'}; set engine.model to one of them")
+    return str(names[0])
 
 
-def _plain(params: SamplingParams) -> bool:
-    """Return whether the distribution that is sampled from is the model's own (at temperature 0 the contract's, too)."""
-    return params.temperature in (0.0, 1.0) and params.top_p == 1 and not params.top_k
+def _client(config: Config) -> Any:
+    try:
+        from openai import OpenAI
+    except ImportError as error:
+        raise ConfigError(f"engine=openai needs pip install 'rlvr-harness[openai]' ({error})") from error
+    key = os.environ.get(config.api_key_env, "") if config.api_key_env else "none"
+    if not key:
+        raise ConfigError(f"engine.api_key_env={config.api_key_env}: that variable is not set")
+    return OpenAI(base_url=config.base_url, api_key=key, timeout=config.timeout_s, max_retries=config.retries)
+
+
+def _answer(config: Config, call: Callable[[], Any]) -> Any:
+    from openai import APIStatusError, OpenAIError
+
+    try:
+        return call()
+    except (OpenAIError, ValueError) as error:
+        refused = isinstance(error, APIStatusError) and error.status_code in (400, 401, 403, 404, 422)
+        if refused:
+            hint = "see engine.base_url (it ends in /v1 on most servers), engine.model and engine.api_key_env"
+            raise ConfigError(f"{config.base_url} refuses the request: {error}; {hint}") from error
+        raise EngineDied(
+            f"{config.base_url} gave no usable answer in {config.retries + 1} tries ({type(error).__name__}: {error}); is it up "
+            "(engine.base_url), and are engine.timeout_s and engine.concurrency right for it?"
+        ) from error

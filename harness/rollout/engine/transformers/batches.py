@@ -17,8 +17,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import load_model
 from harness.model.packable import recurrent
-from harness.rollout.choice import choose
-from harness.rollout.noise import uniforms
+from harness.rollout.choice import ResponseBuffers
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
 
 
@@ -50,23 +49,21 @@ class TransformersEngine(RolloutEngine):
 
     @torch.no_grad()
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        own = self.model.state_dict(keep_vars=True)
+        slots = self.model.state_dict(keep_vars=True)
         missing = {name for name, _ in self.model.named_parameters()}  # a tied projection once
-        with self.updating():
-            for name, tensor in weights:
-                if name not in own:
-                    raise KeyError(f"this model has no tensor {name!r}")
-                own[name].copy_(tensor)
-                missing.discard(name)
-            if missing:
-                raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
+        for name, tensor in weights:
+            if name not in slots:
+                raise KeyError(f"this model has no tensor {name!r}")
+            slots[name].copy_(tensor)
+            missing.discard(name)
+        if missing:
+            raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
 
     @torch.no_grad()
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
     ) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
-        self.require_alive()
         check_request(prompts, seeds_PG, params, self.positions)
         parts = [self._pass(*part, params) for part in passes(prompts, seeds_PG, self.rows)]
         return Completions.concatenate(parts)
@@ -76,8 +73,8 @@ class TransformersEngine(RolloutEngine):
     ) -> Completions:
         """One batch: prefill each prompt once, repeat its cache for its samples, decode until every row has ended."""
         device, cap = self.model.device, params.max_response_tokens
-        count, samples = seeds_PG.size, seeds_PG.shape[1]
-        width = max(map(len, prompts))
+        samples, width = seeds_PG.shape[1], max(map(len, prompts))
+        # Prompts, padded on the left.
         pads = torch.tensor([width - len(prompt) for prompt in prompts], device=device)
         ids = torch.tensor([[0] * (width - len(p)) + list(p) for p in prompts], device=device)
         mask = (torch.arange(width, device=device)[None] >= pads[:, None]).long()
@@ -85,24 +82,17 @@ class TransformersEngine(RolloutEngine):
         output = self.model(
             input_ids=ids, attention_mask=mask, position_ids=place, use_cache=True, logits_to_keep=1
         )
+        # One row a response.
         cache = output.past_key_values
         cache.batch_repeat_interleave(samples)
         logits = output.logits[:, -1].repeat_interleave(samples, 0)
         mask, place = mask.repeat_interleave(samples, 0), place[:, -1:].repeat_interleave(samples, 0)
-        uniform_TR = torch.from_numpy(uniforms(seeds_PG.reshape(-1), cap).T.copy()).to(device)
-        stops = torch.tensor(params.stop_token_ids, dtype=torch.long, device=device)
-        tokens = torch.zeros(cap, count, dtype=torch.long, device=device)
-        log_probs, entropy = torch.zeros(cap, count, device=device), torch.zeros(cap, count, device=device)
-        lengths = torch.full((count,), cap, device=device)
-        finished = torch.zeros(count, dtype=torch.bool, device=device)
-        rows = torch.arange(count, device=device)
+        buffers = ResponseBuffers(seeds_PG.reshape(-1), params, device)
+        rows = torch.arange(seeds_PG.size, device=device)
         for position in range(cap):
-            chosen, chosen_log_probs, chosen_entropy = choose(logits, uniform_TR[position, rows], params)
-            tokens[position, rows], log_probs[position, rows] = chosen, chosen_log_probs
-            entropy[position, rows] = chosen_entropy
-            ended = torch.isin(chosen, stops)
-            lengths[rows[ended]], finished[rows[ended]] = position + 1, True
-            keep = (~ended).nonzero()[:, 0]
+            chosen, stopped = buffers.choose(logits, position, rows)
+            buffers.end(rows[stopped], position)
+            keep = (~stopped).nonzero()[:, 0]
             if not len(keep) or position + 1 == cap:
                 break
             if len(keep) < len(rows):
@@ -118,4 +108,4 @@ class TransformersEngine(RolloutEngine):
                 use_cache=True,
             )
             cache, logits = output.past_key_values, output.logits[:, -1]
-        return Completions.of_buffers(tokens, log_probs, entropy, lengths, finished)
+        return buffers.completions(seeds_PG.size)

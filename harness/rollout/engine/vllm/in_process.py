@@ -1,11 +1,10 @@
 """The vLLM engine (0.32): token ids in and out, one request a response with its own seed, weights replaced in the running engine.
 
 Log-probabilities and samples are of the tempered and filtered distribution (`processed_logprobs`). The same seed gives the same response in
-another order or batch, up to the rounding of batched kernels. vLLM tells no entropy: it is estimated (see `harness.rollout.response`).
+another order or batch, up to the rounding of batched kernels. vLLM tells no entropy: it is estimated (see `Completions.from_responses`).
 
-After an update three things would go on with the old weights in silence, and are seen to here: the packed output projection of tied
-embeddings on a CPU (`vllm_worker`), cached keys and values of prompts (`reset_prefix_cache`), and an engine in which an update failed half
-way (it refuses every further request).
+After an update two things would silently go on with the old weights, and are handled here: the packed output projection of tied
+embeddings on a CPU (`worker`), and cached keys and values of prompts (`reset_prefix_cache`).
 
 On a GPU it sleeps while the trainer works and wakes in stages: first the memory of the weights, then the weights themselves with the next
 `load_weights`, then the cache; so nothing that is about to be replaced is kept, and the cache is not there while weights travel.
@@ -27,10 +26,14 @@ from harness.configuration.error import ConfigError
 from harness.configuration.gpus import BATCH_INVARIANT_FROM
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
-from harness.rollout.engine.vllm.padded_heads import WiderHeads
-from harness.rollout.errors import EngineDied
-from harness.rollout.response import Response, lay_out
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request
+from harness.rollout.types import (
+    Completions,
+    EngineDied,
+    Response,
+    RolloutEngine,
+    SamplingParams,
+    check_request,
+)
 
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
@@ -46,7 +49,6 @@ class VllmEngine(RolloutEngine):
     Args:
         llm: a running one.
         names: the tensors that every weight update must bring.
-        wider: how they are fitted to its kernels, where they are.
         sleep_level: what `sleep` gives back.
         owns_group: whether its process group is of its own making.
 
@@ -54,10 +56,8 @@ class VllmEngine(RolloutEngine):
         llm: the `vllm.LLM`, None once closed.
     """
 
-    def __init__(
-        self, llm: Any, names: frozenset[str], wider: WiderHeads | None, sleep_level: int, owns_group: bool
-    ) -> None:
-        self.llm, self._names, self._wider = llm, names, wider
+    def __init__(self, llm: Any, names: frozenset[str], sleep_level: int, owns_group: bool) -> None:
+        self.llm, self._names = llm, names
         self._sleep_level, self._owns_group = sleep_level, owns_group
         self._asleep: list[str] = []
         self._workers = llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size
@@ -74,8 +74,10 @@ class VllmEngine(RolloutEngine):
             dtype: of weights and products.
 
         Raises:
-            ConfigError: vLLM is missing, or it refuses the checkpoint or the settings.
+            ConfigError: vLLM is missing, or it refuses the checkpoint or the settings (its ValueError). Its other errors, memory among
+                them, pass as they are.
         """
+        # vLLM reads its environment when it is imported.
         cpu = not device.startswith("cuda")
         _environment(cpu, runtime.deterministic)
         if runtime.deterministic:
@@ -87,37 +89,31 @@ class VllmEngine(RolloutEngine):
                 f"engine=vllm needs vLLM 0.32 ({error}): pip install -e '.[vllm]' on a machine with a GPU, "
                 "tests/vllm_cpu/setup.sh on one without"
             ) from error
+        # Settings. Every rank of the trainer has an engine of its own, in the process group that is there.
         sleep_level = 0 if cpu else config.sleep_level
         settings = _settings(config, runtime, dtype, cpu, sleep_level > 0)
         grouped = torch.distributed.is_initialized()
         if grouped and torch.distributed.get_world_size() > 1:
-            # Every rank of the trainer has an engine of its own, in the group that is there.
             settings["distributed_executor_backend"] = "external_launcher"
-        folder = Path(folder)
-        wider = WiderHeads.fitting(folder, _cpu_head_sizes()) if cpu else None
+        # Start. On a CPU vLLM forbids everybody in the process to change the number of threads; the trainer keeps its own.
         set_threads, threads = torch.set_num_threads, torch.get_num_threads()
         try:
-            with tempfile.TemporaryDirectory(prefix="wider-") as scratch, _own_kernels():
-                served = folder if wider is None else wider.write(folder, Path(scratch))
-                llm = vllm.LLM(str(served), **settings)
-        except (
-            ValueError,
-            RuntimeError,
-            AssertionError,
-        ) as error:  # an assertion: memory changed while it measured
+            with _vllm_kernels():
+                llm = vllm.LLM(str(folder), **settings)
+        except ValueError as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise ConfigError(
                 f"vLLM cannot serve {folder}: {reason}; engine.gpu_memory_utilization, "
                 "engine.kv_cache_memory_gib and engine.max_model_len say what it may take"
             ) from error
         finally:
-            # On a CPU vLLM forbids everybody in the process to change the number of threads; the trainer keeps its own.
             torch.set_num_threads = set_threads
             torch.set_num_threads(threads)
-        names = tensor_names(folder)
+        # The tensors that an update must bring; some checkpoints hold a copy of a tied projection.
+        names = tensor_names(Path(folder))
         if llm.llm_engine.model_config.hf_config.tie_word_embeddings:
-            names.discard(_TIED_HEAD)  # some checkpoints hold a copy of it
-        return cls(llm, frozenset(names), wider, sleep_level, owns_group=not grouped)
+            names.discard(_TIED_HEAD)
+        return cls(llm, frozenset(names), sleep_level, owns_group=not grouped)
 
     def generate(
         self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams
@@ -126,21 +122,19 @@ class VllmEngine(RolloutEngine):
 
         Raises:
             ValueError: the request is malformed or longer than the engine's positions.
-            EngineDied: vLLM failed, now or before.
+            EngineDied: vLLM failed, or the engine is closed.
         """
+        if self.llm is None:
+            raise EngineDied("this vLLM engine was closed")
         self.check(prompts, seeds_PG, params)
-        if self.llm.llm_engine.has_unfinished_requests():
-            self.dead = "requests of a call that broke off are unfinished"
-            self.require_alive()
         requests = [prompt for prompt in prompts for _ in range(seeds_PG.shape[1])]
         self.enqueue(requests, seeds_PG.reshape(-1), params)
-        with self.working():
+        with _working():
             outputs = self.llm.wait_for_completion(use_tqdm=False)
-        return lay_out([response_of(output.outputs[0]) for output in outputs], params)
+        return Completions.from_responses([_response(output.outputs[0]) for output in outputs], params)
 
     def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
         """Raise unless the engine can answer this request."""
-        self.require_alive()
         check_request(prompts, seeds_PG, params, self.positions)
         if 0 < params.temperature < _LEAST_TEMPERATURE:
             raise ValueError(
@@ -172,36 +166,20 @@ class VllmEngine(RolloutEngine):
         }
         # Seeds are signed 64-bit integers there. What vLLM refuses (a temperature above 2) is a ValueError here.
         each = [vllm.SamplingParams(seed=seed >> 1, **settings) for seed in seeds_R.tolist()]
-        with self.working():
+        with _working():
             self.llm.enqueue([{"prompt_token_ids": list(prompt)} for prompt in prompts], each, use_tqdm=False)
-
-    @contextmanager
-    def working(self, at: str = "sampling") -> Iterator[None]:
-        """Around calls of vLLM: a failure in there is the engine's death, since unfinished requests would answer the next call."""
-        try:
-            with _own_kernels():
-                yield
-        except BaseException as error:
-            self.dead = f"{type(error).__name__}: {error}"
-            if isinstance(error, Exception):
-                raise EngineDied(f"vLLM failed while {at}: {self.dead}") from error
-            raise
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `RolloutEngine`. Raises EngineDied if the memory cannot be taken again, or old keys and values would stay."""
         self._wake(_WEIGHTS)
-        with self.updating():
-            checked = _complete(weights, self._names)
-            if self._wider is not None:
-                checked = ((name, self._wider.tensor(name, tensor)) for name, tensor in checked)
-            if self._workers == 1:
-                self.llm.collective_rpc("take_policy_weights", args=(checked, None))
-            else:
-                self._load_through_file(checked)
+        checked = _complete(weights, self._names)
+        if self._workers == 1:
+            self.llm.collective_rpc("take_policy_weights", args=(checked, None))
+        else:
+            self._load_through_file(checked)
         self._wake(_CACHE)
         if not self.llm.reset_prefix_cache():
-            self.dead = "vLLM kept keys and values that older weights made: some request is unfinished"
-            self.require_alive()
+            raise EngineDied("vLLM kept keys and values that older weights made: some request is unfinished")
 
     def _load_through_file(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
         """Workers of their own cannot be handed tensors: they read them from a file, in memory where the machine has such files."""
@@ -216,7 +194,7 @@ class VllmEngine(RolloutEngine):
     def sleep(self) -> None:
         """See `RolloutEngine`; does nothing on a CPU. Raises EngineDied."""
         if self._sleep_level and self.llm is not None and not self._asleep:
-            with self.working("going to sleep"):
+            with _working("going to sleep"):
                 self.llm.sleep(level=self._sleep_level)
             self._asleep = [_WEIGHTS, _CACHE]
 
@@ -228,7 +206,7 @@ class VllmEngine(RolloutEngine):
         if part not in self._asleep:
             return
         torch.cuda.empty_cache()  # vLLM's allocator sees none of what torch keeps for the trainer
-        with self.working("waking"):
+        with _working("waking"):
             awake = self.llm.wake_up(tags=[part])
             self._asleep.remove(part)
             if not self._asleep and not awake:  # it only logs a wake that it does not understand
@@ -239,7 +217,6 @@ class VllmEngine(RolloutEngine):
         if self.llm is None:
             return
         llm, self.llm = self.llm, None
-        self.dead = self.dead or "it was closed"
         core = llm.llm_engine.engine_core
         if self._owns_group:
             core.shutdown()
@@ -271,16 +248,18 @@ def _settings(config: Any, runtime: Any, dtype: torch.dtype, cpu: bool, sleeps: 
     }
 
 
-def _cpu_head_sizes() -> Sequence[int]:
-    """Head sizes that vLLM's attention on a CPU is compiled for."""
-    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
-
-    sizes: list[int] = CPUAttentionBackend.get_supported_head_sizes()
-    return sizes
+@contextmanager
+def _working(doing: str = "sampling") -> Iterator[None]:
+    """Around calls of vLLM: a failure in there ends the engine, since unfinished requests would answer the next call."""
+    try:
+        with _vllm_kernels():
+            yield
+    except Exception as error:
+        raise EngineDied(f"vLLM failed while {doing}: {type(error).__name__}: {error}") from error
 
 
 @contextmanager
-def _own_kernels() -> Iterator[None]:
+def _vllm_kernels() -> Iterator[None]:
     """Leave the choice of kernels to vLLM and its batch invariance: torch's deterministic mode would end at what it does not know."""
     strict = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(False)
@@ -336,7 +315,7 @@ def _complete(
         raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
 
 
-def response_of(output: Any) -> Response:
+def _response(output: Any) -> Response:
     """One of vLLM's completions."""
     tokens = list(output.token_ids)
     if output.finish_reason not in ("stop", "length"):

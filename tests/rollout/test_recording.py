@@ -1,0 +1,93 @@
+"""Recorded responses: what a run samples is in its record once, whatever interrupted it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from engine_support import seeds_for
+from small_runs import claimed, finished, small_config
+
+from harness.configuration.schema import RunConfig
+from harness.model.policy import NativePolicy
+from harness.rollout.engine import native
+from harness.rollout.engine import transformers as transformers_engine
+from harness.rollout.engine.native.sampler import NativeEngine
+from harness.rollout.types import SamplingParams
+from harness.rollout.wrappers import RecordingEngine
+from harness.store import RunDir
+from harness.training.run import train_run
+
+PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12]]
+PARAMS = SamplingParams(8, stop_token_ids=(1,))
+
+
+def test_a_line_holds_a_prompt_and_its_responses_to_the_bit(base_policy: Path, tmp_path: Path) -> None:
+    path, seeds = tmp_path / "made" / "rollouts.jsonl", seeds_for(PROMPTS, 4)
+    engine = RecordingEngine(NativeEngine(NativePolicy.load(base_policy, "torch").decoder), path)
+    made = engine.generate(PROMPTS, seeds, PARAMS)
+    engine.close()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["prompt"] for line in lines] == PROMPTS
+    assert lines[0]["sampling"]["max_response_tokens"] == 8
+    responses = [response for line in lines for response in line["responses"]]
+    assert [response["tokens"] for response in responses] == made.token_lists()
+    assert [response["seed"] for response in responses] == [int(seed) for seed in seeds.reshape(-1)]
+    assert [response["finish_reason"] == "stop" for response in responses] == made.finished_R.tolist()
+    for name in ("log_probs", "entropy"):
+        values = torch.tensor([value for response in responses for value in response[name]])
+        assert torch.equal(values, getattr(made, f"{name}_N"))
+
+
+def test_a_record_goes_on_after_a_torn_line(base_policy: Path, tmp_path: Path) -> None:
+    path, engine = tmp_path / "rollouts.jsonl", NativeEngine(NativePolicy.load(base_policy, "torch").decoder)
+    first = RecordingEngine(engine, path)
+    first.generate(PROMPTS, seeds_for(PROMPTS, 4), PARAMS)
+    first.close()
+    whole = path.read_text()
+    path.write_text(whole[:-20])
+    second = RecordingEngine(engine, path)
+    second.generate(PROMPTS[2:], seeds_for(PROMPTS, 4)[2:], PARAMS)
+    second.close()
+    assert path.read_text() == whole
+    path.write_text("torn")
+    RecordingEngine(engine, path).close()
+    assert path.read_text() == ""
+
+
+def stopped(config: RunConfig, root: Path, steps: int) -> RunDir:
+    """The run of this configuration, asked to stop after some steps."""
+    run = claimed(config, root, "interrupted")
+    asked = iter(range(1, 100))
+    assert not train_run(config, run, lambda: next(asked) >= steps, attempt=1)
+    return run
+
+
+def test_checks_of_the_weights_are_no_rollouts(tmp_path: Path) -> None:
+    """An engine with weights of its own is asked for a few responses after every load; the record has those of the one without."""
+    lines = []
+    for name, engine in (("shared", native.Config()), ("own", transformers_engine.Config())):
+        config = small_config(
+            engine=engine, runtime__record_rollouts=True, runtime__results=str(tmp_path / name), training__steps=1,
+            training__evaluate_every=1,
+        )  # fmt: skip
+        run = finished(config, tmp_path / name)
+        recorded = [json.loads(line)["responses"] for line in (run.path / "rollouts.jsonl").open()]
+        lines.append([[response["seed"] for response in responses] for responses in recorded])
+    assert lines[0] == lines[1]
+
+
+def test_a_stopped_run_records_what_an_undisturbed_one_does(tmp_path: Path) -> None:
+    """Stopped after a checkpoint, with a step recorded beyond it that nothing will know of."""
+    changes: dict[str, Any] = {"runtime__record_rollouts": True, "runtime__checkpoint_every": 1}
+    whole = finished(small_config(**changes, runtime__results=str(tmp_path / "a")), tmp_path / "a")
+    config = small_config(**changes, runtime__results=str(tmp_path / "b"))
+    parted = stopped(config, tmp_path / "b", steps=2)
+    lost = (parted.path / "rollouts.jsonl").read_text().splitlines(keepends=True)[-1]
+    with (parted.path / "rollouts.jsonl").open("a") as file:
+        file.write(lost)
+    assert train_run(config, parted, lambda: False, attempt=2)
+    recorded = [(run.path / "rollouts.jsonl").read_bytes() for run in (whole, parted)]
+    assert recorded[0] == recorded[1]
