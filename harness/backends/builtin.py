@@ -39,7 +39,7 @@ def _refused_engines(config: RunConfig) -> Iterator[str]:
         )
     if engine == "vllm" and runtime.device == "cuda" and config.algorithm.source.kind == "initial_policy":
         yield (
-            "algorithm.source=initial_policy with engine=vllm on a GPU: it needs a second engine, and vLLM's allocator serves one a process; "
+            "algorithm.source=initial_policy with engine=vllm on a GPU: vLLM's allocator serves one engine a process; "
             "use engine=native or engine=transformers"
         )
     if engine == "vllm" and runtime.deterministic:

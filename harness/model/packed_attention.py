@@ -63,23 +63,23 @@ def packed_causal(
     cu_seq_lens_q: torch.Tensor | None = None,
     max_length_q: int | None = None,
     expand: torch.Tensor | None = None,
-    own: torch.Tensor | None = None,
+    places: torch.Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
     """The `transformers` attention interface. Queries [1, H, N, D], keys and values [1, K, N, D]; returns [1, N, H, D].
 
-    `expand` and `own` lay the N tokens out to B sequences end to end and back (`Layout.end_to_end`): responses share their prompt's tokens.
+    `expand` and `places` lay the N tokens out to B sequences end to end and back (`Layout.end_to_end`).
     `cu_seq_lens_q` [B + 1] (int32) are the boundaries of the B sequences, `max_length_q` the longest one's length.
 
     Raises:
         NotImplementedError: the architecture changes attention scores in a way that is not computed here, or keeps the boundaries back.
     """
-    asked = [name for name in _REFUSED if kwargs.get(name) is not None]
-    if asked:
+    refused = [name for name in _REFUSED if kwargs.get(name) is not None]
+    if refused:
         raise NotImplementedError(
-            f"this architecture's attention uses {', '.join(asked)}, which packed training does not compute"
+            f"this architecture's attention uses {', '.join(refused)}, which packed training does not compute"
         )
-    if cu_seq_lens_q is None or max_length_q is None or expand is None or own is None:
+    if cu_seq_lens_q is None or max_length_q is None or expand is None or places is None:
         raise NotImplementedError("this architecture does not tell its attention where packed sequences end")
     window = sliding_window if sliding_window and sliding_window < max_length_q else None
     heads_first = (query[0], key[0], value[0])
@@ -89,9 +89,8 @@ def packed_causal(
         attended = _varlen(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
     else:
         attended = _padded(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
-    kept = attended.index_select(0, own)
-    filling = query.shape[2] - len(own)
-    return functional.pad(kept, (0, 0, 0, 0, 0, filling))[None], None
+    padding = query.shape[2] - len(places)
+    return functional.pad(attended.index_select(0, places), (0, 0, 0, 0, 0, padding))[None], None
 
 
 def _padded(

@@ -39,7 +39,7 @@ class ScoringModel(nn.Module):
             with_entropy: also return entropies.
             recompute: keep no logits for backward.
         """
-        expand, own, boundaries = layout.end_to_end()
+        expand, places, boundaries = layout.end_to_end()
         output = self.model.base_model(
             input_ids=layout.ids_N[None],
             position_ids=layout.place_N[None],
@@ -49,7 +49,7 @@ class ScoringModel(nn.Module):
             max_length_q=layout.length,
             max_length_k=layout.length,
             expand=expand,
-            own=own,
+            places=places,
         )
         hidden_ME = output.last_hidden_state[0][layout.predicts_M]
         head_VE = self.model.get_output_embeddings().weight

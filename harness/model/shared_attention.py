@@ -74,60 +74,64 @@ class SharedAttention:
 
     def _by_torch(self, heads_NHD: torch.Tensor) -> torch.Tensor:
         layout, size = self.layout, heads_NHD.shape[-1]
-        grid = self.rotate(heads_NHD).index_select(0, layout.spread)
+        grid = self.rotate(heads_NHD).index_select(0, layout.slot_tokens)
         q, k, v = grid.view(layout.batch, layout.length, -1, size).transpose(1, 2).split(self.parts(), 1)
         grouped = self.heads != self.kv_heads
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
-        return _filled(attended.transpose(1, 2).reshape(layout.batch * layout.length, -1), layout)
+        return _token_rows(attended.transpose(1, 2).reshape(layout.batch * layout.length, -1), layout)
 
 
 class _ByHand(torch.autograd.Function):
     """With P = softmax(q kᵀ / √D): ∂v = Pᵀ ∂o, ∂S = P (∂o vᵀ - rowsum(P ∂o vᵀ)), ∂q = ∂S k / √D, ∂k = ∂Sᵀ q / √D."""
 
     @staticmethod
-    def forward(ctx: Any, heads_NHD: torch.Tensor, of: SharedAttention) -> torch.Tensor:
-        layout, (count, _, size) = of.layout, heads_NHD.shape
-        tokens = of.rotate(heads_NHD).view(count, -1).index_select(0, layout.spread)
-        grid = tokens.view(len(layout.spread), -1, size).transpose(0, 1).contiguous()
-        q, k, v = (_sequences(part, of) for part in grid.split(of.parts()))
-        weights = torch.baddbmm(of.future, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
-        attended = of.product(weights, v).view(of.heads, -1, size).transpose(0, 1)
+    def forward(ctx: Any, heads_NHD: torch.Tensor, attention: SharedAttention) -> torch.Tensor:
+        layout, (count, _, size) = attention.layout, heads_NHD.shape
+        tokens = attention.rotate(heads_NHD).view(count, -1).index_select(0, layout.slot_tokens)
+        grid = tokens.view(len(layout.slot_tokens), -1, size).transpose(0, 1).contiguous()
+        q, k, v = (_sequences(part, attention) for part in grid.split(attention.parts()))
+        weights = torch.baddbmm(attention.future, q, k.transpose(1, 2), alpha=size**-0.5).softmax(-1)
+        attended = attention.product(weights, v).view(attention.heads, -1, size).transpose(0, 1)
         # Not the keys and values as they are repeated for the heads that share them: backward repeats them again.
         ctx.save_for_backward(grid, weights)
-        ctx.of, ctx.count = of, count
-        return _filled(attended.reshape(len(layout.spread), -1), layout)
+        ctx.attention, ctx.count = attention, count
+        return _token_rows(attended.reshape(len(layout.slot_tokens), -1), layout)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         grid, weights = ctx.saved_tensors
-        of, count, size = ctx.of, ctx.count, grid.shape[-1]
-        q, k, v = (_sequences(part, of) for part in grid.split(of.parts()))
-        layout, slots, scale = of.layout, len(of.layout.spread), size**-0.5
+        attention, count, size = ctx.attention, ctx.count, grid.shape[-1]
+        q, k, v = (_sequences(part, attention) for part in grid.split(attention.parts()))
+        layout, slots, scale = attention.layout, len(attention.layout.slot_tokens), size**-0.5
         grad = (
-            grads[0].new_zeros(slots, of.heads * size).index_copy_(0, layout.own, grads[0][: len(layout.own)])
+            grads[0]
+            .new_zeros(slots, attention.heads * size)
+            .index_copy_(0, layout.token_slots, grads[0][: len(layout.token_slots)])
         )
-        grad = grad.view(slots, of.heads, size).transpose(0, 1).reshape(q.shape)
-        to_v = of.product(weights.transpose(1, 2), grad)
-        to_weights = of.product(grad, v.transpose(1, 2))
+        grad = grad.view(slots, attention.heads, size).transpose(0, 1).reshape(q.shape)
+        to_v = attention.product(weights.transpose(1, 2), grad)
+        to_weights = attention.product(grad, v.transpose(1, 2))
         to_scores = torch.ops.aten._softmax_backward_data(to_weights, weights, -1, torch.float32).mul_(scale)
-        to_q, to_k = of.product(to_scores, k), of.product(to_scores.transpose(1, 2), q)
-        every = [part.view(of.heads, slots, size) for part in (to_q, to_k, to_v)]
-        every[1:] = [part.unflatten(0, (of.kv_heads, -1)).sum(1) for part in every[1:]]
-        spread = torch.cat(every).transpose(0, 1).reshape(slots, -1)
-        tokens = spread.new_zeros(count, spread.shape[1]).index_add_(0, layout.spread, spread)
-        return of.rotate_back(tokens.view(count, -1, size)), None
+        to_q, to_k = attention.product(to_scores, k), attention.product(to_scores.transpose(1, 2), q)
+        every = [part.view(attention.heads, slots, size) for part in (to_q, to_k, to_v)]
+        every[1:] = [part.unflatten(0, (attention.kv_heads, -1)).sum(1) for part in every[1:]]
+        slots_gradient = torch.cat(every).transpose(0, 1).reshape(slots, -1)
+        tokens = slots_gradient.new_zeros(count, slots_gradient.shape[1]).index_add_(
+            0, layout.slot_tokens, slots_gradient
+        )
+        return attention.rotate_back(tokens.view(count, -1, size)), None
 
 
-def _sequences(part: torch.Tensor, of: SharedAttention) -> torch.Tensor:
+def _sequences(part: torch.Tensor, attention: SharedAttention) -> torch.Tensor:
     """[heads, B · L, D] to [H · B, L, D]: key and value heads are repeated for the query heads that share them."""
-    layout, size = of.layout, part.shape[-1]
-    if len(part) != of.heads:
-        part = part.repeat_interleave(of.heads // len(part), 0)
-    return part.reshape(of.heads * layout.batch, layout.length, size)
+    layout, size = attention.layout, part.shape[-1]
+    if len(part) != attention.heads:
+        part = part.repeat_interleave(attention.heads // len(part), 0)
+    return part.reshape(attention.heads * layout.batch, layout.length, size)
 
 
-def _filled(grid: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """The N tokens' rows of a flat [B · L] grid; zeros for filling."""
-    rows = grid.index_select(0, layout.own)
+def _token_rows(grid: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The N tokens' rows of a flat [B · L] grid; zeros for padding."""
+    rows = grid.index_select(0, layout.token_slots)
     return functional.pad(rows, (0, 0, 0, len(layout.ids_N) - len(rows)))

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from small_runs import Bench
@@ -14,7 +13,6 @@ from training_cases import CASES, case_config, case_name
 
 from harness.cli import main
 from harness.training.determinism import deterministic
-from harness.training.loop import train
 
 pytestmark = [
     pytest.mark.gpu,

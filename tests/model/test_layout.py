@@ -23,8 +23,8 @@ def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
     # Prompt 5 6, prompt 7, then the responses without their last tokens: 10 | (none) | 30 31.
     assert layout.ids_N[:6].tolist() == [5, 6, 7, 10, 30, 31]
     assert layout.place_N[:6].tolist() == [0, 1, 0, 2, 1, 2]
-    assert layout.spread.view(3, 3).tolist() == [[0, 1, 3], [0, 1, 0], [2, 4, 5]]
-    assert layout.own.tolist() == [0, 1, 6, 2, 7, 8]
+    assert layout.slot_tokens.view(3, 3).tolist() == [[0, 1, 3], [0, 1, 0], [2, 4, 5]]
+    assert layout.token_slots.tolist() == [0, 1, 6, 2, 7, 8]
     # The first token of a response is predicted by the end of its prompt, whoever else shares it.
     assert layout.predicts_M.tolist() == [1, 3, 1, 2, 4, 5]
     assert len(layout.ids_N) == ROWS
@@ -33,8 +33,8 @@ def test_each_prompt_is_laid_out_once_worked_by_hand() -> None:
 def test_without_sharing_every_response_has_its_own_prompt() -> None:
     layout = Layout.of(PROMPTS, TOKENS, LENGTHS, share=False)
 
-    assert len(layout.own) == sum(map(len, PROMPTS)) + int((LENGTHS - 1).sum())
-    assert len(set(layout.own.tolist())) == len(layout.own)
+    assert len(layout.token_slots) == sum(map(len, PROMPTS)) + int((LENGTHS - 1).sum())
+    assert len(set(layout.token_slots.tolist())) == len(layout.token_slots)
 
 
 @pytest.mark.parametrize("longest_by_hand", [0, 128])

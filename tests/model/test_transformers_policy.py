@@ -11,6 +11,7 @@ from harness.base_policy.pretrained import Config, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
+from harness.model import packed_attention
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy
@@ -172,11 +173,11 @@ def test_a_backward_that_broke_off_leaves_no_trace(
 def test_sequences_end_to_end_by_hand() -> None:
     """Two responses share the prompt 1 2, a third has the prompt 3: tokens 1 2 3 | 5 (of 5 6) | - (of 7) | 8 (of 8 9)."""
     layout = Layout.of([[1, 2], [1, 2], [3]], torch.tensor([5, 6, 7, 8, 9]), torch.tensor([2, 1, 2]))
-    expand, own, boundaries = layout.end_to_end()
+    expand, places, boundaries = layout.end_to_end()
     assert layout.ids_N[:5].tolist() == [1, 2, 3, 5, 8]
     assert layout.ids_N[expand].tolist() == [1, 2, 5, 1, 2, 3, 8]
     assert boundaries.tolist() == [0, 3, 5, 7]
-    assert expand[own].tolist() == [0, 1, 2, 3, 4]
+    assert expand[places].tolist() == [0, 1, 2, 3, 4]
     assert layout.predicts_M.tolist() == [1, 3, 1, 2, 4]
 
 
@@ -227,3 +228,43 @@ def test_adapters_start_at_the_model_and_merge_exactly(checkpoint: Path) -> None
     merged.decoder.load_named(policy.named_weights())
     whole, _ = merged.token_log_probs(PROMPTS, TOKENS, LENGTHS)
     torch.testing.assert_close(whole, adapted, atol=1e-4, rtol=1e-4)
+
+
+def test_frozen_weights_under_adapters_are_held_in_the_products_precision(checkpoint: Path) -> None:
+    settings = Config(precision="bfloat16")
+    settings.lora.rank = 4
+    policy = TransformersPolicy.load(checkpoint, settings, RuntimeConfig(device="cpu"))
+    kinds = {(p.requires_grad, p.dtype) for p in policy.scoring.parameters()}
+    assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
+    log_probs, _ = policy.token_log_probs(PROMPTS, TOKENS, LENGTHS)
+    log_probs.sum().backward()  # type: ignore[no-untyped-call]
+    assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in policy.parameters())
+    assert {tensor.dtype for _, tensor in policy.named_weights()} <= {torch.float32, torch.bfloat16}
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_the_flash_kernel_of_any_torch_is_told_what_it_knows(
+    knows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch 2.11 has no `enable_gqa`, and computes grouped heads all the same."""
+    said: dict[str, object] = {}
+
+    def newer(*_: object, scale: float, window_size: tuple[int, int], enable_gqa: bool) -> torch.Tensor:
+        said.update(enable_gqa=enable_gqa)
+        return q
+
+    def older(*_: object, scale: float, window_size: tuple[int, int]) -> torch.Tensor:
+        said.update(window_size=window_size)
+        return q
+
+    kernel = newer if knows else older
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", kernel)
+    packed_attention.varlen_kernel.cache_clear()
+    try:
+        assert packed_attention.attention_name("cuda") == "varlen_attn"
+        assert packed_attention.attention_name("cpu") == "padded"
+        q, k = torch.zeros(3, 4, 8), torch.zeros(3, 2, 8)
+        packed_attention._varlen(q, k, k, torch.tensor([0, 3], dtype=torch.int32), 3, 0.5, None)
+    finally:
+        packed_attention.varlen_kernel.cache_clear()
+    assert said == ({"enable_gqa": True} if knows else {"window_size": (-1, 0)})

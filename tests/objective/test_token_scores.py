@@ -95,3 +95,19 @@ def test_the_decoder_uses_it_for_large_vocabularies(
     monkeypatch.setattr(module, "FUSED_SCORES_ABOVE", 4)
     for mine, other in zip(policy.token_log_probs(*arguments), expected, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+
+
+def test_scoring_without_a_gradient_never_makes_all_logits() -> None:
+    rows: list[int] = []
+
+    def linear(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        rows.append(len(x))
+        return torch.nn.functional.linear(x, weight)
+
+    head = torch.randn(50, 8, requires_grad=True)
+    hidden, tokens = torch.randn(20, 8), torch.arange(20)
+    with torch.no_grad():
+        frozen, _ = token_scores(hidden, head, tokens, linear=linear, chunk_rows=4)
+    assert rows == [4] * 5
+    trained, _ = token_scores(hidden, head, tokens, chunk_rows=4)
+    torch.testing.assert_close(frozen, trained.detach())

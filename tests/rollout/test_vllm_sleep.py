@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import torch
 
 from harness.backends import builtin
+from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.rollout.engine import native, vllm
+from harness.rollout.engine.vllm import in_process
 from harness.rollout.engine.vllm.in_process import VllmEngine
 from harness.rollout.types import EngineDied, SamplingParams
 from harness.sampling.source import initial_policy
@@ -101,6 +104,25 @@ def test_a_failure_at_sleep_or_wake_says_what_vllm_said(at: str) -> None:
     llm.fails = {at}
     with pytest.raises(EngineDied, match="CUDA out of memory"):
         getattr(sampler, at)()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA error"), AssertionError("memory changed")])
+def test_only_what_vllm_refuses_is_a_configuration_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed kernel or full memory is none: it passes with its traceback."""
+
+    def start(*_: object, **__: object) -> None:
+        raise reasons.pop()
+
+    monkeypatch.setattr(in_process, "_environment", lambda *_: None)
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=start))
+    reasons = [ValueError("no such architecture"), error]
+    request = ("folder", vllm.Config(), RuntimeConfig(), "cpu", torch.float32)
+    with pytest.raises(type(error), match=str(error)):
+        VllmEngine.load(*request)
+    with pytest.raises(ConfigError, match=r"vLLM cannot serve folder: no such architecture"):
+        VllmEngine.load(*request)
 
 
 def test_vllm_has_a_gpu_for_itself() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
 from small_runs import TWO_HEADS, finished, small_config
 
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
@@ -179,26 +178,6 @@ def test_a_failure_inside_vllm_ends_the_engine(tied: NativePolicy, monkeypatch: 
         monkeypatch.setattr(engine.llm.llm_engine, "step", fails)
         with pytest.raises(EngineDied, match="a kernel failed"):
             engine.generate([PROMPT], seeds_for([PROMPT], 4), PARAMS)
-
-
-def test_only_what_vllm_refuses_is_a_configuration_error(
-    tied: NativePolicy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failed kernel or full memory is none: it passes with its traceback."""
-    import vllm
-
-    def fails(error: Exception) -> Callable[..., None]:
-        def start(*_: object, **__: object) -> None:
-            raise error
-
-        return start
-
-    monkeypatch.setattr(vllm, "LLM", fails(RuntimeError("CUDA error")))
-    with pytest.raises(RuntimeError, match="CUDA error"):
-        opened(tied)
-    monkeypatch.setattr(vllm, "LLM", fails(ValueError("no such architecture")))
-    with pytest.raises(ConfigError, match=r"vLLM cannot serve .*: no such architecture"):
-        opened(tied)
 
 
 def test_a_closed_engine_refuses(tied: NativePolicy) -> None:
