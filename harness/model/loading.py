@@ -31,15 +31,16 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
     device = "cuda" if runtime.device == "cuda" else "cpu"
     config = AutoConfig.from_pretrained(folder)
     dtype = torch.float32 if trainable else getattr(torch, settings.precision)
-    # Buffers (rotary tables) are computed, parameters hold no memory.
-    with init_empty_weights(include_buffers=False):
-        with naming(config.model_type):
-            model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
-        if trainable and settings.lora.rank:
+    # Buffers (rotary tables) are computed, parameters hold no memory; those that are tied are made anew, and tied again.
+    with init_empty_weights(include_buffers=False), naming(config.model_type):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, attn_implementation=register())
+    model.tie_weights()
+    if trainable and settings.lora.rank:
+        with init_empty_weights(include_buffers=False):
             model = adapters.adapted(model, settings.lora)
-            for parameter in model.parameters():
-                if not parameter.requires_grad:  # FSDP2 wants one number type of what is trained alone
-                    parameter.data = parameter.data.to(getattr(torch, settings.precision))
+        for parameter in model.parameters():
+            if not parameter.requires_grad:  # FSDP2 wants one number type of what is trained alone
+                parameter.data = parameter.data.to(getattr(torch, settings.precision))
     check_packable(model)
     check_logits(model)
     model.eval()  # the policy that samples has no dropout, so the one that is trained has none either

@@ -32,7 +32,9 @@ def checkpoint(run: RunDir) -> None:
 
 def test_an_attempt_tells_what_its_bits_depend_on(run: RunDir) -> None:
     assert settle_kernel(RuntimeConfig(linear_kernel="torch", threads=3), run, 0) == "torch"
-    assert told(run, 0).keys() == {"linear_kernel", "threads", "torch", "instructions", "processor"}
+    assert told(run, 0).keys() == {
+        "linear_kernel", "threads", "torch", "instructions", "processor", "packed_attention"
+    }  # fmt: skip
     assert told(run, 0)["linear_kernel"] == "torch"
     assert told(run, 0)["threads"] == 3
 
