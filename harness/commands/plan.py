@@ -8,6 +8,7 @@ harness plan --sample experiment=dapo_ladder    ask the policy before training, 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,20 +23,18 @@ from harness.commands._arguments import flag
 from harness.commands._as_json import VerbAnswer
 from harness.commands._counter import Counter as Progress
 from harness.commands._exit_codes import Exit
-from harness.commands._planned import ArmPlanned, Expected, Totals, past_cost, planned_arm, totals_of
 from harness.commands._previous_answer import answered_runs, edited, left_out
-from harness.configuration.schema import yaml_text
+from harness.configuration.identity import difference
+from harness.configuration.schema import dump, yaml_text
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import report_checks
 from harness.experiment.duration import counted, format_seconds
-from harness.experiment.estimate.cpu import cpu_estimate, memory_lines
-from harness.experiment.estimate.unknown import why_unknown
-from harness.experiment.estimate.work import RunEstimate, estimate_lines, estimate_of
-from harness.experiment.history import Cost, History, computed, found_elsewhere, past_engagement
+from harness.experiment.history import History, found_elsewhere, past_engagement
+from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
 from harness.experiment.power import power_lines, power_of_metrics
-from harness.experiment.refusals import refusal_lines, refusals
+from harness.experiment.refusals import absent, refusal_lines, refusals
 from harness.store import ResultStore
 
 ARGUMENTS = {
@@ -46,6 +45,7 @@ ARGUMENTS = {
     "--cfg": flag("print the whole configuration of every arm as YAML, and nothing else"),
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
+Changes = dict[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,70 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """Cost of one run, as finished runs like it took; `price` is None without `runtime.assumed.price_per_gpu_hour`."""
+
+    seconds: float
+    generated_tokens: float
+    gpu_hours: float
+    price: float | None
+    source: str
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run: its id and its status in the store (`new`: not there)."""
+
+    run_id: str
+    status: str
+
+
+@dataclass(frozen=True)
+class ArmRow:
+    """One arm.
+
+    `changes`: key → its values in the neighbour that the arm is compared with and here; `against_base` the same for the base. `runs`: by
+    seed, empty where the budget is not known yet. `refused`: why it cannot be run at all; `lacking`: what it needs before it can start,
+    here or at all. `expected`: cost of one run, None where no run in the store tells. `engaged`: what runs in the store tell of its
+    mechanism. `configuration`: only with `--cfg`.
+    """
+
+    name: str
+    label: str
+    arm_id: str
+    parent: str | None
+    changes: Changes
+    against_base: Changes
+    runs: dict[int, PlannedRun]
+    seeds: list[int]
+    refused: list[str]
+    lacking: list[str]
+    expected: Expected | None
+    engaged: str
+    configuration: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Runs by what is to be done, and what those left are expected to take one after the other, as far as it is `known`."""
+
+    runs: int
+    finished: int
+    to_run: int
+    refused: int
+    known: int
+    seconds: float
+    generated_tokens: float
+    gpu_hours: float
+    price: float | None
+    sources: list[str]
+
+
+@dataclass(frozen=True)
 class Answer(VerbAnswer):
     """An experiment before it runs.
 
-    `waits_for`: the arm whose spending the others' budget is. `notes`: power, looks, estimates and what else a person reads, in sentences.
+    `waits_for`: the arm whose spending the others' budget is. `notes`: power, looks, memory and what else a person reads, in sentences.
     """
 
     experiment: str
@@ -74,7 +134,7 @@ class Answer(VerbAnswer):
     command: str
     match: str
     waits_for: str | None
-    arms: list[ArmPlanned]
+    arms: list[ArmRow]
     totals: Totals
     notes: list[str]
     findings: list[Finding]
@@ -92,28 +152,24 @@ def answer(options: argparse.Namespace) -> Answer:
     plan = make_plan(options.overrides, options.multirun)
     runtime = plan.arms[0].config.runtime
     store = ResultStore(runtime.results)
-    history = History(store)
-    refused = {planned.name: refusals(planned.config) for planned in plan.arms}
-    costs, estimates = _costs(plan, history, refused)
     statuses = {spec.run_id: store.run(spec.run_id).status or "new" for spec in plan.specs}
+    history = History(store)
     engaged = past_engagement(plan, store, history)
     arms = [
-        planned_arm(plan, planned, statuses, refused[name], costs[name], engaged.get(name, ""), options.cfg)
-        for planned in plan.arms
-        for name in [planned.name]
+        _arm_row(plan, arm, statuses, history, engaged.get(arm.name, ""), whole=options.cfg)
+        for arm in plan.arms
     ]
     totals = totals_of(arms)
-    lacking = {arm.name: arm.lacking for arm in arms}
     notes = [
-        *refusal_lines(refused),
-        *(line.replace("refused", "cannot start:", 1) for line in refusal_lines(lacking)),
-        *total_lines(totals, _unknown(plan, costs, refused)),
+        *refusal_lines({arm.name: arm.refused for arm in arms}),
+        *(
+            line.replace("refused", "cannot start:", 1)
+            for line in refusal_lines({arm.name: arm.lacking for arm in arms})
+        ),
+        *total_lines(totals),
         *metric_lines(plan),
         *look_lines(plan),
-        *estimate_lines(estimates),
-        *memory_lines(
-            [planned.config for planned in plan.arms], min(worker_count(runtime, 0), totals.to_run)
-        ),
+        *memory_lines([arm.config for arm in plan.arms], min(worker_count(runtime, 0), totals.to_run)),
         *power_lines(plan, store),
         *power_of_metrics(plan, lambda: _spreads(plan, store) if "finished" in statuses.values() else {}),
         *filter(None, [found_elsewhere(store, statuses, runtime)]),
@@ -126,13 +182,13 @@ def answer(options: argparse.Namespace) -> Answer:
         )
     if options.sample:
         notes += sampled_lines(plan, store)
-    found = [] if options.cfg else report_checks(plan, runtime.checks)
+    objections = [] if options.cfg else report_checks(plan, runtime.checks)
     return Answer(
         plan.name,
         plan.title,
         plan.question,
         plan.design,
-        [one.name for one in plan.metrics],
+        [metric.name for metric in plan.metrics],
         list(plan.seeds),
         plan.command,
         plan.match,
@@ -140,26 +196,68 @@ def answer(options: argparse.Namespace) -> Answer:
         arms,
         totals,
         notes,
-        [Finding(one.check, one.arm, one.reason, one.fix) for one in found],
+        [Finding(one.check, one.arm, one.reason, one.fix) for one in objections],
     )
 
 
-def _costs(
-    plan: Plan, history: History, refused: Mapping[str, list[str]]
-) -> tuple[dict[str, Cost | None], dict[str, RunEstimate]]:
-    """Arm to the cost of a run by runs in the store, else by arithmetic; and the estimates on GPUs that were taken for it."""
-    costs = {planned.name: past_cost(planned, history) for planned in plan.arms}
-    estimates = {
-        planned.name: estimate
-        for planned in plan.arms
-        if not refused[planned.name] and costs[planned.name] is None
-        if (estimate := estimate_of(planned.config)) is not None
-    }
-    costs |= {name: computed(estimate) for name, estimate in estimates.items()}
-    for planned in plan.arms:
-        if costs[planned.name] is None and (on_cpu := cpu_estimate(planned.config)) is not None:
-            costs[planned.name] = computed(on_cpu)
-    return costs, estimates
+def _arm_row(
+    plan: Plan, arm: PlannedArm, statuses: Mapping[str, str], history: History, engaged: str, *, whole: bool
+) -> ArmRow:
+    """One arm of the plan; `statuses` by run id, `whole`: with its configuration."""
+    config = arm.config
+    seeds = list(arm.runs or arm.seeds)
+    cost = history.expect(config, arm.arm_id) if arm.runs else None
+    price = config.runtime.assumed.price_per_gpu_hour
+    against_base = difference(plan.base.config, config)
+    against_base.pop("seed", None)
+    return ArmRow(
+        arm.name,
+        arm.label,
+        arm.arm_id,
+        arm.parent,
+        dict(arm.changes),
+        against_base,
+        {seed: PlannedRun(run_id, statuses[run_id]) for seed, run_id in arm.runs.items()},
+        seeds,
+        refusals(config),
+        absent(config),
+        None
+        if cost is None
+        else Expected(
+            cost.seconds,
+            cost.generated_tokens,
+            cost.gpu_hours,
+            None if price is None else cost.gpu_hours * price,
+            cost.source,
+        ),
+        engaged,
+        dump(dataclasses.replace(config, seed=seeds[0])) if whole else None,
+    )
+
+
+def totals_of(arms: Sequence[ArmRow]) -> Totals:
+    """Count what is left to do, each run once, and add up what it is expected to take."""
+    statuses = {run.run_id: run.status for arm in arms for run in arm.runs.values()}
+    finished = sum(status == "finished" for status in statuses.values())
+    left: dict[str, Expected | None] = {}
+    for arm in arms:
+        for run in arm.runs.values():
+            if not arm.refused and run.status != "finished":
+                left.setdefault(run.run_id, arm.expected)
+    known = [cost for cost in left.values() if cost is not None]
+    prices = [cost.price for cost in known if cost.price is not None]
+    return Totals(
+        runs=len(statuses),
+        finished=finished,
+        to_run=len(left),
+        refused=len(statuses) - finished - len(left),
+        known=len(known),
+        seconds=sum(cost.seconds for cost in known),
+        generated_tokens=sum(cost.generated_tokens for cost in known),
+        gpu_hours=sum(cost.gpu_hours for cost in known),
+        price=sum(prices) if prices else None,
+        sources=sorted({cost.source for cost in known}),
+    )
 
 
 def show(found: Answer, options: argparse.Namespace) -> None:
@@ -246,7 +344,7 @@ def _spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
     return spreads(plan, store)
 
 
-def _table(arms: Sequence[ArmPlanned]) -> Table:
+def _table(arms: Sequence[ArmRow]) -> Table:
     names = ["arm", "changes against its neighbour", "against the base", "id", "runs", "a run takes"]
     with_engaged = any(arm.engaged for arm in arms)
     table = Table(*(Column(name, overflow="fold") for name in [*names, *["engaged"] * with_engaged]))
@@ -266,25 +364,16 @@ def _table(arms: Sequence[ArmPlanned]) -> Table:
 
 
 def _takes(cost: Expected | None) -> str:
-    """`12 min, 3.4M tokens`, marked where nothing was measured."""
-    if cost is None:
-        return "?"
-    text = f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens"
-    return text if cost.measured else f"~ {text} (estimate)"
+    """`12 min, 3.4M tokens`."""
+    return "?" if cost is None else f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens"
 
 
 def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
     return "\n".join(f"{key}: {before} → {after}" for key, (before, after) in changes.items())
 
 
-def _unknown(plan: Plan, costs: Mapping[str, Cost | None], refused: Mapping[str, list[str]]) -> list[str]:
-    """Each reason once why nothing tells what runs of an arm cost."""
-    asked = (planned for planned in plan.arms if planned.runs and not refused[planned.name])
-    return list(dict.fromkeys(why_unknown(one.config) for one in asked if costs[one.name] is None))
-
-
-def total_lines(totals: Totals, unknown: Sequence[str] = ()) -> list[str]:
-    """Tell what is left to do and what it is expected to take, and why that is `unknown` of some."""
+def total_lines(totals: Totals) -> list[str]:
+    """Tell what is left to do and what it is expected to take."""
     counts = [counted(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.known:
@@ -295,8 +384,10 @@ def total_lines(totals: Totals, unknown: Sequence[str] = ()) -> list[str]:
             f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {'; '.join(totals.sources)})"
         )
     if totals.known < totals.to_run:
-        left, why = totals.to_run - totals.known, "; ".join(unknown)
-        lines.append(f"nothing tells what {left} of them cost: no run like them is in the store, and {why}")
+        left = totals.to_run - totals.known
+        lines.append(
+            f"nothing tells what {left} of them cost: no run like them is in the store; the first one tells"
+        )
     return lines
 
 

@@ -30,6 +30,14 @@ RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
         "trends": ([], False),
         "contrast_to": ("first", False),
     },
+    "harness.configuration.assumptions.Assumptions": {
+        "response_tokens": (None, False),
+        "groups_per_trained_group": (3.0, False),
+        "update_utilisation": (0.35, False),
+        "sampling_utilisation": (0.4, False),
+        "sampling_bandwidth": (0.5, False),
+        "decode_overhead_ms": (5.0, False),
+    },
 }
 
 

@@ -1,4 +1,4 @@
-"""GPUs by name, for estimates, and the ones that the driver of this machine lists."""
+"""The memory of GPUs by name, and the GPUs that the driver of this machine lists."""
 
 from __future__ import annotations
 
@@ -13,22 +13,14 @@ GIB = 2**30
 BATCH_INVARIANT_FROM = 8.0
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """Memory as torch reports it; dense bfloat16 peak and memory bandwidth as in NVIDIA's data sheets (SXM where there is one)."""
-
-    memory_gib: float
-    teraflops: float
-    terabytes_per_second: float
-
-
-GPUS = {
-    "h200": Gpu(139.8, 989, 4.8),
-    "h100": Gpu(79.1, 989, 3.35),
-    "a100_80g": Gpu(79.1, 312, 2.04),
-    "a100_40g": Gpu(39.4, 312, 1.56),
-    "l40s": Gpu(44.4, 362, 0.864),
-    "rtx4090": Gpu(23.6, 165, 1.008),
+# As torch reports it.
+GPU_MEMORY_GIB = {
+    "h200": 139.8,
+    "h100": 79.1,
+    "a100_80g": 79.1,
+    "a100_40g": 39.4,
+    "l40s": 44.4,
+    "rtx4090": 23.6,
 }
 
 

@@ -17,7 +17,7 @@ from harness.configuration.schema import RunConfig
 from harness.configuration.sections import OptimizerConfig
 from harness.experiment.cost_checks import Said, undeclared_cost, unequal_cells, unequal_updates
 from harness.experiment.designs import Changes, lower_rungs, patch_changes, patches_of, with_patch
-from harness.experiment.estimate.fit import billions
+from harness.experiment.memory import billions
 from harness.experiment.plan import Plan, PlannedArm
 from harness.model.hub import is_hub_id
 from harness.model.shapes import shape_of

@@ -15,8 +15,6 @@ from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.engagement.measure import HARDLY, Measure
 from harness.experiment.duration import counted
-from harness.experiment.estimate.cpu import CpuEstimate
-from harness.experiment.estimate.work import RunEstimate
 from harness.experiment.plan import Plan, RunSpec
 from harness.experiment.planning import cost_class
 from harness.store import ResultStore, StoreError
@@ -28,13 +26,12 @@ _Spent = tuple[int, float, float, float]  # steps, seconds, generated tokens, GP
 
 @dataclass(frozen=True)
 class Cost:
-    """Expected cost of one run; `source` says what it is taken from. `gpus` is 0 on a CPU. `measured`: from runs, not from arithmetic."""
+    """Expected cost of one run; `source` says what it is taken from. `gpus` is 0 on a CPU."""
 
     seconds: float
     generated_tokens: float
     gpus: float
     source: str
-    measured: bool = True
 
     @property
     def gpu_hours(self) -> float:
@@ -78,14 +75,6 @@ class History:
 
 
 _time = datetime.fromisoformat
-
-
-def computed(estimate: RunEstimate | CpuEstimate) -> Cost:
-    """The cost that an estimate gives."""
-    gpus, source = (
-        (0.0, estimate.source) if isinstance(estimate, CpuEstimate) else (estimate.gpus, "an estimate")
-    )
-    return Cost(estimate.seconds, estimate.generated_tokens, gpus, source, measured=False)
 
 
 def _scaled(past: Sequence[_Spent], config: RunConfig, source: str) -> Cost:

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
-from harness.experiment.estimate.fit import misfits
+from harness.experiment.memory import misfits
 from harness.experiment.plan import Plan
 from harness.model.hub import unnamed
 from harness.store import ResultStore

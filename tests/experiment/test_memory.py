@@ -10,20 +10,24 @@ import pytest
 import torch
 
 from harness.base_policy import pretrained
+from harness.configuration.compose import compose_run
 from harness.configuration.gpus import GIB
 from harness.configuration.schema import RunConfig
-from harness.experiment.estimate.memory import (
+from harness.experiment import memory
+from harness.experiment.memory import (
     SCORES_CHUNK,
     activation_bytes,
     awake_engine,
+    computer_memory,
     logit_bytes,
+    memory_lines,
     plant_of,
     resident,
     rollout_memory,
     update_memory,
 )
 from harness.model import token_scores
-from harness.model.shapes import SHAPES, ModelSize, from_config
+from harness.model.shapes import SHAPES, ModelSize, from_config, shape_of
 from harness.rollout.engine import native, transformers, vllm
 
 TINY = ModelSize(
@@ -105,7 +109,6 @@ def test_an_engine_of_its_own_leaves_the_rest_to_keys_and_values():
     rollout = rollout_memory(run, TINY, plant, kept=1000.0)
     assert rollout.engine == 2 * 388
     assert rollout.cache == plant.usable - 1000 - 776
-    assert rollout.responses == pytest.approx(rollout.cache / (16 * (1 + 2)))
     assert rollout.fits
 
 
@@ -236,3 +239,28 @@ def test_scores_take_what_the_allocator_sees(dtype, recompute, temperature, trai
     how = {"chunk": rows * 2000, "tempered": temperature != 1.0, "trains_head": trains_head}
     expected = logit_bytes(shape, tokens, dtype.itemsize, recompute, **how)
     assert held.max() == pytest.approx(expected, rel=0.05)
+
+
+def test_memory_of_a_language_models_run_is_near_what_one_held() -> None:
+    """3.9 GB (two steps of `preset=language`, naive GRPO, at the worker's peak)."""
+    config = compose_run(["preset=language"])
+    parts = computer_memory(config, shape_of(config.model))
+    assert parts["weights"] == parts["moments"] / 2 == 4 * 134_515_008
+    assert (
+        parts["keys and values"] == 128 * (256 + 24) * 30 * 2 * 192 * 4
+    )  # rows, tokens, layers, keys and values, width, float32
+    assert sum(parts.values()) == pytest.approx(3.9e9, rel=0.12)
+    few = compose_run(["preset=language", "runtime.rollout_rows=8"])
+    assert "activations" in computer_memory(few, shape_of(few.model))
+
+
+def test_runs_that_together_take_more_than_this_computer_has_are_told_how_many_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "host_memory_gib", lambda: 10.0)
+    configs = [compose_run(overrides) for overrides in ([], ["preset=language"])]
+    (two,), (three,) = (list(memory_lines(configs, count)) for count in (2, 3))
+    assert two.startswith("memory: a run takes up to about 4.0 GiB (keys and values 1.5, ")
+    assert two.endswith("this computer has 10.0")
+    assert three.endswith("this computer has 10.0; 3 at once take more than there is: set runtime.workers=2")
+    assert list(memory_lines(configs[:1], 3)) == []  # the testbed

@@ -24,7 +24,7 @@ from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
 from harness.configuration.gpus import visible_memory_gib
 from harness.configuration.schema import RunConfig, load
-from harness.experiment.estimate.fit import fitting_micro_batch, misfits
+from harness.experiment.memory import fitting_micro_batch, misfits
 from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore
 from harness.training.step import take_step

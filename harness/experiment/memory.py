@@ -1,0 +1,449 @@
+"""The memory of a run: bytes during an update and during rollouts, what does not fit its machine, and the settings that would make it fit.
+
+Training (`harness.model.loading`): parameters, gradient sums and AdamW's two moments are float32 and sharded over all ranks (FSDP2, one
+rank included), as ZeRO stage 3 counts them (arXiv:1910.02054: 16 bytes a parameter in all); a layer is gathered in the product's
+precision just before it is used, the next one meanwhile, and embedding and output projection stay gathered from forward to backward.
+Activations are what autograd keeps of one micro-batch with attention that never writes its scores (arXiv:2205.05198 counts the same for
+another layer): per token and layer the two norms in float32 and their outputs, queries, keys, values, attention's output, and the four
+tensors of the gated feed-forward; with recomputation one hidden state a layer, and one layer whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.configuration.gpus import GIB, GPU_MEMORY_GIB, host_memory_gib, visible_memory_gib
+from harness.model.shapes import ModelSize, positions_of, shape_of
+
+if TYPE_CHECKING:
+    from harness.configuration.schema import RunConfig
+
+# Logits that `harness.model.token_scores` computes at once (the same numbers there, where torch is).
+SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
+_KEPT = ("weights", "gradients", "moments", "reference")  # between updates
+_LIBRARIES = 0.5e9  # a process that has loaded torch, transformers and pyarrow
+_NO_WEIGHTS = ("openai",)  # engines that hold none on the trainer's GPUs
+
+
+@dataclass(frozen=True)
+class Plant:
+    """The machine of a run: GPUs of a kind, ranks that shard the model, replicas of the engine.
+
+    Attributes:
+        gpu: name in `GPU_MEMORY_GIB`.
+        gpus: of all nodes.
+        ranks: over which the model is sharded.
+        engine_gpus: GPUs that hold one copy of the model for rollouts together.
+        share: of each GPU that is this run's (`runtime.runs_per_gpu`).
+        memory: bytes of one GPU.
+        usable: bytes of it that tensors of this run can fill.
+    """
+
+    gpu: str
+    gpus: int
+    ranks: int
+    engine_gpus: int
+    share: float
+    memory: float
+    usable: float
+
+    @property
+    def replicas(self) -> int:
+        """Engines that generate side by side."""
+        return max(1, self.gpus // self.engine_gpus)
+
+
+def plant_of(config: RunConfig, memory_gib: float | None = None) -> Plant:
+    """Return the machine that the configuration gives a run; `memory_gib` of a GPU where it is known, else the assumed kind's."""
+    runtime, assumed = config.runtime, config.runtime.assumed
+    gpus = runtime.gpus_per_run * runtime.nodes
+    # The built-in trainer has one engine a rank.
+    sampler = runtime.verl if config.backend.kind == "verl" else config.engine
+    engine_gpus = int(getattr(sampler, "tensor_parallel", 1))
+    ranks = (runtime.ranks or runtime.gpus_per_run) * runtime.nodes
+    memory_gib = GPU_MEMORY_GIB[assumed.gpu] if memory_gib is None else memory_gib
+    memory, share = memory_gib * GIB, 1 / runtime.runs_per_gpu
+    return Plant(
+        gpu=assumed.gpu,
+        gpus=gpus,
+        ranks=ranks,
+        engine_gpus=min(gpus, engine_gpus),
+        share=share,
+        memory=memory,
+        usable=memory * share * assumed.usable_memory,
+    )
+
+
+def rows_at_once(config: RunConfig) -> int:
+    """Responses that the engine must hold together: the native one makes room for all of its rows at full length, others queue."""
+    native = config.backend.kind == "builtin" and config.engine.kind == "native"
+    return config.runtime.rollout_rows if native else 1
+
+
+def element_bytes(config: RunConfig) -> int:
+    """Bytes of an element of the products, the engine's weights and its cache."""
+    return 4 if config.model.precision in ("float32", "mixed") else 2
+
+
+def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, float]:
+    """Bytes on one GPU in the middle of an update, by what they hold."""
+    width, rank, size = element_bytes(config), config.model.lora.rank, shape.parameters
+    trained = shape.adapter_parameters(rank) if rank else size  # adapters are counted as on every matrix
+    recompute, on_gpu = config.runtime.gradient_checkpointing, config.runtime.device == "cuda"
+    weights = 4 * (size + (trained if rank else 0)) / ranks
+    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
+    split = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
+    tokens = -(-max(config.runtime.micro_batch_tokens, longest) // split)
+    # Gradients that wait for their reduction.
+    waiting = 0 if rank else (width + 4) * max(2 * shape.layer_parameters, shape.ends)
+    chunk, tempered = SCORES_CHUNK["cuda" if on_gpu else "cpu"], config.sampling.temperature != 1.0
+    parts = {
+        "weights": weights,
+        "gradients": 4 * trained / ranks,
+        "moments": 8 * trained / ranks,
+        "gathered": width * (shape.ends + 2 * shape.layer_parameters) + waiting,
+        "activations": activation_bytes(shape, tokens, width, recompute),
+        "logits": logit_bytes(
+            shape, tokens, width, recompute, chunk=chunk, tempered=tempered, trains_head=not rank
+        ),
+    }
+    if config.algorithm.kl.coefficient:
+        parts["reference"] = width * size / ranks
+    return parts
+
+
+def computer_memory(config: RunConfig, shape: ModelSize) -> dict[str, float]:
+    """Bytes of a run of the built-in trainer without GPU at its peak, by what they hold: an update's, or a rollout's beside training's.
+
+    An upper bound: rollouts are counted as the native engine makes room for them, all of its rows at full length. It samples from the
+    weights that are trained. One rank gathers nothing.
+    """
+    ranks = config.runtime.ranks or 1
+    parts = update_memory(config, shape, ranks * config.runtime.nodes)
+    update = {name: ranks * size for name, size in parts.items() if ranks > 1 or name != "gathered"}
+    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
+    cache = rows_at_once(config) * shape.cache_bytes(longest) * element_bytes(config) / 2
+    rollout = {name: update[name] for name in _KEPT if name in update} | {"keys and values": cache}
+    largest = max(update, rollout, key=lambda held: sum(held.values()))
+    return largest | {"libraries": ranks * _LIBRARIES}
+
+
+def awake_engine(config: RunConfig, shape: ModelSize, plant: Plant) -> float:
+    """Bytes that an engine beside the built-in trainer keeps during updates.
+
+    vLLM keeps none unless it is told never to sleep. The engines of our own keep their copy of the weights.
+    """
+    if config.backend.kind == "verl" or config.engine.kind in _NO_WEIGHTS:
+        return 0.0
+    if config.engine.kind != "vllm":
+        return float(element_bytes(config) * shape.parameters)
+    return 0.0 if config.engine.sleep_level else float(config.engine.gpu_memory_utilization * plant.memory)
+
+
+def activation_bytes(shape: ModelSize, tokens: int, width: int, recompute: bool) -> float:
+    """Bytes that autograd keeps of a packed micro-batch; `width` bytes an element."""
+    normed = 2 * shape.hidden + (shape.query + shape.key_value if shape.normed_queries else 0)
+    norms = (4 + 2 * width) * normed
+    attention = width * 2 * (shape.query + shape.key_value)
+    layer = norms + attention + width * 4 * shape.intermediate
+    if recompute:
+        return float(tokens * (shape.layers * width * shape.hidden + layer))
+    return float(tokens * shape.layers * layer)
+
+
+def logit_bytes(
+    shape: ModelSize,
+    tokens: int,
+    width: int,
+    recompute: bool,
+    *,
+    chunk: int,
+    tempered: bool = False,
+    trains_head: bool = True,
+) -> float:
+    """The scores' peak in backward: a chunk's copies in float32, and all logits, or where they are recomputed the projection's gradient.
+
+    Args:
+        shape: the model's.
+        tokens: of the micro-batch.
+        width: bytes of an element of the products.
+        recompute: no logits are kept from the forward.
+        chunk: logits that are computed at once.
+        tempered: the temperature is not 1, so logits and tempered logits are two tensors.
+        trains_head: the projection has a gradient, which is added up over chunks in float32.
+    """
+    chunk = min(chunk, tokens * shape.vocabulary)
+    # Logits, those over the temperature or their log-probabilities, probabilities.
+    copies = 3 if tempered or width < 4 else 2
+    if not recompute:
+        return float(4 * copies * chunk + width * tokens * shape.vocabulary)
+    scoring, head = (4 * copies + width) * chunk, shape.embedding * trains_head
+    return float(max(scoring + 4 * head, (4 + width) * chunk + (4 + width) * head))
+
+
+def resident(config: RunConfig, parts: Mapping[str, float]) -> float:
+    """Bytes that training keeps on a GPU between updates: none where verl moves them to the host."""
+    if config.backend.kind == "verl" and config.runtime.verl.offload:
+        return 0.0
+    return sum(parts.get(name, 0.0) for name in _KEPT)
+
+
+@dataclass(frozen=True)
+class RolloutMemory:
+    """Bytes on one GPU during rollouts: what training keeps, the engine's weights, its keys and values.
+
+    Attributes:
+        needed: keys and values of the longest responses that must fit at once.
+        fits: everything fits, and the cache holds what is needed.
+    """
+
+    resident: float
+    engine: float
+    cache: float
+    needed: float
+    fits: bool
+
+
+def rollout_memory(config: RunConfig, shape: ModelSize, plant: Plant, kept: float) -> RolloutMemory:
+    """Beside `kept` bytes of training. Precision of the engine and its cache is the trainer's."""
+    width, verl = element_bytes(config), config.backend.kind == "verl"
+    elsewhere = config.backend.kind == "builtin" and config.engine.kind in _NO_WEIGHTS
+    engine = 0.0 if elsewhere else width * shape.parameters / plant.engine_gpus
+    cache = plant.usable - kept - engine
+    if verl or config.engine.kind == "vllm":  # they are told a share of the GPU; others take what is left
+        share = (config.runtime.verl if verl else config.engine).gpu_memory_utilization
+        cache = getattr(config.engine, "kv_cache_memory_gib", 0.0) * GIB or share * plant.memory - engine
+    prompt, cap = config.runtime.assumed.prompt_tokens, config.sampling.max_response_tokens
+    longest = shape.cache_bytes(prompt + cap) * width / 2 / plant.engine_gpus
+    needed = rows_at_once(config) * longest
+    fits = cache >= needed and kept + engine + cache <= plant.usable
+    return RolloutMemory(kept, engine, cache, needed, fits)
+
+
+# ---- what fits ----
+
+_GPUS_PER_NODE = 8
+_GPU_COUNTS = tuple(2**power for power in range(10))
+_ADAPTER_RANK = 32
+_FEW_ROWS = 64  # responses that the native engine decodes together; the default has room for many more
+_LARGEST_MICRO_BATCH = 17  # a power of two: above 131,072 tokens nothing gets faster
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Bytes on one GPU in an update and in a rollout, against what it can hold."""
+
+    shape: ModelSize
+    plant: Plant
+    update: dict[str, float]
+    rollout: RolloutMemory
+
+    @property
+    def update_bytes(self) -> float:
+        """All of an update's parts."""
+        return sum(self.update.values())
+
+    @property
+    def update_fits(self) -> bool:
+        """Say if an update fits."""
+        return self.update_bytes <= self.plant.usable
+
+    @property
+    def fits(self) -> bool:
+        """Say if updates and rollouts fit."""
+        return self.update_fits and self.rollout.fits
+
+
+def fit_of(config: RunConfig, memory_gib: float | None = None) -> Fit | None:
+    """Return the fit of a run on GPUs; None where the model's sizes are not known."""
+    shape = shape_of(config.model)
+    if shape is None:
+        return None
+    plant = plant_of(config, memory_gib)
+    update = update_memory(config, shape, plant.ranks)
+    if engine := awake_engine(config, shape, plant):
+        update["engine"] = engine
+    return Fit(shape, plant, update, rollout_memory(config, shape, plant, resident(config, update)))
+
+
+def misfits(config: RunConfig) -> list[str]:
+    """List why the run cannot be trained on its machine, each reason with its remedy; empty where it can or the sizes are unknown.
+
+    The machine is the GPU that the driver shows where runs are started here, else the kind in `runtime.assumed.gpu`; without
+    `runtime.device=cuda` it is this computer's memory. Other backends than the built-in one place a model by their own settings: for them
+    only its positions are looked at.
+    """
+    found = list(_too_long(config))
+    shape, here = shape_of(config.model), config.runtime.launcher.kind == "local"
+    if shape is None:
+        return found
+    if config.backend.kind == "builtin" and config.runtime.device == "cuda":
+        memory = visible_memory_gib() if here else None
+        fit = fit_of(config, memory)
+        if fit is not None and not fit.fits:
+            found.append(_too_large(config, fit, memory))
+    elif config.backend.kind == "builtin" and here:
+        found += _too_large_for_this_computer(config, shape)
+    return found
+
+
+def _too_long(config: RunConfig) -> Iterator[str]:
+    cap, positions = (
+        max(config.sampling.max_response_tokens, *config.evaluation.caps),
+        positions_of(config.model),
+    )
+    # Prompts have at least one token; those of the testbed's task have as many as it says.
+    prompt = max(
+        getattr(one, "prompt_tokens", 1) for one in (config.task, *config.evaluation.benchmarks.values())
+    )
+    if positions is None or cap + prompt <= positions:
+        return
+    if config.model.kind == "testbed":
+        keep = "harness import ... for=testbed keeps the testbed's own lengths"
+        fix = f"to {positions - prompt} or less ({keep}), or name the model that they are for"
+    else:
+        fix = "or choose a model with more positions"
+    yield (
+        f"responses of up to {cap} tokens and their prompts exceed the {positions} positions of {model_name(config)}; lower "
+        f"sampling.max_response_tokens and evaluation.caps{',' * fix.startswith('or')} {fix}"
+    )
+
+
+def _too_large_for_this_computer(config: RunConfig, shape: ModelSize) -> Iterator[str]:
+    ranks = config.runtime.ranks or 1
+    parts = update_memory(config, shape, ranks * config.runtime.nodes)
+    needed, here = ranks * sum(parts.values()) / GIB, host_memory_gib()
+    if needed > here:
+        yield (
+            f"training {model_name(config)} ({billions(shape.parameters)} parameters) takes about {needed:.1f} GiB ({listed(parts)}), "
+            f"this computer has {here:.1f}; train on GPUs (runtime.device=cuda), or set runtime.gradient_checkpointing=true, "
+            "model.lora.rank or a lower runtime.micro_batch_tokens"
+        )
+
+
+def _too_large(config: RunConfig, fit: Fit, memory: float | None) -> str:
+    plant, rows, cache = fit.plant, rows_at_once(config), max(fit.rollout.needed, fit.rollout.cache)
+    kind = f"{plant.gpu} (runtime.assumed.gpu)" if memory is None else f"GPU of {memory:.1f} GiB"
+    if fit.update_fits:
+        what = (
+            f"rollouts of {model_name(config)} need {fit.rollout.resident / GIB:.1f} GiB of training state, "
+            f"{fit.rollout.engine / GIB:.1f} GiB of engine weights and {cache / GIB:.1f} GiB of keys and values "
+            f"(with room for {rows} response(s) of {config.sampling.max_response_tokens} tokens) on each of {plant.gpus} GPU(s)"
+        )
+    else:
+        what = (
+            f"an update of {model_name(config)} ({billions(fit.shape.parameters)} parameters) takes about "
+            f"{fit.update_bytes / GIB:.1f} GiB on each of {plant.gpus} GPU(s) ({listed(fit.update)})"
+        )
+    fixes = ", or ".join(_fixes(config, memory))
+    advice = f"It would fit with {fixes}" if fixes else "Nothing tried makes it fit: choose a smaller model"
+    return f"{what}; {plant.usable / GIB:.1f} GiB of one {kind} can be filled. {advice}"
+
+
+def _fixes(config: RunConfig, memory: float | None) -> Iterator[str]:
+    """Single settings that make it fit, each with what it needs beside it, and the fewest GPUs that do."""
+    yield from _works(config, memory, "", {})
+    size = fitting_micro_batch(config, memory)
+    if size is not None and size < config.runtime.micro_batch_tokens:
+        yield f"runtime.micro_batch_tokens={size}"
+    if not config.model.lora.rank:
+        yield from _works(
+            config, memory, f"model.lora.rank={_ADAPTER_RANK}", {"model.lora.rank": _ADAPTER_RANK}
+        )
+    for count in _GPU_COUNTS:
+        if count > config.runtime.gpus_per_run * config.runtime.nodes:
+            each, nodes = min(count, _GPUS_PER_NODE), max(1, count // _GPUS_PER_NODE)
+            on_nodes = f" runtime.nodes={nodes}" if nodes > 1 else ""
+            setting = f"{count} GPUs (runtime.gpus_per_run={each}{on_nodes})"
+            place = {"runtime.ranks": 0, "runtime.gpus_per_run": each, "runtime.nodes": nodes}
+            if works := list(_works(config, memory, setting, place)):
+                yield from works
+                return
+
+
+def _works(config: RunConfig, memory: float | None, setting: str, changes: dict[str, Any]) -> Iterator[str]:
+    """The setting with what it needs beside it to fit: nothing, fewer rows, recomputation, a smaller share for vLLM; none: no help."""
+    for recompute, smaller, fewer in itertools.product((False, True), repeat=3):
+        more: dict[str, Any] = {}
+        if fewer and rows_at_once(config) > _FEW_ROWS:
+            more["runtime.rollout_rows"] = _FEW_ROWS
+        if recompute and not config.runtime.gradient_checkpointing:
+            more["runtime.gradient_checkpointing"] = True
+        share = _share(_changed(config, changes | more), memory) if smaller else 0.0
+        if share > 0:
+            more["engine.gpu_memory_utilization"] = share
+        fit = fit_of(_changed(config, changes | more), memory)
+        if fit is not None and fit.fits:
+            beside = " and ".join(f"{key}={str(value).lower()}" for key, value in more.items())
+            yield " with ".join(filter(None, [setting, beside]))
+            return
+
+
+def _changed(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
+    """A copy of the configuration with other values under dotted keys."""
+    trial = copy.deepcopy(config)
+    for key, value in changes.items():
+        section, _, name = key.rpartition(".")
+        setattr(operator.attrgetter(section)(trial), name, value)
+    return trial
+
+
+def fitting_micro_batch(config: RunConfig, memory_gib: float | None = None) -> int | None:
+    """The largest power of two of `runtime.micro_batch_tokens` with which the run fits, or one longest sequence; None: nothing fits."""
+    longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
+    for size in (*(2**power for power in range(_LARGEST_MICRO_BATCH, 0, -1) if 2**power > longest), longest):
+        fit = fit_of(_changed(config, {"runtime.micro_batch_tokens": size}), memory_gib)
+        if fit is not None and fit.fits:
+            return size
+    return None
+
+
+def _share(config: RunConfig, memory: float | None) -> float:
+    """The part of the GPU that training leaves to vLLM, in steps of 0.05; 0 for other engines."""
+    fit = fit_of(config, memory)
+    if fit is None or config.engine.kind != "vllm":
+        return 0.0
+    return math.floor((fit.plant.usable - fit.rollout.resident) / fit.plant.memory * 20) / 20
+
+
+def model_name(config: RunConfig) -> str:
+    """Name the model for messages."""
+    return str(getattr(config.model, "path", "") or getattr(config.model, "shape", config.model.kind))
+
+
+def billions(count: float) -> str:
+    """7.62B, 494M."""
+    return f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
+
+
+def listed(parts: dict[str, float]) -> str:
+    """Parts in GiB, largest first."""
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {size / GIB:.1f}" for name, size in ordered)
+
+
+def memory_lines(configs: Sequence[RunConfig], at_once: int) -> Iterator[str]:
+    """Tell what a run without GPU takes of this computer's memory, by the arm that takes most, and the fix where `at_once` do not fit."""
+    found = [
+        computer_memory(config, shape)
+        for config in configs
+        if config.runtime.device != "cuda"
+        and config.backend.kind == "builtin"
+        and config.runtime.launcher.kind == "local"
+        if (shape := shape_of(config.model))
+    ]
+    if not found:
+        return
+    parts = max(found, key=lambda one: sum(one.values()))
+    needed, here = sum(parts.values()) / GIB, host_memory_gib()
+    fewer = f"; {at_once} at once take more than there is: set runtime.workers={max(1, int(here / needed))}"
+    yield (
+        f"memory: a run takes up to about {needed:.1f} GiB ({listed(parts)}), this computer has {here:.1f}"
+        f"{fewer * (here < at_once * needed and at_once > 1)}"
+    )
