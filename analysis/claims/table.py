@@ -38,8 +38,9 @@ def corrected(claims: Sequence[JudgedClaim]) -> dict[str, float]:
     """Claim to its p-value, adjusted over the page for any dependence (Benjamini & Yekutieli)."""
     from scipy.stats import false_discovery_control  # half a second to load
 
-    p_values = [claim.p_value for claim in claims]
-    adjusted = false_discovery_control(p_values, method="by") if p_values else []
+    if not claims:
+        return {}
+    adjusted = false_discovery_control([claim.p_value for claim in claims], method="by")
     return {claim.name: float(p) for claim, p in zip(claims, adjusted, strict=True)}
 
 
@@ -48,13 +49,13 @@ def wrong_words(claims: Sequence[JudgedClaim]) -> str:
     twice = sum(claim.second is not None for claim in claims)
     stay = sum(p <= ERROR for p in corrected(claims).values())
     text = (
-        f"Of {len(claims)} first words, each at {100 * ERROR:.0f} %, up to {ERROR * len(claims):.1f} are expected to be wrong; of the "
-        f"{stay} that the correction keeps, {ERROR * stay:.1f}"
+        f"Of {len(claims)} first words, each at {100 * ERROR:.0f} %, up to {ERROR * len(claims):.1f} are expected to be wrong. "
+        f"Of the {stay} that the correction keeps it is {ERROR * stay:.1f}."
     )
     return (
-        f"{text}; said again though wrong, of {twice} looked at twice: {ERROR**2 * twice:.2f}."
+        f"{text} Of {twice} looked at twice, {ERROR**2 * twice:.2f} are said again though wrong."
         if twice
-        else f"{text}."
+        else text
     )
 
 

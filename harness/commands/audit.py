@@ -187,7 +187,9 @@ def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answe
     folder = None if names else root / "claims"
     if folder is not None:
         write_claims(claims, folder)
-    return Answer(list(map(_row, claims)), unread, in_words(claims), folder and str(folder), code)
+    return Answer(
+        list(map(_row, claims)), unread, in_words(claims), None if folder is None else str(folder), code
+    )
 
 
 def _row(claim: JudgedClaim) -> ClaimRow:

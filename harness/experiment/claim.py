@@ -18,9 +18,8 @@ from harness.statistics.replication import shared
 from harness.store import ResultStore, layout
 from harness.store.atomic import write_file
 
-if TYPE_CHECKING:  # the declaration holds a claim
+if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig
-    from harness.experiment.declaration import Experiment
 
 EXPECTS = ("higher", "lower", "equivalent", "not_higher", "not_lower")
 START, STEP, MOST = 8, 4, 16  # seeds at the looks of a second look's design
@@ -68,11 +67,11 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
         )
 
 
-def fingerprint(experiment: Experiment, overrides: Sequence[str] = ()) -> str:
+def fingerprint(experiment: Any, overrides: Sequence[str] = ()) -> str:
     """Hash the whole declaration (claim, arms, seeds, margin, metric, protocol) to 16 hexadecimal digits.
 
     Args:
-        experiment: the declaration.
+        experiment: the declaration (`harness.experiment.declaration.Experiment`, which holds a claim).
         overrides: of the command line, for every arm; all but those of the machine are part of what is declared.
     """
     declared = _RETIRED | without_neutral(experiment)
@@ -104,7 +103,7 @@ def _base_policy(config: RunConfig, seed: int) -> str:
     return content_hash(identity(config)["model"], *varies)
 
 
-def protocol(experiment: Experiment, configs: Sequence[RunConfig]) -> str:
+def protocol(experiment: Any, configs: Sequence[RunConfig]) -> str:
     """Hash what two looks must share to be pooled: arms without seeds and base policies, metric, margin, benchmark, prediction.
 
     A matched budget is left out: each look takes it from its own reference runs.

@@ -203,7 +203,7 @@ def test_a_second_look_stands_beside_the_first_and_both_have_one_interval(tmp_pa
     (row,) = claims_table([claim]).rows
     assert (row["verdict"], row["seeds"]) == ("holds, replicated", "3+3")
     assert row["corrected"].startswith("holds, replicated (p ")
-    assert "said again though wrong, of 1 looked at twice: 0.00" in wrong_words([claim])
+    assert "Of 1 looked at twice, 0.00 are said again though wrong." in wrong_words([claim])
     frame = effects_frame([claim])
     assert frame["look"].tolist() == ["first", "second"]
     assert frame["effect"].tolist() == pytest.approx(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
@@ -24,6 +25,17 @@ def test_every_declared_experiment_is_named(name: str) -> None:
 def test_every_published_folder_has_a_row_and_every_row_a_folder() -> None:
     rows = set(re.findall(r"^\| `published/(\w+)`", INDEX, re.MULTILINE))
     assert rows == {path.name for path in (ROOT / "results" / "published").iterdir()}
+
+
+def test_every_published_comparison_of_fewer_than_eight_seeds_is_listed_as_such() -> None:
+    section = INDEX.partition("## Fewer than eight seeds")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
+    few = {"all_systems_rates"}  # a choice, published without tables
+    for costs in (ROOT / "results" / "published").glob("*/tables/cost.csv"):
+        with costs.open(newline="", encoding="utf-8") as file:
+            if min(int(row["seeds"].split("/")[0]) for row in csv.DictReader(file)) < 8:
+                few.add(costs.parents[1].name)
+    assert set(re.findall(r"`(\w+)`", "".join(rows))) == few
 
 
 @pytest.mark.parametrize(
