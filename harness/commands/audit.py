@@ -152,7 +152,7 @@ def _looks(
 
 def _second_look(
     name: str, look: Look, first: Sequence[str], rest: Sequence[str]
-) -> tuple[list[str], list[int]]:
+) -> tuple[list[str], Sequence[int]]:
     """Overrides and seeds of the second look at a claim.
 
     Raises:
