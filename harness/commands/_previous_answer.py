@@ -46,8 +46,8 @@ def is_stored(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> b
     """Say whether the stored plan of this name asks what `plan` asks; another command may have written its own over it."""
     with contextlib.suppress(StoreError):
         stored = {key: value for key, value in store.plan(experiment).items() if key not in _OF_THE_MOMENT}
-        own = json.loads(json.dumps(plan))
-        return stored == {key: value for key, value in own.items() if key not in _OF_THE_MOMENT}
+        asked_plan = json.loads(json.dumps(plan))
+        return stored == {key: value for key, value in asked_plan.items() if key not in _OF_THE_MOMENT}
     return False
 
 
@@ -86,7 +86,7 @@ def left_out(plan: Plan, before: frozenset[str]) -> str:
 
 def edited(plan: Plan, store: ResultStore) -> list[str]:
     """Say whose code of one's own differs from that of the runs that stand under the plan's name: other runs are asked for."""
-    name, said = plan.name, []
+    name, notes = plan.name, []
     with contextlib.suppress(StoreError, OSError, KeyError, AttributeError, StopIteration):
         before = (
             {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
@@ -94,13 +94,13 @@ def edited(plan: Plan, store: ResultStore) -> list[str]:
         for planned in plan.arms:
             if run_id := next(iter(before.get(planned.name, {}).values()), None):
                 old, new = flatten(store.run(run_id).settings()), flatten(dump(planned.config))
-                said += [
+                notes += [
                     f"{planned.name}: the code of {key.removesuffix('.code')}={new.get(f'{key[:-4]}kind')} is not that of the runs "
                     f"stored under {name} ({old[key]}, now {new[key]}): it is asked for in other runs"
                     for key in new
                     if key.endswith(".code") and old.get(key, new[key]) != new[key]
                 ]
-    return said
+    return notes
 
 
 def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from harness.commands._previous_answer import is_stored
 from harness.execution.progress import Progress, Relay, Snapshot
 from harness.experiment.plan import Plan
 from harness.store import ResultStore
+from harness.store.progress import run_state
 
 SECONDS_BETWEEN = 60.0  # tables of a short experiment would only hide its end
 
@@ -39,7 +40,7 @@ class TablesSoFar(Relay):
         self._store, self._plan, self._make = store, plan, make
         self._seeds = {spec.run_id: spec.seed for spec in plan.specs}
         self._left = Counter(
-            seed for run_id, seed in self._seeds.items() if store.run(run_id).status != "finished"
+            seed for run_id, seed in self._seeds.items() if run_state(store, run_id).status != "finished"
         )
         self._seconds_between, self._last = seconds_between, time.monotonic()
         self._due = False

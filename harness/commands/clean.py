@@ -40,11 +40,11 @@ def run(options: argparse.Namespace) -> int:
         require_idle(selection)
     chosen: list[Removable] = []
     for name, (help_text, find) in _KINDS.items():
-        found = list(find(selection))
-        wanted = getattr(options, name)
-        print(f"{'remove' if wanted else 'could remove'} {_amount(found)}: {help_text} (--{name})")
-        if wanted:
-            chosen += found
+        items = list(find(selection))
+        selected = getattr(options, name)
+        print(f"{'remove' if selected else 'could remove'} {_amount(items)}: {help_text} (--{name})")
+        if selected:
+            chosen += items
     if not chosen:
         return 0
     shared = _shared(selection, set(selection.run_ids))
@@ -70,13 +70,13 @@ def _agreed(question: str) -> bool:
 
 def _shared(selection: Selection, chosen: Set[str]) -> dict[str, list[str]]:
     """Name the experiments beside those asked for that have a chosen run."""
-    found: dict[str, list[str]] = {}
-    asked = selection.experiments
-    for name in sorted(set(selection.store.plans()) - set(asked)) if asked else ():
+    items: dict[str, list[str]] = {}
+    experiments = selection.experiments
+    for name in sorted(set(selection.store.plans()) - set(experiments)) if experiments else ():
         for arm in selection.store.plan(name)["arms"]:
             for run_id in chosen & set(arm["runs"].values()):
-                found.setdefault(run_id, []).append(name)
-    return found
+                items.setdefault(run_id, []).append(name)
+    return items
 
 
 def _checkpoints(selection: Selection) -> Iterator[Removable]:

@@ -100,24 +100,24 @@ def answer(options: argparse.Namespace) -> Answer:
     return Answer(checks=list(examine(selection.store, selection.runtime)))
 
 
-def show(found: Answer, options: argparse.Namespace) -> None:
+def show(result: Answer, options: argparse.Namespace) -> None:
     """Print a line for every check or member."""
-    for item in found.members:
+    for item in result.members:
         word = "problem" if item.faults else "ok     "
         print(f"{word} {item.path}", *(f"        {fault}" for fault in item.faults), sep="\n")
-    if found.checks:
+    if result.checks:
         table = Table(show_header=False, box=None, pad_edge=False)
-        for check in found.checks:
+        for check in result.checks:
             table.add_row(_WORDS[check.good], check.name, escape(check.found))
         Console().print(table)
 
 
 def _of_members(overrides: Sequence[str]) -> Answer:
     compose_values(overrides)
-    found = own_members_faults()
-    if not found:
+    faults = own_members_faults()
+    if not faults:
         raise ConfigError("doctor: no members of your own; give config_dir=FOLDER (docs/own_members.md)")
-    return Answer(members=[Member(str(path), faults) for path, faults in found.items()])
+    return Answer(members=[Member(str(path), of_member) for path, of_member in faults.items()])
 
 
 def examine(store: ResultStore, runtime: RuntimeConfig) -> Iterator[Check]:

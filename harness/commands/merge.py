@@ -33,14 +33,14 @@ def run(options: argparse.Namespace) -> int:
     for source in sources:
         try:
             with opened(source) as root:
-                found = merge(store, root)
+                merged = merge(store, root)
         except StoreError as error:
             apart.append(str(error))
             continue
-        print(f"{source}: {counted(found.new, 'new run')}, {found.same} that were here")
-        for line in found.said:
+        print(f"{source}: {counted(merged.new, 'new run')}, {merged.same} that were here")
+        for line in merged.notes:
             print(f"  {line}")
-        apart += found.apart
+        apart += merged.apart
     for line in apart:
         print(f"harness merge: {line}", file=sys.stderr)
     return Exit.FOUND if apart else Exit.DONE

@@ -24,14 +24,14 @@ ARGUMENTS = {
 
 
 def run(options: argparse.Namespace) -> int:
-    given = [item for item in options.overrides if item.partition("=")[0] in _OWN]
-    own = key_values(given, _OWN, "pack")
-    rest = [item for item in options.overrides if item not in given]
+    items = [item for item in options.overrides if item.partition("=")[0] in _OWN]
+    settings = key_values(items, _OWN, "pack")
+    rest = [item for item in options.overrides if item not in items]
     name, selection = require_one_experiment(rest, "pack"), select(rest)
-    checkpoints = own.get("checkpoints", False)
+    checkpoints = settings.get("checkpoints", False)
     if not isinstance(checkpoints, bool):
         raise ConfigError(f"checkpoints={checkpoints} is neither true nor false")
-    out = own.get("out") or f"{name}{SUFFIX}"
+    out = settings.get("out") or f"{name}{SUFFIX}"
     packed = write_pack(selection.store, name, out, checkpoints=checkpoints)
     finished = sum(selection.store.run(run_id).status == "finished" for run_id in packed)
     print(f"written: {out} ({finished} finished runs of {len(selection.run_ids)} in the plan)")

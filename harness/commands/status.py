@@ -74,18 +74,18 @@ def answer(options: argparse.Namespace) -> Answer:
     )
 
 
-def show(found: Answer, options: argparse.Namespace) -> None:
+def show(result: Answer, options: argparse.Namespace) -> None:
     """Print counts, the runs that are not finished (all with `--runs`), decisions and problems; with `--watch` again and again."""
-    if not found.runs and not Path(found.results).is_dir():
-        print(f"no runs: there is no folder {found.results} (another one: runtime.results=DIR)")
+    if not result.runs and not Path(result.results).is_dir():
+        print(f"no runs: there is no folder {result.results} (another one: runtime.results=DIR)")
         return
     if not options.watch:
         console = Console()
-        console.print(_shown(found, options.runs))
-        for problem in found.problems:
+        console.print(_shown(result, options.runs))
+        for problem in result.problems:
             console.print(f"skipped: {problem}", style="yellow", markup=False, soft_wrap=True)
         return
-    with Live(_shown(found, options.runs), refresh_per_second=2) as live:
+    with Live(_shown(result, options.runs), refresh_per_second=2) as live:
         try:
             while True:
                 time.sleep(1.0)
@@ -97,11 +97,13 @@ def show(found: Answer, options: argparse.Namespace) -> None:
 def decisions_of(selection: Selection) -> list[Decision]:
     """Of the named experiments that look at comparisons while seeds come in: what the last look decided and what is open."""
     return [
-        Decision(name, one["arm"], one["reference"], one["state"], one["text"])
+        Decision(name, decision["arm"], decision["reference"], decision["state"], decision["text"])
         for name in selection.experiments
-        for one in selection.store.plan(name).get("decisions") or ()
+        for decision in selection.store.plan(name).get("decisions") or ()
     ]
 
 
-def _shown(found: Answer, finished: bool) -> RenderableType:
-    return Group(status_table(found.runs, finished=finished), *(Text(one.line) for one in found.decisions))
+def _shown(result: Answer, finished: bool) -> RenderableType:
+    return Group(
+        status_table(result.runs, finished=finished), *(Text(decision.line) for decision in result.decisions)
+    )

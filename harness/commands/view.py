@@ -30,11 +30,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _view(overrides: list[str]) -> int:
-    given = [item.partition("=")[2] for item in overrides if item.startswith("port=")]
+    ports = [item.partition("=")[2] for item in overrides if item.startswith("port=")]
     selection = select([item for item in overrides if not item.startswith("port=")])
-    if len(given) > 1 or len(selection.experiments) > 1:
+    if len(ports) > 1 or len(selection.experiments) > 1:
         raise ConfigError("name one port and one experiment at most: harness view experiment=NAME port=8000")
-    text = given[0] if given else str(_PORT)
+    text = ports[0] if ports else str(_PORT)
     if not (text.isascii() and text.isdigit() and int(text) <= _MOST_PORT):
         raise ConfigError(f"port={text} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
     port = int(text)

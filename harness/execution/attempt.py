@@ -54,7 +54,6 @@ class Attempt:
         """
         lease = run.lock()
         try:
-            run.forget_stop()
             manifest = run.manifest()
             if manifest is None:
                 run.forget_start()

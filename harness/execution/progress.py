@@ -110,7 +110,7 @@ class Warned(Relay):
 
     def __init__(self, inner: Progress, store: ResultStore) -> None:
         super().__init__(inner)
-        self._store, self._said = store, set[str]()
+        self._store, self._shown = store, set[str]()
         self._sizes: dict[str, int] = {}
 
     def update(self, snapshot: Snapshot) -> None:
@@ -130,8 +130,8 @@ class Warned(Relay):
             return
         self._sizes[run_id] = log.stat().st_size
         for line in read_tail(log).splitlines():
-            if line.startswith(layout.WARNING) and line not in self._said:
-                self._said.add(line)
+            if line.startswith(layout.WARNING) and line not in self._shown:
+                self._shown.add(line)
                 self.show(f"{line}\n")
 
 
@@ -212,14 +212,14 @@ def status_table(states: Sequence[RunState], *, finished: bool = False) -> Rende
     table = Table(
         Column("run", min_width=16), "experiment", "name", "status", "step", "reward", "left", box=None
     )
-    for one in states:
-        if one.status in ("waiting", "unreadable") or (one.status == "finished" and not finished):
+    for state in states:
+        if state.status in ("waiting", "unreadable") or (state.status == "finished" and not finished):
             continue
-        table.add_row(one.run_id, Text(one.experiment), Text(one.name), one.status, *_numbers(one))
+        table.add_row(state.run_id, Text(state.experiment), Text(state.name), state.status, *_numbers(state))
     problems = [
-        f"{one.run_id} {one.experiment} {one.name}: {one.problem}" if one.name else one.problem
-        for one in states
-        if one.problem
+        f"{state.run_id} {state.experiment} {state.name}: {state.problem}" if state.name else state.problem
+        for state in states
+        if state.problem
     ]
     return Group(Text(headline), *([table] if table.row_count else []), *map(Text, problems))
 

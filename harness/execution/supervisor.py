@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -43,7 +42,7 @@ class Summary:
     not_started: list[str] = field(default_factory=list)  # a stop came first
     submitted: list[str] = field(default_factory=list)  # sent to a scheduler and not followed
     errors: dict[str, str] = field(default_factory=dict)
-    stopped_by: int | None = None  # the first stop signal, SIGTERM for a request in the store
+    stopped_by: int | None = None  # the first stop signal
 
     @property
     def complete(self) -> bool:
@@ -56,8 +55,8 @@ class Summary:
         both = Summary(errors={**self.errors, **later.errors}, stopped_by=later.stopped_by)
         for name in (item.name for item in fields(Summary) if item.default_factory is list):
             before = getattr(self, name)
-            kept = before if name == "finished" else [run_id for run_id in before if run_id not in repeated]
-            setattr(both, name, list(dict.fromkeys([*kept, *getattr(later, name)])))
+            left = before if name == "finished" else [run_id for run_id in before if run_id not in repeated]
+            setattr(both, name, list(dict.fromkeys([*left, *getattr(later, name)])))
         both.skipped = [run_id for run_id in both.skipped if run_id not in self.finished]
         return both
 
@@ -111,8 +110,8 @@ def worker_count(runtime: RuntimeConfig, gpus: int) -> int:
 def on_signals(numbers: Iterable[int], call: Callable[[int], None]) -> Iterator[None]:
     """Turn signals into calls with their number, in the main thread; ones that are ignored (nohup) stay ignored."""
     main = threading.current_thread() is threading.main_thread()
-    wanted = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
-    old = {number: signal.signal(number, lambda number, _: call(number)) for number in wanted}
+    caught = [number for number in numbers if main and signal.getsignal(number) is not signal.SIG_IGN]
+    old = {number: signal.signal(number, lambda number, _: call(number)) for number in caught}
     try:
         yield
     finally:
@@ -133,9 +132,8 @@ def supervise(
     """Bring every run to its end, as many at a time as `runtime.workers` says, each in a fresh process.
 
     Finished runs are skipped; interrupted, lost and failed ones get a new attempt, and one whose worker crashes a second one.
-    Runs that another living supervisor has are left to it, and looked at once more at the end. SIGINT, SIGTERM, SIGHUP, SIGUSR1,
-    SIGUSR2 and a request in the store (`RunDir.request_stop`) are forwarded to the workers as SIGTERM. They end the call when the
-    workers have stopped; a second one kills them.
+    Runs that another living supervisor has are left to it, and looked at once more at the end. SIGINT, SIGTERM, SIGHUP, SIGUSR1
+    and SIGUSR2 are forwarded to the workers as SIGTERM. They end the call when the workers have stopped; a second one kills them.
 
     Args:
         batch: the runs; the same `run_id` twice counts once.
@@ -158,7 +156,7 @@ class _Supervisor:
         self._workers = Workers(batch.entry, runtime.threads)
         self._tracking = TrackerFeed(runtime.trackers)
         self._queue: deque[RunSpec] = deque(batch.unfinished())
-        self._skipped = sorted({spec.run_id for spec in batch.specs} - {one.run_id for one in self._queue})
+        self._skipped = sorted({spec.run_id for spec in batch.specs} - {spec.run_id for spec in self._queue})
         self._total = len(self._queue) + len(self._skipped)
         self._summary = Summary(skipped=list(self._skipped))
         self._running: dict[str, _Running] = {}
@@ -168,7 +166,6 @@ class _Supervisor:
         self._disk_error = ""
         self._devices_at = self._look_at = self._stop_at = 0.0
         self._stops_forwarded = 0
-        self._me = (socket.gethostname(), os.getpid())
 
     def run(self, poll_seconds: float) -> Summary:
         self._progress.begin(self._total, len(self._skipped))
@@ -312,12 +309,10 @@ class _Supervisor:
                 self._workers.signal(run_id, signal.SIGTERM if self._stops == 1 else signal.SIGKILL)
 
     def _look(self, changed: bool) -> None:
-        """Tell the display how far runs are, and see whether somebody asks this supervisor to stop."""
+        """Tell the display how far runs are."""
         if not changed and time.monotonic() < self._look_at:
             return
         attempts = [running.attempt for running in self._running.values()]
-        if not self._stops and any(attempt.run.stop_requested(*self._me) for attempt in attempts):
-            self.stop()
         waiting = [total_steps(spec.labels) for spec in self._queue]
         self._progress.update(
             Snapshot(

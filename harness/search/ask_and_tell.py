@@ -122,7 +122,7 @@ class Sweep:
         while len(self._specs()) < places and (asked := self.asked) < self.total:
             # Seeded by the number of trials: a search that goes on, or a second process, does not propose the first points again.
             self.study.sampler = sampler_of(self.search, self.parameters, self.search.seed + asked)
-            self._begin(self.study.ask({one.key: one.distribution for one in self.parameters}))
+            self._begin(self.study.ask({item.key: item.distribution for item in self.parameters}))
         return self._specs()
 
     def tell(self, summary: Summary) -> None:
@@ -153,7 +153,7 @@ class Sweep:
             if frozen.number not in self._arms:
                 self._plan_arm(frozen)
         planned = [self._arms[number] for number in sorted(self._arms)]
-        labels = short_names([one.overrides[len(self.fixed) :] for one in planned])
+        labels = short_names([arm.overrides[len(self.fixed) :] for arm in planned])
         arms = [dataclasses.replace(arm, label=label) for arm, label in zip(planned, labels, strict=True)]
         return plan_of(self.experiment, arms, self._command)
 
@@ -179,8 +179,8 @@ class Sweep:
         try:
             planned = self._plan_arm(trial)
         except ConfigError as error:  # a combination that cannot run is a failed trial, not the end
-            told = " ".join(overrides_of(self.parameters, trial.params))
-            self.reasons.append(f"trial {trial.number} failed: {told}: {error}")
+            settings = " ".join(overrides_of(self.parameters, trial.params))
+            self.reasons.append(f"trial {trial.number} failed: {settings}: {error}")
             self._tell_number(trial.number, state=optuna.trial.TrialState.FAIL)
             return
         self._open[trial.number] = _Trial(

@@ -50,10 +50,10 @@ def importance(study: optuna.Study, objective: int, keys: Sequence[str]) -> dict
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = optuna.importance.get_param_importances(study, evaluator=evaluator, target=target)
+            shares = optuna.importance.get_param_importances(study, evaluator=evaluator, target=target)
         except (RuntimeError, ValueError):
-            found = {}
-    return {key: float(found.get(key, 0.0)) for key in keys}
+            shares = {}
+    return {key: float(shares.get(key, 0.0)) for key in keys}
 
 
 def _importance_figure(importances: dict[str, float], name: str) -> Any:

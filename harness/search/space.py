@@ -33,19 +33,21 @@ class Parameter:
     @property
     def tried_first(self) -> list[str]:
         """The overrides of every choice, or of both bounds."""
-        one = self.distribution
-        values = one.choices if isinstance(one, CategoricalDistribution) else (one.low, one.high)
-        return [self.override(value) for value in values]
+        distribution = self.distribution
+        if isinstance(distribution, CategoricalDistribution):
+            return [self.override(value) for value in distribution.choices]
+        return [self.override(value) for value in (distribution.low, distribution.high)]
 
     @property
     def values(self) -> list[Any] | None:
         """All values where they can be counted, else None."""
-        one = self.distribution
-        if isinstance(one, CategoricalDistribution):
-            return list(one.choices)
-        if one.step is None:
+        distribution = self.distribution
+        if isinstance(distribution, CategoricalDistribution):
+            return list(distribution.choices)
+        if distribution.step is None:
             return None
-        return [one.low + index * one.step for index in range(round((one.high - one.low) / one.step) + 1)]
+        count = round((distribution.high - distribution.low) / distribution.step) + 1
+        return [distribution.low + index * distribution.step for index in range(count)]
 
 
 def parse_space(space: Sequence[str]) -> list[Parameter]:
@@ -86,7 +88,7 @@ def _parameter(item: Override) -> Parameter:
         if step <= 0:
             raise ConfigError(f"{line} has no values: range(start, stop, step) leaves stop out")
         high = low + (-(-(stop - low) // step) - 1) * step  # the last before the stop
-        if all(isinstance(one, int) for one in (low, stop, step)):
+        if all(isinstance(bound, int) for bound in (low, stop, step)):
             return Parameter(key, IntDistribution(int(low), int(high), step=int(step)))
         return Parameter(key, FloatDistribution(float(low), float(high), step=float(step)))
     raise ConfigError(

@@ -15,7 +15,7 @@ from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.loader import load_dataclass
 from harness.experiment.declaration import Experiment
 from harness.search.space import Parameter
-from harness.store import METRICS, ResultStore, layout
+from harness.store import METRICS, ResultStore, TornFile, layout
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes", "nsga2")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
@@ -82,12 +82,15 @@ def open_study(
     backend = optuna.storages.journal.JournalFileBackend(str(path))
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-    study = optuna.create_study(
-        storage=optuna.storages.JournalStorage(backend),
-        study_name=name,
-        directions=search.directions,
-        load_if_exists=True,
-    )
+    try:
+        storage = optuna.storages.JournalStorage(backend)
+        study = optuna.create_study(
+            storage=storage, study_name=name, directions=search.directions, load_if_exists=True
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise TornFile(
+            f"{path} is no journal of a study ({error}); remove it to begin the search anew: its runs stay, and are found finished"
+        ) from error
     if [direction.name.lower() for direction in study.directions] != search.directions:
         raise ConfigError(f"{path} has other objectives; give the search another experiment.name")
     study.sampler = sampler_of(search, parameters, search.seed)
@@ -124,7 +127,7 @@ def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> op
         sampler.after_trial = lambda *_: None
         return sampler
     if search.sampler == "cmaes":
-        if any(isinstance(one.distribution, CategoricalDistribution) for one in parameters):
+        if any(isinstance(parameter.distribution, CategoricalDistribution) for parameter in parameters):
             raise ConfigError("experiment.search.sampler=cmaes needs numbers; use tpe for choice(...)")
         try:
             return samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False)
@@ -140,14 +143,14 @@ def sampler_of(search: Search, parameters: Sequence[Parameter], seed: int) -> op
 
 def grid_values(parameters: Sequence[Parameter]) -> dict[str, list[Any]]:
     """All values of each parameter. Raises `ConfigError` for one that has no end of them."""
-    found: dict[str, list[Any]] = {}
+    values: dict[str, list[Any]] = {}
     for parameter in parameters:
         if parameter.values is None:
             raise ConfigError(
                 f"experiment.search.sampler=grid cannot count the values of {parameter.key}; use choice() or range()"
             )
-        found[parameter.key] = parameter.values
-    return found
+        values[parameter.key] = parameter.values
+    return values
 
 
 def search_of(experiment: Experiment) -> Search | None:

@@ -6,7 +6,6 @@
     config.yaml                       the resolved configuration of the run
     manifest.json                     ids, status, attempts, provenance; written by the supervisor only
     metrics.jsonl                     one JSON object per rollout step, appended
-    stop.request                      names a supervisor on another machine that is asked to stop
     claim.lock worker.lock            advisory locks of the supervisor and of the worker (see lease.py)
     samples/<benchmark>/step-000100/part-000.parquet      immutable parts, one row per graded sample
     attempts/000/{stdout.log,stderr.log,env.json,numerics.json,phase.txt}   one directory per process start
@@ -36,7 +35,6 @@ DECLARATION = "claim.json"  # of a claim, when its first run began
 STUDY = "study.journal"  # of a search
 CLAIM_LOCK = "claim.lock"
 WORKER_LOCK = "worker.lock"
-STOP_REQUEST = "stop.request"
 TRACKING = "tracking"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"

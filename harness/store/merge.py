@@ -18,7 +18,7 @@ from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 from harness.store.schema import read_object
 
-_OF_THIS_MACHINE = {layout.CLAIM_LOCK, layout.WORKER_LOCK, layout.STOP_REQUEST}
+_OF_THIS_MACHINE = {layout.CLAIM_LOCK, layout.WORKER_LOCK}
 # Seeds and runs of two plans that ask the same are put together; these say when and how they were asked.
 _OF_A_COMMAND = ("command", "checks", "decisions")
 
@@ -29,7 +29,7 @@ class Merged:
 
     new: int = 0
     same: int = 0
-    said: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
 
 
@@ -43,13 +43,13 @@ def merge(store: ResultStore, root: Path) -> Merged:
     """
     if root.resolve() == store.root.resolve():
         raise StoreError(f"{root} is the results root itself; give another folder or a pack")
-    source, found = ResultStore(root), Merged()
-    found.apart += source.problems()
+    source, merged = ResultStore(root), Merged()
+    merged.apart += source.problems()
     for run_id in source.run_ids():
         try:
-            _merge_run(store.run(run_id), source.run(run_id), found)
+            _merge_run(store.run(run_id), source.run(run_id), merged)
         except (RunClaimed, SchemaMismatch, TornFile) as error:
-            found.apart.append(f"run {run_id}: {error}")
+            merged.apart.append(f"run {run_id}: {error}")
     for name in source.plans():
         folder = layout.plan_file(root, name).parent
         for path in experiment_files(folder):
@@ -57,17 +57,17 @@ def merge(store: ResultStore, root: Path) -> Merged:
             if not ours.exists():
                 atomic.write_file(ours, path.read_bytes())
             elif ours.read_bytes() != path.read_bytes():
-                _join(ours, path, f"experiment {name}", found)
-    return found
+                _join(ours, path, f"experiment {name}", merged)
+    return merged
 
 
-def _merge_run(ours: RunDir, theirs: RunDir, found: Merged) -> None:
+def _merge_run(ours: RunDir, theirs: RunDir, merged: Merged) -> None:
     if not ours.path.exists():
         atomic.publish_directory_once(ours.path, partial(_copy, theirs.path))
-        found.new += 1
+        merged.new += 1
         return
     if ours.exists() and _content(ours) == _content(theirs):
-        found.same += 1
+        merged.same += 1
         for _, path in theirs.checkpoints():
             copy = partial(_copy, path)
             atomic.publish_directory_once(ours.path / "checkpoints" / path.name, copy)
@@ -78,15 +78,15 @@ def _merge_run(ours: RunDir, theirs: RunDir, found: Merged) -> None:
             here = _progress(ours)  # it may have gone on, or ended, before the lock was free
             if not here[0] and there > here:
                 atomic.publish_directory(ours.path, partial(_copy, theirs.path))
-                found.said.append(f"run {ours.run_id}: taken, {_words(there)} (here: {_words(here)})")
+                merged.notes.append(f"run {ours.run_id}: taken, {_words(there)} (here: {_words(here)})")
                 return
     if here[0] and there[0]:
-        found.apart.append(
+        merged.apart.append(
             f"run {ours.run_id} finished in both places with different results; the one here stays. To keep the other one too, "
             "merge it into another runtime.results"
         )
     else:
-        found.said.append(f"run {ours.run_id}: kept, {_words(here)} (there: {_words(there)})")
+        merged.notes.append(f"run {ours.run_id}: kept, {_words(here)} (there: {_words(there)})")
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -122,19 +122,19 @@ def _words(progress: tuple[bool, int, int]) -> str:
 # ---- experiments ----
 
 
-def _join(ours: Path, theirs: Path, where: str, found: Merged) -> None:
+def _join(ours: Path, theirs: Path, where: str, merged: Merged) -> None:
     """Put together two versions of a file of an experiment, or name what stays apart."""
     if theirs.name != layout.STUDY:
         here, there = read_object(ours, "delete it") or {}, read_object(theirs, "delete it") or {}
         joined = (
             _plans(here, there)
             if theirs.name == layout.PLAN
-            else min(here, there, key=lambda one: str(one.get("first_run_at")))
+            else min(here, there, key=lambda claim: str(claim.get("first_run_at")))
         )
         if joined is not None:
             atomic.write_file(ours, json.dumps(joined, indent=1, allow_nan=False).encode() + b"\n")
             return
-    found.apart.append(
+    merged.apart.append(
         f"{where}: {theirs.name} asks something else there; the one here stays. Its runs are taken: `harness run` with the arms and "
         "seeds of both finds them finished. To keep both answers, merge it into another runtime.results"
     )
@@ -148,8 +148,8 @@ def _plans(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, Any] 
         {**ours["runs"], **theirs["runs"]} for ours, theirs in zip(here["arms"], there["arms"], strict=True)
     ]
     arms = [
-        {**arm, "runs": dict(sorted(own.items(), key=lambda item: int(item[0])))}
-        for arm, own in zip(here["arms"], runs, strict=True)
+        {**arm, "runs": dict(sorted(runs_of_arm.items(), key=lambda item: int(item[0])))}
+        for arm, runs_of_arm in zip(here["arms"], runs, strict=True)
     ]
     seeds = sorted({*here["seeds"], *there["seeds"]})
     return {**{key: value for key, value in here.items() if key != "decisions"}, "seeds": seeds, "arms": arms}

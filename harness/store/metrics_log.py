@@ -48,9 +48,9 @@ class MetricsLog:
     def rewind(self, step: int) -> None:
         """Drop the rows beyond `step`, and a torn last line."""
         lines = _lines(self.path)
-        kept = [line for line in lines if (row := _parse(line)) is not None and row["step"] <= step]
-        if len(kept) < len(lines):
-            write_file(self.path, b"".join(line + b"\n" for line in kept))
+        remaining = [line for line in lines if (row := _parse(line)) is not None and row["step"] <= step]
+        if len(remaining) < len(lines):
+            write_file(self.path, b"".join(line + b"\n" for line in remaining))
 
 
 def read_steps(path: Path) -> pd.DataFrame:
@@ -86,8 +86,8 @@ def read_steps(path: Path) -> pd.DataFrame:
         columns[name] = np.array(values, dtype=np.int64) if whole else column
     others = dict.fromkeys(name for row in ordered for name in row if name not in METRICS)
     if others:
-        found = pd.DataFrame.from_records([{k: row[k] for k in others if k in row} for row in ordered])
-        columns |= {name: found[name] for name in others}
+        extra = pd.DataFrame.from_records([{k: row[k] for k in others if k in row} for row in ordered])
+        columns |= {name: extra[name] for name in others}
     return pd.DataFrame(columns)
 
 
@@ -131,7 +131,7 @@ def _lines(path: Path) -> list[bytes]:
 def _parse(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(row, dict) or not isinstance(row.get("step"), int):
         return None

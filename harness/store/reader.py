@@ -31,25 +31,25 @@ class ResultStore:
 
     def run_ids(self) -> list[str]:
         """List the runs with a readable manifest, sorted; `problems()` tells of the rest."""
-        return [run_id for run_id, found in self._scan() if isinstance(found, dict)]
+        return [run_id for run_id, entry in self._scan() if isinstance(entry, dict)]
 
     def problems(self) -> list[str]:
         """Say in a line each what readers skip: foreign files, newer schemas, unreadable manifests."""
-        found = [problem for _, problem in self._scan() if isinstance(problem, str)]
+        problems = [problem for _, problem in self._scan() if isinstance(problem, str)]
         for name in self._experiment_names():
             if not layout.is_safe(name):
                 folder = layout.experiments_dir(self.root) / name
-                found.append(f"{folder} is not an experiment (no experiment can have this name); ignored")
+                problems.append(f"{folder} is not an experiment (no experiment can have this name); ignored")
                 continue
             try:
                 self.plan(name)
             except StoreError as error:
-                found.append(str(error))
-        return found
+                problems.append(str(error))
+        return problems
 
     def readable(self) -> list[dict[str, Any]]:
         """Read the manifests of the readable runs, sorted by run id."""
-        return [found for _, found in self._scan() if isinstance(found, dict)]
+        return [entry for _, entry in self._scan() if isinstance(entry, dict)]
 
     def made_by(self, run_ids: Iterable[str]) -> pd.DataFrame:
         """Tabulate what made each run: run_id, code (hash of the sources, else commit and diff), packages (hash of all versions), device.
@@ -86,7 +86,7 @@ class ResultStore:
                 f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})"
             )
         path = layout.plan_file(self.root, name)
-        plan = read_object(path, "run the experiment again to rewrite it")
+        plan = read_object(path, "delete it, then run the experiment again")
         if plan is None:
             known = ", ".join(self.plans()) or "none"
             raise StoreError(f"{path} does not exist (plans here: {known}); `harness run` writes it")
@@ -106,8 +106,8 @@ class ResultStore:
 
     def _experiment_names(self) -> list[str]:
         """The folders with a plan, whatever they are called."""
-        found = layout.experiments_dir(self.root).glob("*/plan.json")
-        return sorted(path.parent.name for path in found if not path.parent.name.startswith("."))
+        plans = layout.experiments_dir(self.root).glob("*/plan.json")
+        return sorted(path.parent.name for path in plans if not path.parent.name.startswith("."))
 
     def _scan(self) -> Iterator[tuple[str, dict[str, Any] | str]]:
         """(directory name, its manifest or what is wrong with it), sorted by name."""

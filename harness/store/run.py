@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-_BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG, layout.ENVIRONMENT, layout.STOP_REQUEST)
+_BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG, layout.ENVIRONMENT)
 
 
 class RunDir:
@@ -119,30 +119,6 @@ class RunDir:
     def worked_on_by(self) -> lease.Holder | None:
         """The living worker of this run, None if there is none."""
         return lease.holder(self.path / layout.WORKER_LOCK)
-
-    def request_stop(self) -> None:
-        """Ask the living supervisor of this run, on whatever machine, to checkpoint and end; nothing if there is none."""
-        found = self.claimed_by()
-        if found is not None and found.pid is not None:
-            request = json.dumps({"host": found.host, "pid": found.pid}).encode()
-            atomic.write_file(self.path / layout.STOP_REQUEST, request)
-
-    def stop_requested(self, host: str, pid: int) -> bool:
-        """True where the supervisor `pid` on `host` was asked to end; one that names another supervisor is out of date."""
-        try:
-            request = json.loads((self.path / layout.STOP_REQUEST).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return False
-        return (request.get("host"), request.get("pid")) == (host, pid)
-
-    def forget_stop(self) -> None:
-        """Delete a request that was meant for an earlier supervisor: one that starts in a container has the same name and number again.
-
-        Only the holder of `lock()` may call this, at once: what is asked later is meant for it.
-        """
-        path = self.path / layout.STOP_REQUEST
-        with write_errors(path):
-            path.unlink(missing_ok=True)
 
     def unfinished_start(self) -> bool:
         """True where a supervisor claims it just now, or died between its claim and the first manifest: nothing is computed in it."""
@@ -258,16 +234,16 @@ class RunDir:
 
         table = self.sample_table(benchmark, step, ("max_response_tokens", "correct"))
         caps, right = table.itercolumns()
-        samples, found = (
+        samples, correct = (
             {row["values"]: row["counts"] for row in column.value_counts().to_pylist()}
             for column in (caps, compute.filter(caps, right))
         )
-        return {int(cap): found.get(cap, 0) / samples[cap] for cap in sorted(samples)}
+        return {int(cap): correct.get(cap, 0) / samples[cap] for cap in sorted(samples)}
 
     def sample_steps(self, benchmark: str) -> list[int]:
         """The steps that have samples of this benchmark, ascending."""
-        found = _step_dirs(self.path / "samples" / benchmark)
-        return [step for step, path in found if layout.part_paths(path)]
+        steps = _step_dirs(self.path / "samples" / benchmark)
+        return [step for step, path in steps if layout.part_paths(path)]
 
     def benchmarks(self) -> list[str]:
         """The benchmarks that have samples, by name."""
@@ -313,5 +289,5 @@ def utc_now() -> str:
 def _step_dirs(directory: Path) -> list[tuple[int, Path]]:
     if not directory.is_dir():
         return []
-    found = ((layout.parse_step(entry.name), entry) for entry in directory.iterdir())
-    return sorted((step, entry) for step, entry in found if step is not None)
+    steps = ((layout.parse_step(entry.name), entry) for entry in directory.iterdir())
+    return sorted((step, entry) for step, entry in steps if step is not None)

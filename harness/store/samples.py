@@ -68,12 +68,12 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
     paths = part_paths(directory)
     if not paths:
         raise StoreError(f"{directory} holds no samples; evaluate the run first (`harness run` does)")
-    wanted = list(SAMPLES.names if columns is None else columns)
-    unknown = [name for name in wanted if name not in SAMPLES.names]
+    chosen = list(SAMPLES.names if columns is None else columns)
+    unknown = [name for name in chosen if name not in SAMPLES.names]
     if unknown:
         raise SchemaMismatch(f"unknown sample columns {unknown}; known: {', '.join(SAMPLES.names)}")
-    text = [name for name in wanted if SAMPLES.field(name).type == pa.string()] if coded else None
-    read = wanted if len(paths) == 1 else list(dict.fromkeys([*wanted, *SAMPLE_KEY]))
+    text = [name for name in chosen if SAMPLES.field(name).type == pa.string()] if coded else None
+    read = chosen if len(paths) == 1 else list(dict.fromkeys([*chosen, *SAMPLE_KEY]))
     tables, versions = [], set()
     for path in paths:
         try:
@@ -98,7 +98,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
             raise StoreError(
                 f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts"
             )
-    return table.select(wanted).unify_dictionaries()
+    return table.select(chosen).unify_dictionaries()
 
 
 def _with_added(table: pa.Table) -> pa.Table:

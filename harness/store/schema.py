@@ -92,7 +92,7 @@ def read_object(path: Path, fix: str) -> dict[str, Any] | None:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # a file from elsewhere may be nested beyond all depths
         raise TornFile(f"{path} is not JSON ({error}); {fix}") from error
     if not isinstance(found, dict):
         raise TornFile(f"{path} is not a JSON object; {fix}")

@@ -150,7 +150,7 @@ def test_the_finished_run_wins_then_the_one_that_can_go_on_from_further(store, o
     assert [line for line in found.apart if live in line]  # somebody works on it here
     assert store.run(live).checkpoints() == []
     assert {f"run {run_id}: {'kept' if here else 'taken'}" for run_id in (done, further)} <= {
-        line.partition(",")[0] for line in found.said
+        line.partition(",")[0] for line in found.notes
     }
 
 
@@ -169,7 +169,7 @@ def test_a_run_that_finishes_during_a_merge_is_not_replaced(store, other, monkey
     monkeypatch.setattr(RunDir, "lock", lock_late)
     merged = merge(store, other.root)
     assert store.run(spec.run_id).status == "finished"
-    assert f"run {spec.run_id}: kept, finished" in " ".join(merged.said)
+    assert f"run {spec.run_id}: kept, finished" in " ".join(merged.notes)
 
 
 def test_links_and_locks_of_a_folder_stay_behind(store, other, tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -76,25 +75,3 @@ def test_a_directory_with_anything_else_is_told_and_left_alone(tmp_path, file):
     assert attempt is not None
     attempt.abandon()
     assert mine.read_text() == "mine"
-
-
-def test_a_request_to_stop_that_an_earlier_supervisor_got_does_not_stop_the_next_one(tmp_path):
-    run = ResultStore(tmp_path).run(spec(0).run_id)
-    first = Attempt.begin(spec(0), run, **RECORD)
-    run.request_stop()
-    me = (socket.gethostname(), os.getpid())  # in a container that starts again both stay the same
-    assert run.stop_requested(*me)
-    first.end(75, stopping=True)
-    second = Attempt.begin(spec(0), run, **RECORD)
-    assert not run.stop_requested(*me)
-    run.request_stop()
-    assert run.stop_requested(*me), "what is asked from now on is meant for this one"
-    second.end(0, stopping=False)
-
-
-def test_a_start_with_a_request_to_stop_is_still_only_a_start(tmp_path):
-    store = ResultStore(tmp_path)
-    run = store.run(spec(0).run_id)
-    with run.lock():
-        run.request_stop()
-    assert (run.unfinished_start(), store.problems()) == (True, [])

@@ -19,7 +19,7 @@ from harness.search.ask_and_tell import Sweep, best_lines
 from harness.search.figures import draw
 from harness.search.space import parse_space
 from harness.search.study import Search, search_of
-from harness.store import ResultStore
+from harness.store import ResultStore, TornFile
 
 RATE = "optimizer.learning_rate=tag(log,interval(1e-5,1e-2))"
 CLIP = "algorithm.surrogate.clip_high=interval(0.2,0.5)"
@@ -282,3 +282,12 @@ def test_a_budget_for_arms_is_refused_before_the_study_is_opened(store):
     with pytest.raises(ConfigError, match=r"experiment\.match=tokens holds for arms"):
         Sweep(experiment, search_of(experiment) or Search(), [STEPS], store, "harness sweep")
     assert not list(store.root.rglob("*.journal"))
+
+
+def test_a_torn_journal_names_the_fix(store):
+    sweep(store)
+    (journal,) = store.root.rglob("*.journal")
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text(lines[0][:20] + "\n" + "".join(lines[1:]))
+    with pytest.raises(TornFile, match=r"study\.journal is no journal of a study .* its runs stay"):
+        sweep(store)

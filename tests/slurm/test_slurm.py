@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -114,12 +116,19 @@ def test_a_job_that_has_to_leave_checkpoints_requeues_and_resumes(tmp_path, spec
 
 
 @pytest.mark.optional
-def test_a_stop_request_in_the_store_ends_a_job_without_requeueing(tmp_path, specs):
-    submit(tmp_path, specs[:1], wait=False)
+def test_a_stop_ends_a_job_with_a_checkpoint_and_without_requeueing(tmp_path, specs):
     store = ResultStore(tmp_path)
-    wait_until(lambda: min(steps_of(store, specs[:1])) > 2, 60)
-    store.run(specs[0].run_id).request_stop()
-    wait_until(lambda: statuses(store, specs[:1]) == ["interrupted"], 60)
+
+    def stop_when_it_runs() -> None:
+        wait_until(lambda: min(steps_of(store, specs[:1])) > 2, 120)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop_when_it_runs)
+    thread.start()
+    summary = submit(tmp_path, specs[:1])
+    thread.join()
+    assert (summary.interrupted, summary.stopped_by) == ([specs[0].run_id], signal.SIGTERM)
+    assert store.run(specs[0].run_id).checkpoints()
     wait_until(lambda: jobs() == [], 60)
     time.sleep(1)
     assert statuses(store, specs[:1]) == ["interrupted"]

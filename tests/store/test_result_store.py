@@ -70,6 +70,16 @@ def test_foreign_and_newer_things_are_skipped_and_reported(store):
         store.run("e" * 16).manifest()
 
 
+def test_a_file_nested_beyond_all_depths_is_skipped_and_named(store):
+    (store.root / "runs" / IDS[0] / "manifest.json").write_text("[" * 100_000)
+    with (store.root / "runs" / IDS[1] / "metrics.jsonl").open("a") as file:
+        file.write("[" * 100_000 + "\n")
+    assert store.run_ids() == IDS[1:]
+    (problem,) = store.problems()
+    assert "is not JSON" in problem
+    assert store.run(IDS[1]).last_step()["step"] == 2
+
+
 def test_plans_come_back_and_errors_name_the_file(store):
     store.write_plan("dapo_ladder", {"name": "dapo_ladder", "arms": []})
     assert store.plan("dapo_ladder") == {"schema_version": 1, "name": "dapo_ladder", "arms": []}

@@ -68,9 +68,9 @@ def prompt_texts(tokenizer: Any, benchmark: Benchmark) -> tuple[list[str], int]:
     Raises:
         ConfigError: the tokenizer adds something that no text stands for.
     """
-    wanted = prompt_tokens(tokenizer, benchmark)
+    prompts = prompt_tokens(tokenizer, benchmark)
     texts = []
-    for problem, ids in zip(benchmark.problems, wanted, strict=True):
+    for problem, ids in zip(benchmark.problems, prompts, strict=True):
         if benchmark.chat:
             text = chat_text(tokenizer, problem.prompt, benchmark.system)
         else:
@@ -83,7 +83,7 @@ def prompt_texts(tokenizer: Any, benchmark: Benchmark) -> tuple[list[str], int]:
                 "text yields; choose a chat template (`template: boxed`) or another model"
             )
         texts.append(text)
-    return texts, max((len(ids) for ids in wanted), default=0)
+    return texts, max((len(ids) for ids in prompts), default=0)
 
 
 def _bare(tokenizer: Any, text: str) -> list[int]:

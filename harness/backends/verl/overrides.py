@@ -129,8 +129,8 @@ def settings(config: RunConfig, place: Place) -> dict[str, Any]:
 def owns(config: RunConfig, key: str) -> bool:
     """Return whether a key of verl, or a part of it, follows from the configuration."""
     nowhere = Path("/")
-    known = settings(config, Place(nowhere, nowhere, nowhere, 1, (0,), 0))
-    return any(key == own or key.startswith(f"{own}.") or own.startswith(f"{key}.") for own in known)
+    keys = settings(config, Place(nowhere, nowhere, nowhere, 1, (0,), 0))
+    return any(key == ours or key.startswith(f"{ours}.") or ours.startswith(f"{key}.") for ours in keys)
 
 
 def _data(config: RunConfig, place: Place) -> dict[str, Any]:

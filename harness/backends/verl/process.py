@@ -99,7 +99,7 @@ def interpreter(runtime: VerlRuntime) -> str:
     if python is None:
         raise ConfigError(f"runtime.verl.python={runtime.python} is no interpreter; {_HINT}")
     try:
-        asked = subprocess.run(
+        answer = subprocess.run(
             [python, "-c", _ASK],
             capture_output=True,
             text=True,
@@ -109,12 +109,12 @@ def interpreter(runtime: VerlRuntime) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"runtime.verl.python={runtime.python} does not run: {error}") from error
-    if asked.returncode:
-        last = (asked.stderr.strip() or "no message").splitlines()[-1]
+    if answer.returncode:
+        last = (answer.stderr.strip() or "no message").splitlines()[-1]
         raise ConfigError(f"runtime.verl.python={runtime.python} has no verl ({last}); {_HINT}")
-    if asked.stdout != VERSION:
+    if answer.stdout != VERSION:
         raise ConfigError(
-            f"runtime.verl.python={runtime.python} has verl {asked.stdout}, but keys and units are those of {VERSION}: "
+            f"runtime.verl.python={runtime.python} has verl {answer.stdout}, but keys and units are those of {VERSION}: "
             f"install verl=={VERSION} there"
         )
     return python
@@ -122,12 +122,15 @@ def interpreter(runtime: VerlRuntime) -> str:
 
 def environment(python: str) -> dict[str, str]:
     """Return this process's environment for another interpreter: nothing that imports our packages, its own programs first."""
-    kept = {
+    inherited = {
         key: value
         for key, value in os.environ.items()
         if key not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
     }
-    return {**kept, "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])}
+    return {
+        **inherited,
+        "PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)]),
+    }
 
 
 def check_machine(config: RunConfig) -> None:

@@ -82,10 +82,10 @@ def requeue() -> bool:
     job = slurm_job()
     if job is None:
         return False
-    asked = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
-    if asked.returncode:
+    answer = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
+    if answer.returncode:
         raise RequeueFailed(
-            f"`scontrol requeue {job}` was refused ({asked.stderr.strip()}); run the same `harness run` again to go on"
+            f"`scontrol requeue {job}` was refused ({answer.stderr.strip()}); run the same `harness run` again to go on"
         )
     return True
 
@@ -98,8 +98,8 @@ def pre_empted() -> bool:
     shown = subprocess.run(
         ["scontrol", "show", "job", job], capture_output=True, text=True, check=False
     ).stdout
-    found = re.search(r"PreemptTime=(\S+)", shown)
-    return found is not None and found[1] not in ("None", "Unknown")
+    match = re.search(r"PreemptTime=(\S+)", shown)
+    return match is not None and match[1] not in ("None", "Unknown")
 
 
 def jobs_for(work: RunBatch, runs_per_job: int) -> list[Job]:
@@ -123,8 +123,8 @@ class Jobs(Protocol):
         """Count those that are pending or running."""
         ...
 
-    def cancel_pending(self) -> None:
-        """Take those out of the queue that have not begun."""
+    def stop(self) -> None:
+        """Take those out of the queue that have not begun, and signal the others to checkpoint and end."""
         ...
 
     def kill(self) -> None:
@@ -172,22 +172,13 @@ def watch(work: RunBatch, before: Mapping[str, RunState], jobs: Jobs, progress: 
                 count = alive
                 pause = shortest if changed or stops else min(2 * pause, longest)
                 if len(stops) > done:
+                    (jobs.kill if done else jobs.stop)()
                     done = len(stops)
-                    _stop(work, jobs, done)
                 wake.wait(pause)
                 wake.clear()
     finally:
         progress.close()
     return _summary(before, now, jobs, stops)
-
-
-def _stop(work: RunBatch, jobs: Jobs, times: int) -> None:
-    if times > 1:
-        jobs.kill()
-        return
-    jobs.cancel_pending()
-    for spec in work.specs:
-        work.store.run(spec.run_id).request_stop()
 
 
 def _look(store: ResultStore, seen: dict[str, RunState], progress: Progress, *, stopping: bool) -> bool:

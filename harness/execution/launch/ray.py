@@ -86,7 +86,7 @@ class _Tasks:
             self._tasks = self._ray.wait(self._tasks, num_returns=len(self._tasks), timeout=0)[1]
         return len(self._tasks)
 
-    def cancel_pending(self) -> None:
+    def stop(self) -> None:
         # `cancel` interrupts a running task too: as SIGINT, which its supervisor takes as the wish to checkpoint and end.
         for task in self._tasks:
             with contextlib.suppress(Exception):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
+import os
+import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,8 +135,10 @@ class _LocalJobs:
     def alive(self) -> int:
         return sum(not job.done() for job in self._jobs)
 
-    def cancel_pending(self) -> None:
-        """None is pending: they all start at once."""
+    def stop(self) -> None:
+        for job in self._jobs:  # submitit passes the signal on to the job's supervisor
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(job.job_id), signal.SIGTERM)
 
     def kill(self) -> None:
         for job in self._jobs:
@@ -176,8 +180,10 @@ class _SlurmJobs(_LocalJobs):
         self._gone = 0 if count else self._gone + 1
         return count if count or self._gone >= _LOOKS else 1
 
-    def cancel_pending(self) -> None:
+    def stop(self) -> None:
         subprocess.run(["scancel", "--state=PENDING", *self._arrays], check=False)
+        # A signal instead of a cancellation, which would kill what is not through after a while.
+        subprocess.run(["scancel", "--signal=TERM", "--state=RUNNING", *self._arrays], check=False)
 
     def kill(self) -> None:
         subprocess.run(["scancel", *self._arrays], check=False)
