@@ -15,7 +15,7 @@ from harness.store import ResultStore, RunDir
 from harness.testbed import recipe as testbed
 from harness.training.loop import train
 from harness.training.run import train_run
-from harness.training.trainer import Trainer
+from harness.training.run_parts import RunParts
 
 # Runs of seconds on the command line, from the base policies that are shipped, and from one that is warmed up at once.
 FEW = [
@@ -84,17 +84,17 @@ class Bench:
     def run(self, name: str = "a") -> RunDir:
         return self.store.run(name * 16)
 
-    def trainer(self, config: RunConfig, name: str = "a", base: Path | None = None) -> Trainer:
+    def trainer(self, config: RunConfig, name: str = "a", base: Path | None = None) -> RunParts:
         """One that has not begun, from another base policy where `base` is given."""
         self.graders.append(Grader(config.verifier, config.runtime))
-        return Trainer(config, self.run(name), base or self.base, "torch", self.graders[-1])
+        return RunParts(config, self.run(name), base or self.base, "torch", self.graders[-1])
 
     def trained(
         self, config: RunConfig, name: str = "a", stop_after: int | None = None, base: Path | None = None
-    ) -> Trainer:
+    ) -> RunParts:
         """One that has trained until its end, or until the step after which a stop signal comes."""
         trainer = self.trainer(config, name, base)
-        complete = train(trainer, lambda: trainer.step == stop_after, attempt=0)
+        complete = train(trainer, lambda: trainer.progress.step == stop_after, attempt=0)
         trainer.close()
         assert complete == (stop_after is None)
         return trainer

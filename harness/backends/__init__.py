@@ -7,3 +7,24 @@
 
 May import: configuration, evaluation, exchange, model, problems, reward, rollout, store, training, verify.
 """
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.configuration.schema import RunConfig
+    from harness.store import RunDir
+
+
+class Member(Protocol):
+    """The functions that the module of a member defines."""
+
+    @abstractmethod
+    def check(self, config: RunConfig) -> list[str]: ...
+
+    @abstractmethod
+    def train(self, config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool: ...

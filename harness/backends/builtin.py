@@ -1,8 +1,7 @@
-"""The built-in trainer: one loop for the testbed, one GPU, and several GPUs or nodes under torchrun."""
+"""The built-in trainer: one loop for the testbed, one GPU, and several GPUs of one node under torchrun."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -64,7 +63,7 @@ def _without_batch_invariance(config: RunConfig) -> Iterator[str]:
 
 def _needs_the_testbed(config: RunConfig) -> Iterator[str]:
     algorithm, model = config.algorithm, config.model.kind
-    if hasattr(algorithm.advantage, "critic") and (model != "testbed" or distributed(config.runtime)):
+    if algorithm.advantage.needs_values and (model != "testbed" or distributed(config.runtime)):
         yield (
             f"algorithm.advantage={algorithm.advantage.kind}: a critic is built for model=testbed on one rank only; choose an advantage "
             "without values"
@@ -89,12 +88,10 @@ def _needs_one_place(config: RunConfig) -> Iterator[str]:
     if getattr(config.engine, "tensor_parallel", 1) > 1 and distributed(runtime):
         yield (
             f"engine.tensor_parallel={config.engine.tensor_parallel} shards one engine over GPUs, and each of several ranks has an engine "
-            "of its own; set runtime.ranks=1 (and runtime.nodes=1), or engine.tensor_parallel=1"
+            "of its own; set runtime.ranks=1, or engine.tensor_parallel=1"
         )
-    if runtime.nodes > 1 and runtime.launcher.kind != "slurm" and "SLURM_JOB_ID" not in os.environ:
-        yield (
-            f"runtime.nodes={runtime.nodes} needs a Slurm job over that many nodes; use launcher=slurm, or set runtime.nodes=1"
-        )
+    if runtime.nodes > 1:
+        yield f"runtime.nodes={runtime.nodes}: the built-in trainer trains a run on one node; set runtime.nodes=1, or use backend=verl"
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

@@ -33,7 +33,7 @@ class Config(Checked, key="model"):
         path: `ORG/NAME` on the Hub, a folder, a GGUF file, or `PACKAGE:FILE.gguf` inside an installed Python package.
         revision: the commit on the Hub, 40 hexadecimal digits, needed with an `ORG/NAME`, so that a run has one meaning; of a GGUF file its
             SHA-256.
-        precision: of the forward and backward products, bfloat16, float16 (with loss scaling) or float32; weights, gradients' sums and
+        precision: of the forward and backward products, bfloat16 or float32; weights, gradients' sums and
             optimiser state are float32. With mixed, activations and the product with the vocabulary are float32, too, and the inputs of
             the other products are rounded to bfloat16 where torch multiplies so (processors with AMX, four times as fast; others compute
             float32): for one CPU rank.
@@ -43,7 +43,7 @@ class Config(Checked, key="model"):
     kind: str = "pretrained"
     path: str = ""
     revision: str | None = None
-    precision: str = choice("bfloat16", of=("bfloat16", "float16", "float32", "mixed"))
+    precision: str = choice("bfloat16", of=("bfloat16", "float32", "mixed"))
     lora: Lora = field(default_factory=Lora)
 
 

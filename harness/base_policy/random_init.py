@@ -29,7 +29,7 @@ class Config(Checked, key="model"):
     shape: str = choice("qwen2.5-0.5b", of=tuple(SHAPES))
     overrides: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
-    precision: str = choice("bfloat16", of=("bfloat16", "float16", "float32"))
+    precision: str = choice("bfloat16", of=("bfloat16", "float32"))
     lora: Lora = field(default_factory=Lora)
 
     def __post_init__(self) -> None:

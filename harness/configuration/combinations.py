@@ -104,7 +104,7 @@ def _tokens(config: Sections) -> Iterator[str]:
             f"engine={config.engine.kind} reports none (minus the log-probability of the sampled token stands for it); use engine=native "
             "or engine=transformers"
         )
-    if algorithm.surrogate.kind in ("clip_cov", "kl_cov") and algorithm.importance_ratio != "token":
+    if algorithm.surrogate.selects and algorithm.importance_ratio != "token":
         yield (
             f"algorithm.surrogate={algorithm.surrogate.kind} chooses tokens by their own ratio and covariance; set "
             "algorithm.importance_ratio=token"
@@ -113,14 +113,13 @@ def _tokens(config: Sections) -> Iterator[str]:
 
 def _weights(config: Sections) -> Iterator[str]:
     algorithm, kind = config.algorithm, config.algorithm.engine_correction.kind
-    surrogate = implementation("harness.objective.surrogate", algorithm.surrogate)
     of_tokens = kind in ("token", "token_mask")
-    if kind != "none" and getattr(surrogate, "FOLDS_CORRECTION", False) and not of_tokens:
+    if kind != "none" and algorithm.surrogate.folds_correction and not of_tokens:
         yield (
             f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response; "
             f"algorithm.engine_correction.kind={kind} weighs responses: set it to token or token_mask"
         )
-    if algorithm.top_entropy_fraction < 1 and getattr(surrogate, "FOLDS_CORRECTION", False):
+    if algorithm.top_entropy_fraction < 1 and algorithm.surrogate.folds_correction:
         yield (
             f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response, where "
             f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} would be one: set it to 1"

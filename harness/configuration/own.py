@@ -2,9 +2,8 @@
 
 The folder mirrors the package: `FOLDER/objective/advantage/median.py` is the member `median` of `harness.objective.advantage`. A member is
 one file. Its content is part of a run's identity: its `Config` gets a field `code`, which stored configurations hold, so that other code is
-another run, and runs are read without the file. What the family's `__init__` asks is held against a member when it is loaded, and whenever
-it returns a tensor: its shape, and that the tensors it was given are as they were. Members of the objective and curricula read no file, for
-their code alone is the identity.
+another run, and runs are read without the file. Loading a member checks that it defines what its family's class `Member` asks.
+Members of the objective and curricula read no file, for their code alone is the identity.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +23,9 @@ from types import ModuleType
 from typing import Any
 
 from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked
 
 _PREFIX = "own_member_"
-_SIGNATURE = re.compile(r"`((\w+)\([^`]*\) ?-> ?[^`]*)`")
 # Family and kind to the file; of a name in several folders that of the newest command.
 FILES: dict[tuple[str, str], Path] = {}
 _READ_NOTHING = ("harness.objective.", "harness.sampling.curriculum")
@@ -137,7 +135,16 @@ def gone(family: str, values: dict[str, Any]) -> Any:
         f"{place}: the run is of its code {code}, and {state}; put that file back, or repeat the command that planned the run, which "
         "asks for runs of the code as it is"
     )
-    made: Any = dataclasses.make_dataclass("Config", values, bases=(_Gone,), namespace={"reason": reason})
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ConfigError(reason)
+
+    # With the base class the flags of the family have their defaults, so that checks and reports can read it.
+    base = base_of(family)
+    namespace = {"reason": reason, **dict.fromkeys(asked_of(family), refuse)}
+    fields = [(name, Any, dataclasses.field(kw_only=True)) for name in values]
+    bases = (_Gone,) if base is None else (_Gone, base)
+    made: Any = dataclasses.make_dataclass("Config", fields, bases=bases, namespace=namespace)
     return made(**values)
 
 
@@ -154,17 +161,26 @@ def _loaded(family: str, path: Path, code: str) -> ModuleType:
         del sys.modules[name]
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
         raise ConfigError(f"{path}, line {line}: {type(error).__name__}: {error}") from error
-    asked = asked_of(family)
     config: Any = getattr(module, "Config", None)
     if (
         not (isinstance(config, type) and dataclasses.is_dataclass(config))
         or getattr(config, "kind", "") != path.stem
     ):
         raise ConfigError(f"{path}: a member defines a dataclass Config with `kind: str = {path.stem!r}`")
-    for function, signature in asked.items():
-        if not callable(getattr(module, function, None)):
-            raise ConfigError(f"{path} defines no {function}; {_label(family)} asks `{signature}`")
-        setattr(module, function, _checked(getattr(module, function), path, signature))
+    base = base_of(family)
+    if base is not None and not issubclass(config, base):
+        raise ConfigError(
+            f"{path}: its Config must inherit {base.__name__}: `from {family} import {base.__name__}`"
+        )
+    for function, signature in asked_of(family).items():
+        missing = (
+            not callable(getattr(module, function, None))
+            if base is None
+            else function in config.__abstractmethods__
+        )
+        if missing:
+            owner = "" if base is None else "Config."
+            raise ConfigError(f"{path} defines no {owner}{function}; {_label(family)} asks `{signature}`")
     field = ("code", str, dataclasses.field(default=code))
     module.__dict__["Config"] = with_code = dataclasses.make_dataclass("Config", [field], bases=(config,))
     with_code.__module__ = name
@@ -172,56 +188,23 @@ def _loaded(family: str, path: Path, code: str) -> ModuleType:
 
 
 def asked_of(family: str) -> dict[str, str]:
-    """Read off a family's docstring what it asks of every member: name of a function to its signature."""
-    text = (importlib.import_module(family).__doc__ or "").partition("Optional")[0]
-    return {name: re.sub(r"\s+", " ", signature) for signature, name in _SIGNATURE.findall(text)}
+    """Return what a family asks of every member, name of a function to its signature: the abstract methods of its class `Member`."""
+    member: Any = importlib.import_module(family).Member
+    found = {}
+    for name in sorted(member.__abstractmethods__):
+        signature = str(inspect.signature(getattr(member, name))).replace("'", "").replace("(self, ", "(")
+        found[name] = f"{name}{signature}"
+    return found
+
+
+def base_of(family: str) -> type | None:
+    """Return the class that a family's `Config` inherits; None where a member is a module with functions."""
+    member: type = importlib.import_module(family).Member
+    return member if issubclass(member, Checked) else None
 
 
 def _label(family: str) -> str:
     return family.removeprefix("harness.").replace(".", "/")
-
-
-def _checked(function: Callable[..., Any], path: Path, signature: str) -> Callable[..., Any]:
-    """The function, refusing a result with another number of elements than its signature's last letter says: N tokens, R responses.
-
-    Refused as well: a function that changes a tensor that it was given, for the others see it, too.
-    """
-    name = signature.rpartition(" ")[2]
-    if not name.endswith(("_N", "_R")):
-        return function
-
-    @functools.wraps(function)
-    def checked(first: Any, *others: Any) -> Any:
-        where = f"{path}, line {function.__code__.co_firstlineno}: {function.__name__}"
-        given = [_tensors(argument) for argument in (first, *others)]
-        before = [{key: tensor.detach().clone() for key, tensor in of.items()} for of in given]
-        found = function(first, *others)
-        wanted = (len(getattr(first, "response_N", first)),)
-        shape = getattr(found, "shape", None)
-        if shape is None or tuple(shape) != wanted:
-            told = type(found).__name__ if shape is None else f"shape {list(shape)}"
-            raise MemberError(
-                f"{where} returned {told}; the contract asks `{signature}`, here of shape {list(wanted)}"
-            )
-        for now, was in zip(given, before, strict=True):
-            for key, tensor in now.items():
-                same = (tensor == was[key]) | ((tensor != tensor) & (was[key] != was[key]))
-                if not bool(same.all()):
-                    what = key or "a tensor"
-                    raise MemberError(
-                        f"{where} changed {what} that it was given; the contract asks `{signature}`, and no more"
-                    )
-        return found
-
-    return checked
-
-
-def _tensors(argument: Any) -> dict[str, Any]:
-    """The tensors of an argument: itself, or those of a batch by name."""
-    if hasattr(argument, "detach"):
-        return {"": argument}
-    values = vars(argument) if dataclasses.is_dataclass(argument) else {}
-    return {name: value for name, value in values.items() if hasattr(value, "detach")}
 
 
 @functools.cache

@@ -92,7 +92,12 @@ def _type(hint: Any) -> str:
 
 
 def _meanings(cls: type[Any]) -> dict[str, str]:
-    """Field → what its class's docstring says of it under `Attributes:`; its first paragraph where there is no such list."""
+    """Field → what its class's docstring says of it under `Attributes:`; its first paragraph where there is no such list.
+
+    A class without fields of its own has the meanings of the one that it inherits from.
+    """
+    while set(cls.__dict__.get("__annotations__", {})) <= {"kind"} and dataclasses.is_dataclass(cls.__base__):
+        cls = cls.__base__
     text = inspect.cleandoc(cls.__doc__ or "")
     intro, found, rest = text.partition("Attributes:\n")
     if not found:

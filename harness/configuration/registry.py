@@ -1,8 +1,8 @@
 """Families: a package whose modules are its members. A new member is one Python file (and one YAML); no list to edit.
 
-A member module defines `Config`, a dataclass with a field `kind` whose default is the member's name, and the functions that its
-family's `__init__` documents. Configuration files select members by `kind`. A family of one-line members is a single module instead, with
-the members in its table `MEMBERS`.
+A member module defines `Config`, a dataclass with a field `kind` whose default is the member's name. The class `Member` in the family's
+`__init__` says what else a member defines: it is the base class of `Config`, or a protocol of the module's functions. Configuration files
+select members by `kind`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ class UnknownMemberError(ValueError):
 def kinds(family: str) -> dict[str, str]:
     """Member kind → module name, for a family such as `harness.objective.advantage` (imports no member of a package)."""
     package = importlib.import_module(family)
-    if not hasattr(package, "__path__"):
-        return dict.fromkeys(package.MEMBERS, family)
     names = [module.name for module in pkgutil.iter_modules(package.__path__)]
     return {name: f"{family}.{name}" for name in names if not name.startswith("_")}
 
 
 def member(family: str, kind: str) -> Any:
-    """Return the module of one member, shipped or of one's own, or its row in the table of a family of one module.
+    """Return the module of one member, shipped or a user's own.
 
     Raises:
         UnknownMemberError: naming the family and the nearest member.
@@ -44,10 +42,9 @@ def member(family: str, kind: str) -> Any:
         label = family.removeprefix("harness.").replace(".", "/")
         known = [*members, *own_kinds(family)]
         raise UnknownMemberError(f"{label} has no member {kind!r}{nearest(str(kind), known)}")
-    module = importlib.import_module(members[kind])
-    return module.MEMBERS[kind] if members[kind] == family else module
+    return importlib.import_module(members[kind])
 
 
 def implementation(family: str, config: Any) -> Any:
-    """Return what implements a member's configuration object."""
+    """Return the module that implements a member's configuration object."""
     return module_of(config) or member(family, config.kind)

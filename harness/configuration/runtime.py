@@ -30,14 +30,14 @@ class RuntimeConfig(Checked, key="runtime"):
         device: cpu, cuda, or auto: training then runs on the CPU, `harness evaluate` on a GPU where there is one.
         linear_kernel: auto (onednn on AMD's processors, else torch; a run that resumes keeps its own), torch or onednn.
         rollout_rows: responses decoded together.
-        micro_batch_tokens: padded tokens at most in one forward and backward.
+        micro_batch_tokens: tokens at most in one forward and backward; with model=testbed rows times the longest, padding included.
         checkpoint_every: rollout steps between resumable checkpoints.
         keep_checkpoints: newest checkpoints kept; the last step's holds the policy without the optimizer.
         verifier_workers: processes for answers that need the symbolic verifier.
         runs_per_gpu: small runs sharing one GPU.
         gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
-        ranks: processes that train one run together on each node (FSDP2 under torchrun); 0: one a GPU of the run, one on a CPU.
-        nodes: nodes that train one run together (launcher=slurm).
+        ranks: processes that train one run together (FSDP2 under torchrun); 0: one a GPU of the run, one on a CPU.
+        nodes: nodes that train one run together (backend=verl).
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, and an error at an operator that has none;
             with engine=vllm its batch invariance (beta, compute capability 8.0 and above); not with backend=verl.

@@ -1,7 +1,7 @@
 """Rules that choose the measures of what distinguishes an arm from its reference, by the configuration keys that differ.
 
-An experiment declares nothing: every difference between two configurations finds its measures here. What is special to a surrogate, an
-advantage estimator or an aggregation, its module declares (see the families' contracts).
+An experiment declares nothing: every difference between two configurations finds its measures here. A surrogate, an advantage estimator
+or an aggregation declares what is special to it (see the base classes in `harness.objective`).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from harness.configuration.families import AGGREGATION, SURROGATE
+from harness.configuration.families import AGGREGATION
 from harness.configuration.identity import difference
-from harness.configuration.registry import implementation, member
+from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.engagement import measure
 from harness.engagement.measure import ALWAYS, Found, Measure
@@ -109,22 +109,21 @@ def _of_smaller(key: str, found: Measure, old: float, new: float) -> Found:
 
 
 def _same_member(section: str, old: Any, new: Any) -> Found:
-    """Ask a family's member about two of its own configurations."""
-    package = f"harness.objective.{section}"
-    declared = getattr(implementation(package, new), "engagement", None) if old.kind == new.kind else None
-    for field, found, own in declared(old, new) if declared else ():
-        yield f"algorithm.{section}.{field}", found, own
+    """Ask a member of the objective about two of its own configurations."""
+    if old.kind == new.kind:
+        for field, found, own in new.engagement(old):
+            yield f"algorithm.{section}.{field}", found, own
 
 
 def _surrogate(old: Any, new: Any) -> Found:
-    tokens = [getattr(implementation(SURROGATE, one), "TOKENS", "") for one in (old, new)]
+    tokens = [old.far_tokens, new.far_tokens]
     weighted = all(getattr(one, "importance_weighted", True) for one in (old, new))
     if "stopped" in tokens:
         # A clip and a trust region of its own both take a token's gradient away, and both are counted as clipped.
         yield "algorithm.surrogate.", measure.STOPPED, tokens[1] in ("stopped", "clipped")
-    elif any(chosen := [hasattr(implementation(SURROGATE, one), "select") for one in (old, new)]):
+    elif old.selects or new.selects:
         # Some tokens are treated apart, in place of a clip or beside it.
-        yield "algorithm.surrogate.", measure.SELECTED, chosen[1]
+        yield "algorithm.surrogate.", measure.SELECTED, new.selects
         if set(tokens) == {"clipped", ""}:
             yield "algorithm.surrogate.", measure.CLIPPED, tokens[1] == "clipped"
     elif set(tokens) == {"clipped", "kept"} and weighted:
@@ -150,8 +149,8 @@ def _overlong(old: Any, new: Any) -> Found:
 
 def weighs_as(aggregation: str) -> str | None:
     """Name the aggregation whose weights within an update, up to a factor, this one has; None where no other can be held against them."""
-    declared: str | None = getattr(member(AGGREGATION, aggregation), "WEIGHS_AS", aggregation)
-    return declared
+    reference: str | None = member(AGGREGATION, aggregation).Config.weighs_as
+    return aggregation if reference == "" else reference
 
 
 def _aggregation(old: str, new: str) -> Found:

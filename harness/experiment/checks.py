@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.families import SURROGATE
 from harness.configuration.identity import difference
-from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import OptimizerConfig
 from harness.experiment.cost_checks import Said, undeclared_cost, unequal_cells, unequal_updates
@@ -89,7 +87,7 @@ def _ratio_is_one(config: RunConfig) -> bool:
 
 def _inert_clip(config: RunConfig) -> Iterator[Said]:
     algorithm = config.algorithm
-    clips = _off_ratio(algorithm.surrogate) or algorithm.importance_ratio == "sequence"
+    clips = algorithm.surrogate.off_ratio() or algorithm.importance_ratio == "sequence"
     if clips and _ratio_is_one(config):
         yield (
             "inert clip",
@@ -100,18 +98,7 @@ def _inert_clip(config: RunConfig) -> Iterator[Said]:
 
 def _ratio_keys(surrogate: Any) -> set[str]:
     """The keys of a surrogate that its member says to matter only where the ratio is not 1."""
-    names = getattr(implementation(SURROGATE, surrogate), "RATIO_KEYS", ())
-    return {f"algorithm.surrogate.{name}" for name in names}
-
-
-def _off_ratio(surrogate: Any) -> bool:
-    """Say if a surrogate is chosen for what it does where the ratio is not 1."""
-    declared = getattr(implementation(SURROGATE, surrogate), "off_ratio", None)
-    if declared is not None:
-        return bool(declared(surrogate))
-    own = {f"algorithm.surrogate.{field.name}" for field in dataclasses.fields(surrogate)}
-    keys = _ratio_keys(surrogate)
-    return bool(keys) and own - keys == {"algorithm.surrogate.kind"}
+    return {f"algorithm.surrogate.{name}" for name in surrogate.ratio_keys}
 
 
 def _reward_refill(config: RunConfig) -> Iterator[Said]:

@@ -17,7 +17,7 @@ from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
 from harness.configuration.loader import load_dataclass
 from harness.objective.objective import Objective
-from harness.objective.types import RolloutBatch, TokenBatch
+from harness.objective.types import RolloutBatch, TokenBatch, response_index
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
     rewards = torch.tensor([group.rewards], dtype=torch.float64)
     lengths_R, correct_R = torch.tensor(group.lengths), torch.tensor(group.correct)
     number = len(group.lengths)
-    response_N = torch.arange(number).repeat_interleave(lengths_R)
+    response_N = response_index(lengths_R)
     old_N = torch.tensor([x for row in group.old_log_probs for x in row], dtype=torch.float64)
     new_N = torch.tensor([x for row in group.new_log_probs for x in row], dtype=torch.float64)
     new_N.requires_grad_()
@@ -167,15 +167,15 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
     loss, _ = objective(
         new_N,
         TokenBatch(
-            response_N=response_N,
-            old_log_probs_N=old_N,
+            lengths_R=lengths_R,
+            group_R=group_R,
+            old_logprobs_N=old_N,
             advantages_N=advantages_N,
-            weights_N=objective.weights(lengths_R, group_R, counts)[response_N],
-            reference_log_probs_N=reference_N,
-            likelihood_weights_N=None if likelihood_R is None else likelihood_R[response_N],
-            group_N=group_R[response_N],
+            weights_R=objective.aggregation.response_weights(lengths_R, group_R, counts),
+            ref_logprobs_N=reference_N,
+            likelihood_weights_R=likelihood_R,
             # Two tokens in ten thousand, which are not among so few tokens.
-            selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.selects else None,
+            selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.surrogate.selects else None,
         ),
     )
     coefficient_N = torch.zeros_like(old_N)

@@ -1,6 +1,6 @@
-"""The contract tests of the objective's families: what the tests hold against shipped members, and `harness doctor` against one's own.
+"""Contract tests of the objective's families, for shipped members in the tests and for a user's own in `harness doctor`.
 
-Each takes a member and tells its faults, one sentence each.
+Each takes a member's module and yields its faults, one sentence each.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from harness.objective.advantage import Advantage
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 
 GROUPS, SIZE = 4, 4
@@ -45,32 +47,32 @@ def permuted(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, to
 
 def advantage_faults(member: Any) -> Iterator[str]:
     """One finite float64 a token; follows the responses of a group; nothing for those not counted and for groups without contrast."""
-    config, batch = member.Config(), rollouts(3)
-    found_N = member.advantages(batch, config)
+    estimator, batch = member.Config(), rollouts(3)
+    found_N = estimator.advantages(batch)
     if found_N.shape != batch.response_N.shape or found_N.dtype != torch.float64:
         yield f"advantages are {found_N.dtype} of shape {list(found_N.shape)}, not float64 of shape {list(batch.response_N.shape)}"
         return
     if not found_N.isfinite().all():
         yield "advantages are not finite"
     other, index_N = permuted(batch, torch.tensor([2, 0, 3, 1]))
-    if not torch.allclose(member.advantages(other, config), found_N[index_N], rtol=1e-12, atol=1e-12):
+    if not torch.allclose(estimator.advantages(other), found_N[index_N], rtol=1e-12, atol=1e-12):
         yield "advantages change where the responses of a group change places"
     batch.counted_PG[:, 2] = False
-    if (member.advantages(batch, config)[~batch.per_token(batch.counted_PG)] != 0).any():
+    if (estimator.advantages(batch)[~batch.per_token(batch.counted_PG)] != 0).any():
         yield "responses that are not counted have an advantage"
-    yield from _of_dead_groups(member, rollouts(6))
+    yield from _dead_group_faults(estimator, rollouts(6))
 
 
-def _of_dead_groups(member: Any, batch: RolloutBatch) -> Iterator[str]:
-    if not getattr(member, "DEAD_GROUPS_VANISH", True):
+def _dead_group_faults(estimator: Advantage, batch: RolloutBatch) -> Iterator[str]:
+    if not estimator.dead_groups_vanish:
         return
     assert batch.components_PGC is not None
     batch.rewards_PG[1] = 0.1 + 0.2  # a value whose mean is not exact in binary
     batch.correct_PG[1] = True
     batch.components_PGC[1] = batch.components_PGC[1, :1].clone()
-    found_N, dead_N = member.advantages(batch, member.Config()), batch.response_N // SIZE == 1
+    found_N, dead_N = estimator.advantages(batch), batch.response_N // SIZE == 1
     if (found_N[dead_N] != 0).any():
-        yield "a group whose returns are all equal has an advantage (say DEAD_GROUPS_VANISH = False, and why, if it is meant)"
+        yield "a group whose returns are all equal has an advantage (set dead_groups_vanish = False, and say why, if that is intended)"
     if (found_N[~dead_N] == 0).all():
         yield "no group has an advantage"
 
@@ -78,39 +80,39 @@ def _of_dead_groups(member: Any, batch: RolloutBatch) -> Iterator[str]:
 def token_batch(advantages_N: torch.Tensor) -> TokenBatch:
     """One token a response, all at a log-probability of -1 under the old policy."""
     number = len(advantages_N)
+    minus_one_N = torch.full((number,), -1.0, dtype=torch.float64)
     return TokenBatch(
-        response_N=torch.arange(number),
-        old_log_probs_N=torch.full((number,), -1.0, dtype=torch.float64),
+        lengths_R=torch.ones(number, dtype=torch.long),
+        group_R=torch.arange(number) // 2,
+        old_logprobs_N=minus_one_N,
         advantages_N=advantages_N,
-        weights_N=torch.ones(number).double(),
-        reference_log_probs_N=torch.full((number,), -1.0, dtype=torch.float64),
-        group_N=torch.arange(number) // 2,
+        weights_R=torch.ones(number).double(),
+        ref_logprobs_N=minus_one_N,
         selected_N=torch.zeros(number, dtype=torch.bool),
     )
 
 
 def surrogate_faults(member: Any) -> Iterator[str]:
     """One loss a token; at ratio 1 its slope is that of a policy gradient; nothing without advantage, or without tokens."""
+    surrogate: Surrogate = member.Config()
 
     def slope(log_prob: float, advantages_N: torch.Tensor) -> torch.Tensor:
-        log_probs_N = torch.full((len(advantages_N),), log_prob, dtype=torch.float64, requires_grad=True)
+        logprobs_N = torch.full((len(advantages_N),), log_prob, dtype=torch.float64, requires_grad=True)
         batch = token_batch(advantages_N)
-        loss_N = member.token_loss(log_probs_N, log_probs_N - batch.old_log_probs_N, batch, member.Config())
-        (found,) = torch.autograd.grad(loss_N.sum(), log_probs_N)
+        loss_N = surrogate.token_loss(logprobs_N, logprobs_N - batch.old_logprobs_N, batch)
+        (found,) = torch.autograd.grad(loss_N.sum(), logprobs_N)
         return found
 
     advantages_N = torch.tensor([1.0, -1.0, 2.0, -2.0], dtype=torch.float64)
     found_N = slope(-1.0, advantages_N)
-    pairs = getattr(member, "PAIRS", False)  # a preference loss knows only the sign
-    along = (
-        (found_N.sign() == -advantages_N.sign()).all() if pairs else torch.allclose(found_N, -advantages_N)
-    )
-    if not along:
+    # A preference loss knows only the sign.
+    expected_N = advantages_N.sign() if surrogate.pairs else advantages_N
+    if not torch.allclose(found_N.sign() if surrogate.pairs else found_N, -expected_N):
         yield f"at ratio 1 and advantages {advantages_N.tolist()} the slope is {found_N.tolist()}, not that of -A log π"
     if (slope(-0.7, torch.zeros(4, dtype=torch.float64)) != 0).any():
         yield "tokens without advantage have gradient"
     none_N = torch.zeros(0, dtype=torch.float64)
-    if member.token_loss(none_N, none_N, token_batch(none_N), member.Config()).shape != (0,):
+    if surrogate.token_loss(none_N, none_N, token_batch(none_N)).shape != (0,):
         yield "no tokens have a loss"
 
 
@@ -118,7 +120,7 @@ def aggregation_faults(member: Any) -> Iterator[str]:
     """One finite float64 weight a response, above zero where it has tokens."""
     lengths_R, group_R = torch.tensor([3, 0, 5, 2]), torch.tensor([7, 7, 9, 9])
     counts = TokenCounts(responses=4, groups=2, tokens=10, micro_batches=1, right_tokens=0)
-    found_R = member.response_weights(lengths_R, group_R, counts, member.Config())
+    found_R = member.Config().response_weights(lengths_R, group_R, counts)
     if found_R.shape != (4,) or found_R.dtype != torch.float64:
         yield f"weights are {found_R.dtype} of shape {list(found_R.shape)}, not float64 of shape [4]"
     elif not found_R.isfinite().all() or not (found_R[lengths_R > 0] > 0).all():
@@ -128,7 +130,7 @@ def aggregation_faults(member: Any) -> Iterator[str]:
 def kl_faults(member: Any) -> Iterator[str]:
     """One number a token, zero where the policies agree, differentiable in the first argument."""
     same_N = torch.tensor([-1.0, -2.0], dtype=torch.float64, requires_grad=True)
-    found_N = member.estimate(same_N, same_N.detach())
+    found_N = member.Config().estimate(same_N, same_N.detach())
     if found_N.shape != (2,) or (found_N != 0).any():
         yield f"of equal log-probabilities the estimate is {found_N.tolist()}, not [0.0, 0.0]"
     elif not found_N.requires_grad:

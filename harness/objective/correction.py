@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.objective.types import Tensor
+from harness.objective.types import Tensor, response_index
 
 
 def engine_weights(
@@ -31,7 +31,7 @@ def engine_weights(
     """
     log_weight_N = trainer_N - sampler_N
     if not kind.startswith("token"):
-        response_N = torch.arange(len(lengths_R)).repeat_interleave(lengths_R)
+        response_N = response_index(lengths_R)
         sums_R = torch.zeros(len(lengths_R), dtype=torch.float64).index_add_(
             0, response_N, log_weight_N.double()
         )

@@ -6,6 +6,7 @@ Token tensors are flat: the response tokens of all rows laid end to end, so that
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,10 +53,7 @@ class RolloutBatch:
     @property
     def response_N(self) -> Tensor:
         """The response index of each token."""
-        import torch
-
-        lengths = self.lengths_PG.reshape(-1)
-        return torch.arange(len(lengths)).repeat_interleave(lengths)
+        return response_index(self.lengths_PG.reshape(-1))
 
     def per_token(self, values_PG: Tensor) -> Tensor:
         """Spread one number a response over its tokens, [N]."""
@@ -80,39 +78,54 @@ class TokenCounts:
         return TokenCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TokenBatch:
-    """One micro-batch of M responses as flat tokens, everything but the current log-probabilities.
+    """Responses as flat tokens, everything but the current log-probabilities: what the objective reads of one micro-batch.
 
-    `weights_N` are the aggregation's weights (they already hold the update's denominators), so that the loss of an update is
-    Σ weight · token loss over all its micro-batches. `response_N` numbers the responses 0..M-1, `group_N` (where a surrogate pairs
-    responses) their groups. `likelihood_weights_N` are the weights of each token's negative log-likelihood where an algorithm adds one,
-    `sampler_log_probs_N` the sampler's own log-probabilities where they are not the old ones, `selected_N` (bool) the tokens that a
-    surrogate treats apart, `entropy_coefficient` that of the step where it is not the configuration's.
+    Attributes:
+        lengths_R: tokens of each response.
+        group_R: the number of its group.
+        weights_R: the aggregation's weight of each of its tokens. It holds the update's denominators, so that the loss of an update is
+            Σ weight · token loss over all its micro-batches.
+        likelihood_weights_R: the weight of each token's negative log-likelihood, where an algorithm adds one.
+        old_logprobs_N: log π_old.
+        advantages_N: A.
+        ref_logprobs_N: log π_ref.
+        sampler_logprobs_N: the sampler's own log-probabilities, where they are not the old ones.
+        policy_weights_N: a factor of each token's policy loss: the engine correction, and 0 where a mask leaves the token out.
+        selected_N: the tokens that a surrogate treats apart, bool.
+        entropy_coefficient: that of the step, where it is not the configuration's.
     """
 
-    response_N: Tensor
-    old_log_probs_N: Tensor
+    lengths_R: Tensor
+    group_R: Tensor
+    old_logprobs_N: Tensor
     advantages_N: Tensor
-    weights_N: Tensor
-    reference_log_probs_N: Tensor | None = None
-    correction_N: Tensor | None = None
-    likelihood_weights_N: Tensor | None = None
-    group_N: Tensor | None = None
-    sampler_log_probs_N: Tensor | None = None
+    weights_R: Tensor
+    likelihood_weights_R: Tensor | None = None
+    ref_logprobs_N: Tensor | None = None
+    sampler_logprobs_N: Tensor | None = None
+    policy_weights_N: Tensor | None = None
     selected_N: Tensor | None = None
     entropy_coefficient: float | None = None
 
-    @property
-    def responses(self) -> int:
-        """Number of responses M in the micro-batch."""
-        return int(self.response_N[-1]) + 1 if len(self.response_N) else 0
+    @cached_property
+    def response_N(self) -> Tensor:
+        """The response index of each token."""
+        return response_index(self.lengths_R)
 
     @property
-    def lengths_R(self) -> Tensor:
-        """Tokens of each response."""
-        return self.response_N.bincount(minlength=self.responses)
+    def weights_N(self) -> Tensor:
+        """The aggregation's weight of each token."""
+        return self.weights_R[self.response_N]
 
     def sums_R(self, values_N: Tensor) -> Tensor:
         """Sum the values of each response's tokens."""
-        return values_N.new_zeros(self.responses).index_add(0, self.response_N, values_N)
+        return values_N.new_zeros(len(self.lengths_R)).index_add(0, self.response_N, values_N)
+
+
+def response_index(lengths_R: Tensor) -> Tensor:
+    """The response index of each token of responses of these lengths, long [N]."""
+    import torch
+
+    return torch.arange(len(lengths_R)).repeat_interleave(lengths_R)

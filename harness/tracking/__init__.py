@@ -12,3 +12,18 @@ Importing a member imports neither wandb nor TensorBoard.
 
 May import: configuration, store.
 """
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Protocol
+
+
+class Member(Protocol):
+    """The functions that the module of a member defines."""
+
+    @abstractmethod
+    def open_sink(self, config: Any, about: Any) -> Any: ...
+
+    @abstractmethod
+    def destination(self, config: Any) -> str: ...

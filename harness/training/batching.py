@@ -3,55 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
 from harness.model.ranks import Ranks, balanced
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Of every response of a step: tokens of its prompt, tokens with its prompt, and its group."""
-
-    prompts_R: torch.Tensor
-    totals_R: torch.Tensor
-    group_R: torch.Tensor
+from harness.training.step_data import StepData
 
 
 def micro_batches(
-    rows: torch.Tensor, sizes: Sizes, limit: int, *, packs: bool, pairs: bool
+    rows: torch.Tensor, data: StepData, limit: int, *, packs: bool, pairs: bool
 ) -> Iterator[torch.Tensor]:
     """Parts of `rows` that cost at most `limit` tokens each (one row may cost more).
 
     Args:
         rows: responses of the update.
-        sizes: of every response of the step.
+        data: the responses of the step.
         limit: `runtime.micro_batch_tokens`.
         packs: a part costs its responses and each group's prompt once, so groups stay together; else its rows times its longest.
         pairs: the objective needs a group's responses together.
     """
     if not len(rows):
         return
+    prompts_R = data.prompt_lengths_R
+    totals_R = data.lengths_R + prompts_R
     if pairs:
-        yield from _whole_groups(rows, sizes.totals_R, sizes.group_R, limit)
+        yield from _whole_groups(rows, totals_R, data.group_R, limit)
         return
     if packs:
-        yield from _by_groups(rows, sizes, limit)
+        yield from _by_groups(rows, prompts_R, totals_R, data.group_R, limit)
         return
-    rows = rows[sizes.totals_R[rows].argsort(stable=True)]
-    costs, start = sizes.totals_R[rows].tolist(), 0
+    rows = rows[totals_R[rows].argsort(stable=True)]
+    costs, start = totals_R[rows].tolist(), 0
     for end in range(1, len(rows) + 1):
         if end == len(rows) or (end + 1 - start) * costs[end] > limit:
             yield rows[start:end]
             start = end
 
 
-def _by_groups(rows: torch.Tensor, sizes: Sizes, limit: int) -> Iterator[torch.Tensor]:
-    """Parts in the order of groups; one that is cut costs its prompt in both parts."""
-    rows = rows[sizes.group_R[rows].argsort(stable=True)]
-    groups, totals = sizes.group_R[rows].tolist(), sizes.totals_R[rows].tolist()
-    prompts = sizes.prompts_R[rows].tolist()
+def _by_groups(
+    rows: torch.Tensor, prompts_R: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, limit: int
+) -> Iterator[torch.Tensor]:
+    """Parts in the order of groups; a group that is cut costs its prompt in both parts."""
+    rows = rows[group_R[rows].argsort(stable=True)]
+    groups, totals, prompts = group_R[rows].tolist(), totals_R[rows].tolist(), prompts_R[rows].tolist()
     start, filled = 0, 0
     for end in range(len(rows)):
         shared = prompts[end] if end > start and groups[end] == groups[end - 1] else 0
@@ -61,37 +55,6 @@ def _by_groups(rows: torch.Tensor, sizes: Sizes, limit: int) -> Iterator[torch.T
             start, filled, cost = end, 0, totals[end]
         filled += cost
     yield rows[start:]
-
-
-def rank_batches(
-    rows: torch.Tensor, sizes: Sizes, limit: int, ranks: Ranks, *, pairs: bool
-) -> list[torch.Tensor | None]:
-    """This rank's micro-batches under a policy that packs; None where it has fewer than another rank.
-
-    Groups go to ranks by balanced token sums (single rows, where groups are too few and the objective does not pair responses). Sharded
-    forwards are collective, so every rank makes as many passes as the busiest one.
-    """
-    whole = pairs or len(sizes.group_R[rows].unique()) >= 2 * ranks.world
-    parts = [
-        list(micro_batches(mine, sizes, limit, packs=True, pairs=pairs))
-        for mine in _shares(rows, sizes.totals_R, sizes.group_R, ranks.world, whole)
-    ]
-    most = max(map(len, parts))
-    own: list[torch.Tensor | None] = list(parts[ranks.rank])
-    return own + [None] * (most - len(own))
-
-
-def _shares(
-    rows: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, world: int, whole: bool
-) -> list[torch.Tensor]:
-    if not whole:
-        return [
-            rows[torch.tensor(part, dtype=torch.long)] for part in balanced(totals_R[rows].tolist(), world)
-        ]
-    members = [rows[group_R[rows] == group] for group in group_R[rows].unique()]
-    costs = [int(totals_R[part].sum()) for part in members]
-    empty = rows[:0]
-    return [torch.cat([empty, *(members[i] for i in part)]) for part in balanced(costs, world)]
 
 
 def _whole_groups(
@@ -108,3 +71,33 @@ def _whole_groups(
             part, wider = [], int(totals_R[members].max())
         part, longest = part + members.tolist(), wider
     yield torch.tensor(part)
+
+
+def rank_batches(
+    rows: torch.Tensor, data: StepData, limit: int, ranks: Ranks, *, pairs: bool
+) -> list[torch.Tensor | None]:
+    """This rank's micro-batches under a policy that packs; None where it has fewer than another rank.
+
+    Groups go to ranks by balanced token sums (single rows, where groups are too few and the objective does not pair responses). Sharded
+    forwards are collective, so every rank makes as many passes as the busiest one.
+    """
+    whole = pairs or len(data.group_R[rows].unique()) >= 2 * ranks.world
+    parts = [
+        list(micro_batches(share, data, limit, packs=True, pairs=pairs))
+        for share in _shares(rows, data, ranks.world, whole)
+    ]
+    most = max(map(len, parts))
+    mine: list[torch.Tensor | None] = list(parts[ranks.rank])
+    return mine + [None] * (most - len(mine))
+
+
+def _shares(rows: torch.Tensor, data: StepData, world: int, whole: bool) -> list[torch.Tensor]:
+    totals_R, group_R = data.lengths_R + data.prompt_lengths_R, data.group_R
+    if not whole:
+        return [
+            rows[torch.tensor(part, dtype=torch.long)] for part in balanced(totals_R[rows].tolist(), world)
+        ]
+    members = [rows[group_R[rows] == group] for group in group_R[rows].unique()]
+    costs = [int(totals_R[part].sum()) for part in members]
+    empty = rows[:0]
+    return [torch.cat([empty, *(members[i] for i in part)]) for part in balanced(costs, world)]

@@ -7,6 +7,7 @@ ordinary checkpoint and the loop's counts: weights and optimiser that nobody tra
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,8 @@ from typing import Any
 import torch
 
 from harness.configuration.error import ConfigError
-from harness.model.ranks import Ranks
+from harness.model.ranks import Ranks, cpu_group
 from harness.store import RunDir
-from harness.training.stored_state import as_data, load_state, save_state
 
 STATE, POLICY, SHARDS = "state.pt", "policy", "shards"
 
@@ -43,7 +43,7 @@ class Checkpoints:
 
             def write(folder: Path) -> None:
                 trained = {"policy": self.policy.state(), "optimizer": self.optimizer.state_dict()}
-                save_state(state if final else trained | state, folder / STATE)
+                torch.save(state if final else trained | state, folder / STATE)
                 if final:
                     self.policy.save(folder / POLICY)
 
@@ -53,15 +53,13 @@ class Checkpoints:
         if self.ranks.first:
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(parents=True)
-            save_state(state, staging / STATE)
+            torch.save(state, staging / STATE)
         self.ranks.from_first(None)  # nobody writes before the folder is there
         if final:
             self.policy.save(staging / POLICY)
             self._publish(step, staging)
             return
-        from harness.training.shards import start_writing
-
-        self._pending = (step, staging, start_writing(self.policy, self.optimizer, staging / SHARDS))
+        self._pending = (step, staging, _write_shards(self.policy, self.optimizer, staging / SHARDS))
 
     def poll(self) -> None:
         """Publish a background checkpoint that all ranks have written; never waits."""
@@ -92,42 +90,85 @@ class Checkpoints:
     def newest(self) -> dict[str, Any] | None:
         """Load weights and optimiser from the newest checkpoint; the loop's state, None where there is no checkpoint.
 
-        Of a run that is trained to its end the state alone: there is nothing to go on with.
-
-        Raises:
-            UnreadableCheckpoint: it holds something else than tensors and plain values.
+        For a run that was trained to its end only the state is loaded, since there is nothing left to train.
         """
-        found = self.ranks.from_first(self.run.checkpoints())
-        if not found:
+        checkpoints = self.ranks.from_first(self.run.checkpoints())
+        if not checkpoints:
             return None
-        folder = found[-1][1]
+        folder = checkpoints[-1][1]
+        state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
         if (folder / POLICY).is_dir():
-            return load_state(folder / STATE)
+            return state
         if (folder / SHARDS).exists() != self.policy.sharded:
             raise ConfigError(
                 f"{folder} was written by {'several ranks' if not self.policy.sharded else 'one rank'}, which keep the weights in another "
                 "form there; resume with the runtime.ranks that it had, or begin a new run"
             )
-        state = load_state(folder / STATE)
         if not self.policy.sharded:
             self.policy.restore(state.pop("policy"))
             self.optimizer.load_state_dict(state.pop("optimizer"))
             return state
-        from harness.training.shards import read
-
-        read(self.policy, self.optimizer, folder / SHARDS)
+        _read_shards(self.policy, self.optimizer, folder / SHARDS)
         return state
 
 
 def holds_shards(run: RunDir) -> bool:
     """Tell whether the newest checkpoint of a run was written by a sharded policy."""
-    found = run.checkpoints()
-    return bool(found) and (found[-1][1] / SHARDS).exists()
+    checkpoints = run.checkpoints()
+    return bool(checkpoints) and (checkpoints[-1][1] / SHARDS).exists()
 
 
 def save_fault(run: RunDir, step: int, batch: dict[str, Any]) -> Path:
     """Keep the batch of a faulty update for inspection: `torch.load(path)` gives dicts of tensors."""
     path = run.path / "faults" / f"step-{step:06d}.pt"
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_state(as_data(batch), path)
+    torch.save(as_data(batch), path)
     return path
+
+
+def as_data(value: Any) -> Any:
+    """Return the same value with dataclasses as dicts of their fields and without gradients, as checkpoints hold it."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: as_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: as_data(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_data(item) for item in value]
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+# ---- whole tensors in pieces, readable by any number of ranks ---------------------------------------------------------------
+
+
+def _write_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> Any:
+    """Copy the tensors now and write them in a thread; a future with `done()` and `result()`. Collective."""
+    from torch.distributed.checkpoint.state_dict_saver import async_save
+
+    return async_save(
+        _tensors(policy, optimizer), checkpoint_id=folder, process_group=cpu_group("checkpoints")
+    )
+
+
+def _read_shards(policy: Any, optimizer: torch.optim.Optimizer, folder: Path) -> None:
+    """Load what `_write_shards` wrote, on this or another number of ranks. Collective."""
+    from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
+    from torch.distributed.checkpoint.state_dict_loader import load
+
+    # torch fills an empty optimiser state with zeros to load into, but only where no gradient is there.
+    optimizer.zero_grad(set_to_none=True)
+    tensors = _tensors(policy, optimizer)
+    load(tensors, checkpoint_id=folder)
+    policy.restore(tensors["policy"])
+    set_optimizer_state_dict(policy.scoring, optimizer, tensors["optimizer"])
+    for parameter in policy.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+
+
+def _tensors(policy: Any, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
+
+    options = StateDictOptions(ignore_frozen_params=True)
+    return {
+        "policy": policy.state(),
+        "optimizer": get_optimizer_state_dict(policy.scoring, optimizer, options=options),
+    }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,21 +16,11 @@ from harness.configuration.schema import RunConfig
 from harness.model.adamw import configured
 from harness.model.policy import NativePolicy, Policy
 from harness.training.fault import NumericalFault
-
-
-@dataclass
-class CriticBatch:
-    """R responses with their prompts: old predictions and targets of every response token, [N]."""
-
-    prompts: Sequence[Sequence[int]]
-    tokens_N: torch.Tensor
-    lengths_R: torch.Tensor
-    old_values_N: torch.Tensor
-    targets_N: torch.Tensor
+from harness.training.step_data import StepData
 
 
 class Critic:
-    """Value model and its optimiser; its settings are `algorithm.advantage.critic`."""
+    """Value model and its optimiser; its settings are `algorithm.advantage.critic`. Its learning rate is constant."""
 
     def __init__(self, config: RunConfig, policy: Policy) -> None:
         assert isinstance(policy, NativePolicy)  # others are refused before launch
@@ -45,14 +34,12 @@ class Critic:
         """Return whether this rollout step (1-based) belongs to the value warm-up."""
         return step <= self.settings.warmup_steps
 
-    def values(
-        self, prompts: Sequence[Sequence[int]], tokens_N: torch.Tensor, lengths_R: torch.Tensor
-    ) -> torch.Tensor:
+    def values(self, batch: StepData) -> torch.Tensor:
         """Predictions before each response token, [N], with gradient where enabled."""
-        hidden_NE = self.policy.response_hidden(prompts, tokens_N, lengths_R)
+        hidden_NE = self.policy.response_hidden(*batch.inputs)
         return (hidden_NE @ self.head_1E.t())[:, 0].cpu()
 
-    def update(self, batches: Sequence[CriticBatch]) -> float:
+    def update(self, batches: Sequence[StepData]) -> float:
         """One optimiser step on the mean squared error over all tokens of the micro-batches; returns the loss (half the MSE).
 
         Raises:
@@ -62,8 +49,7 @@ class Critic:
         self.optimizer.zero_grad(set_to_none=False)
         total = 0.0
         for batch in batches:
-            values_N = self.values(batch.prompts, batch.tokens_N, batch.lengths_R)
-            loss = value_loss(values_N, batch, self.settings.value_clip).sum() / max(tokens, 1)
+            loss = value_loss(self.values(batch), batch, self.settings.value_clip).sum() / max(tokens, 1)
             loss.backward()
             total += float(loss.detach())
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_gradient_norm))
@@ -91,12 +77,15 @@ class Critic:
         self.optimizer.load_state_dict(state["optimizer"])
 
 
-def value_loss(values_N: torch.Tensor, batch: CriticBatch, value_clip: float | None) -> torch.Tensor:
+def value_loss(values_N: torch.Tensor, batch: StepData, value_clip: float | None) -> torch.Tensor:
     """Half the squared error per token, [N]; with `value_clip` the larger of it and that of the clipped prediction (PPO)."""
-    error = (values_N - batch.targets_N).square()
+    old_N, targets_N = batch.values_N, batch.value_targets_N
+    assert old_N is not None
+    assert targets_N is not None
+    error = (values_N - targets_N).square()
     if value_clip is not None:
-        moved = (values_N - batch.old_values_N).clamp(-value_clip, value_clip)
-        error = torch.maximum(error, (batch.old_values_N + moved - batch.targets_N).square())
+        moved = (values_N - old_N).clamp(-value_clip, value_clip)
+        error = torch.maximum(error, (old_N + moved - targets_N).square())
     return error / 2
 
 

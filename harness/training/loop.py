@@ -8,27 +8,27 @@ from collections.abc import Callable, Mapping
 from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.model.heap import give_back
 from harness.store import layout
-from harness.training.roll_out import pass_rates
+from harness.training.collect import pass_rates
+from harness.training.run_parts import RunParts
 from harness.training.step import take_step
-from harness.training.trainer import Trainer
 
 
-def train(trainer: Trainer, stop: Callable[[], bool], attempt: int) -> bool:
+def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     """Train to the end, or until `stop()` says so after a step. Return whether the run is complete."""
-    checkpoints, every = trainer.checkpoints, trainer.config.runtime.checkpoint_every
-    trainer.resume()
-    trainer.sync.load()
+    checkpoints, progress, every = parts.checkpoints, parts.progress, parts.config.runtime.checkpoint_every
+    parts.resume()
+    parts.sync.load()
     give_back()  # what reading the weights took
-    if trainer.step == 0:
-        calibrate_curriculum(trainer)
-        trainer.say(attempt, "evaluating the base policy")
-        warn_of_nothing(trainer.evaluator.evaluate(0))
-    trainer.say(attempt, layout.TRAINING)
-    while not trainer.budget_spent():
-        take_step(trainer, attempt)
-        last, stopping = trainer.budget_spent(), trainer.ranks.any(stop())
-        if last or stopping or trainer.step % every == 0:
-            checkpoints.save(trainer.step, trainer.counts() if last else trainer.state(), final=last)
+    if progress.step == 0:
+        calibrate_curriculum(parts)
+        parts.say(attempt, "evaluating the base policy")
+        warn_of_nothing(parts.evaluator.evaluate(0))
+    parts.say(attempt, layout.TRAINING)
+    while not parts.budget_spent():
+        take_step(parts, attempt)
+        last, stopping = parts.budget_spent(), parts.ranks.any(stop())
+        if last or stopping or progress.step % every == 0:
+            checkpoints.save(progress.step, parts.counts() if last else parts.state(), final=last)
         else:
             checkpoints.poll()
         if stopping and not last:
@@ -38,18 +38,18 @@ def train(trainer: Trainer, stop: Callable[[], bool], attempt: int) -> bool:
     return True
 
 
-def warn_of_nothing(right: Mapping[str, float]) -> None:
-    """Say where no benchmark shows a policy that rewards can teach. `right`: share of right answers by benchmark, before training."""
-    if right and len(set(right.values())) == 1:
-        said = nothing_to_learn(next(iter(right.values())), f"on {', '.join(right)}")
-        if said:
-            print(f"{layout.WARNING}before RL {said}", file=sys.stderr, flush=True)
+def warn_of_nothing(accuracy: Mapping[str, float]) -> None:
+    """Say where no benchmark shows a policy that rewards can teach. `accuracy`: share of right answers by benchmark, before training."""
+    if accuracy and len(set(accuracy.values())) == 1:
+        warning = nothing_to_learn(next(iter(accuracy.values())), f"on {', '.join(accuracy)}")
+        if warning:
+            print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
 
 
-def calibrate_curriculum(trainer: Trainer) -> None:
+def calibrate_curriculum(parts: RunParts) -> None:
     """Give a curriculum that asks for them the initial policy's pass rates; their tokens count as generated."""
-    samples = getattr(trainer.curriculum, "calibration_samples", 0)
+    samples = parts.curriculum.calibration_samples
     if samples:
-        rates, tokens = pass_rates(trainer, samples)
-        trainer.generated_tokens += tokens
-        trainer.curriculum.calibrate(rates)
+        rates, tokens = pass_rates(parts, samples)
+        parts.progress.generated_tokens += tokens
+        parts.curriculum.calibrate(rates)

@@ -1,10 +1,14 @@
-"""A record of every attempt: kernel, threads, torch and processor, which decide the last bits of a run's numbers."""
+"""What decides the last bits of a run's numbers: a record of kernel, threads, torch and processor, and deterministic algorithms."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
+import torch.utils.deterministic
 
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
@@ -55,3 +59,33 @@ def _begun_with(run: RunDir, attempt: int) -> str | None:
         except (FileNotFoundError, ValueError):  # it broke off before, or a power cut left the file empty
             continue
     return None
+
+
+@contextmanager
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Inside, torch takes algorithms that repeat their bits, and raises RuntimeError at one that has none (`wanted` False: nothing).
+
+    A CPU with one thread needs nothing. On a GPU the backward of flash attention and of indexing adds in an order that changes from call
+    to call.
+
+    Must be entered before the first matrix product on a GPU: cuBLAS reads its workspace's size once.
+    """
+    if not wanted:
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    filled: bool = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    # Not a warning instead: torch's memory-efficient attention repeats its bits only where errors are wanted.
+    torch.use_deterministic_algorithms(True)
+    _fill(False)  # nothing here reads what was not written
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+        _fill(filled)
+
+
+def _fill(wanted: bool) -> None:
+    """Set whether new memory is filled with NaN."""
+    torch.utils.deterministic.fill_uninitialized_memory = wanted  # type: ignore[attr-defined]

@@ -14,10 +14,9 @@ from harness.model.ranks import Ranks
 from harness.reward.grading import Grader
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
-from harness.training.determinism import deterministic
 from harness.training.loop import train
-from harness.training.numerics import settle_kernel
-from harness.training.trainer import Trainer
+from harness.training.numerics import deterministic, settle_kernel
+from harness.training.run_parts import RunParts
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
@@ -42,12 +41,12 @@ def _train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt
     phases["initial_policy_ready"] = time.time()
     grader = Grader(config.verifier, config.runtime)
     try:
-        trainer = Trainer(config, run, initial, kernel, grader, ranks)
+        parts = RunParts(config, run, initial, kernel, grader, ranks)
         phases["trainer_ready"] = time.time()
         try:
-            complete = train(trainer, stop, attempt)
+            complete = train(parts, stop, attempt)
         finally:
-            trainer.close()
+            parts.close()
     finally:
         grader.close()
     phases["end"] = time.time()

@@ -38,7 +38,7 @@ from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.training import step as steps
-from harness.training.trainer import Trainer
+from harness.training.run_parts import RunParts
 
 sys.path.append(str(Path(__file__).parents[1] / "gpu"))
 sys.path.append(str(Path(__file__).parents[1] / "parity"))
@@ -60,7 +60,7 @@ def ours(folder: Path, precision: str, threads: int) -> None:
     config, requests = configuration(precision, threads), []
     run = ResultStore(folder / "store").run(os.urandom(8).hex())
     run.path.mkdir(parents=True)
-    trainer = Trainer(
+    trainer = RunParts(
         config, run, folder / "model", resolve_kernel("auto"), ContrastGrader(config.verifier, config.runtime)
     )
     trained = trainer.updater.train

@@ -37,8 +37,8 @@ from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.testbed.tokenizer import VOCABULARY
+from harness.training.run_parts import RunParts
 from harness.training.step import take_step
-from harness.training.trainer import Trainer
 
 sys.path.append(str(Path(__file__).parents[1] / "gpu"))
 
@@ -73,7 +73,7 @@ CASES = (
 )  # fmt: skip
 
 
-def make_trainer(case: Case, folder: Path, kernel: str, skip_dead: bool) -> Trainer:
+def make_trainer(case: Case, folder: Path, kernel: str, skip_dead: bool) -> RunParts:
     """A trainer over a random-init policy of the case's size."""
     config = RunConfig()
     config.task = arithmetic.Config(problems=512, min_operations=2, max_operations=3)
@@ -86,14 +86,14 @@ def make_trainer(case: Case, folder: Path, kernel: str, skip_dead: bool) -> Trai
     grader = (Grader if skip_dead else ContrastGrader)(config.verifier, config.runtime)
     run = ResultStore(folder / "store").run("a" * 16)
     run.path.mkdir(parents=True)
-    trainer = Trainer(config, run, initial, kernel, grader)
+    trainer = RunParts(config, run, initial, kernel, grader)
     trainer.params = SamplingParams(
         case.cap, stop_token_ids=stop_token(trainer, case.cap) if case.ends else ()
     )
     return trainer
 
 
-def stop_token(trainer: Trainer, cap: int) -> tuple[int, ...]:
+def stop_token(trainer: RunParts, cap: int) -> tuple[int, ...]:
     """The token that, taken as the end of text, gives this random policy the mean length closest to the limit's 18.5."""
     seeds = sample_seeds(key("length"), np.arange(32, dtype=np.uint64), 8)
 
@@ -106,7 +106,7 @@ def stop_token(trainer: Trainer, cap: int) -> tuple[int, ...]:
     return (min(range(len(VOCABULARY)), key=lambda token: abs(mean_length(token) - 18.5)),)
 
 
-def measure(trainer: Trainer, steps: int) -> dict[str, float]:
+def measure(trainer: RunParts, steps: int) -> dict[str, float]:
     """Median CPU seconds of a step, and the tokens generated in one."""
     rows = []
     for _ in range(steps):

@@ -57,7 +57,7 @@ CURRICULUM = """
 
 def build(config, problems, seed):
     import numpy as np
-    from harness.sampling.curriculum._common import Curriculum, require_problems
+    from harness.sampling.curriculum import Curriculum, require_problems
 
     class First(Curriculum):
         STATE = ()
@@ -78,9 +78,8 @@ def load(config):
     return Benchmark("sums", 1, [Problem(f"sums/{n}", f"{n // 8 % 8}+{n % 8}:", str((n // 8 + n) % 8)) for n in numbers])
 """
 KL = """
-
-def estimate(log_probs_N, reference_log_probs_N):
-    return (log_probs_N - reference_log_probs_N).abs()
+    def estimate(self, logprobs_N, ref_logprobs_N):
+        return (logprobs_N - ref_logprobs_N).abs()
 """
 BACKEND = """
 
@@ -113,8 +112,8 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for member, (code, group) in MEMBERS.items():
         kind = member.rpartition("/")[2]
         kl = "objective/kl" in member
-        head = ("from harness.objective.kl import KlConfig\n" if kl else "") + HEAD.format(
-            kind=kind, base="(KlConfig)" if kl else ""
+        head = ("from harness.objective.kl import KlPenalty\n" if kl else "") + HEAD.format(
+            kind=kind, base="(KlPenalty)" if kl else ""
         )
         package = f"# @package {PACKAGES[group]}\n" if group in PACKAGES else ""
         for path, text in (

@@ -70,12 +70,13 @@ def ours(config: RunConfig, batch: Batch) -> Tensor:
     loss, _ = objective(
         leaf[batch.mask],
         TokenBatch(
-            response_N=response,
-            old_log_probs_N=old[batch.mask],
+            lengths_R=batch.lengths,
+            group_R=group,
+            old_logprobs_N=old[batch.mask],
             advantages_N=objective.advantages(rollout, torch.float64),
-            weights_N=objective.weights(batch.lengths, group, counts)[response],
-            reference_log_probs_N=batch.reference[batch.mask] if objective.needs_reference else None,
-            correction_N=weights,
+            weights_R=objective.aggregation.response_weights(batch.lengths, group, counts),
+            ref_logprobs_N=batch.reference[batch.mask] if objective.needs_reference else None,
+            policy_weights_N=weights,
         ),
     )
     return torch.autograd.grad(loss, leaf)[0]

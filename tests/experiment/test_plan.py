@@ -17,7 +17,6 @@ from harness.experiment.refusals import refusals
 
 ROOT = Path(__file__).parents[2]
 AT_SCALE = {
-    "dapo_qwen25_32b": "experiments/dapo_qwen25_32b",
     "verl_dapo_qwen25_32b": "experiments/dapo_qwen25_32b",
     "dapo_qwen25_7b": "experiments/dapo_qwen25_7b",
     "dapo_qwen25_1_5b": "experiments/dapo_one_gpu",
@@ -70,15 +69,28 @@ def test_an_experiment_at_scale_is_explained(name, folder):
 
 
 def test_the_arms_that_verl_cannot_express_are_shown_as_refused(tmp_path, capsys):
-    text = planned(capsys, tmp_path, "experiment=dapo_qwen25_32b")
+    ladder = [
+        "experiment=dapo_ladder",
+        "preset=verl_dapo_qwen25_32b",
+        "backend=verl_recipe",
+        "experiment.seeds=[0]",
+    ]
+    text = planned(capsys, tmp_path, *ladder)
     assert "6 runs, 0 finished, 1 to run, 5 refused" in text
     assert "refused dapo_1_overlong_filtering, dapo_2_clip_higher: algorithm.overlong.policy=mask" in text
     assert "refused dapo_0" not in text
-    ours = planned(capsys, tmp_path, "experiment=dapo_qwen25_32b", "backend=builtin", "launcher=slurm")
-    assert "refused" not in ours
 
 
-@pytest.mark.parametrize("name", sorted(set(AT_SCALE) - {"dapo_qwen25_32b"}))
+def test_the_built_in_trainer_takes_one_node(tmp_path, capsys):
+    sixteen = ["experiment=verl_dapo_qwen25_32b", "backend=builtin", "launcher=slurm"]
+    text = planned(capsys, tmp_path, *sixteen, code=1)
+    assert (
+        "runtime.nodes=16: the built-in trainer trains a run on one node; set runtime.nodes=1, or use backend=verl"
+        in text
+    )
+
+
+@pytest.mark.parametrize("name", sorted(AT_SCALE))
 def test_every_other_arm_can_be_launched_on_its_machine(name):
     for planned_arm in plan_experiment([f"experiment={name}"]).arms:
         assert refusals(planned_arm.config) == [], planned_arm.name
@@ -105,7 +117,7 @@ def test_keys_of_groups_that_a_preset_chooses_can_be_overridden():
 
 def test_the_paper_scale_presets_keep_the_papers_values():
     """The values that algorithms quote: DAPO section 4.1, Dr. GRPO Table 6, Olmo 3 Table 49."""
-    dapo = plan_experiment(["experiment=dapo_qwen25_32b"]).arms[-1].config
+    dapo = plan_experiment(["experiment=verl_dapo_qwen25_32b", "preset=dapo_qwen25_32b"]).arms[-1].config
     algorithm = dapo.algorithm
     assert (algorithm.prompts_per_step, algorithm.responses_per_prompt) == (512, 16)
     assert algorithm.updates_per_step == 16

@@ -27,8 +27,8 @@ from harness.configuration.schema import RunConfig, load
 from harness.experiment.memory import fitting_micro_batch, misfits
 from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore
+from harness.training.run_parts import RunParts
 from harness.training.step import take_step
-from harness.training.trainer import Trainer
 from harness.verify import Verdict
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 256, "vocab_size": 512}
@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         run = ResultStore(Path(folder)).run("a" * 16)
         run.path.mkdir(parents=True)
         grader = ContrastGrader(config.verifier, config.runtime)
-        trainer = Trainer(config, run, initial, "torch", grader)
+        trainer = RunParts(config, run, initial, "torch", grader)
         trainer.params = dataclasses.replace(trainer.params, stop_token_ids=())
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()

@@ -127,26 +127,25 @@ def loss(
     counts = total_counts(objective, data, shards)
     weights_R, likelihood_R = torch.zeros(data.responses).double(), None
     for rows in shards:
-        weights_R[rows] = objective.weights(lengths[rows], data.group_R[rows], counts)
+        weights_R[rows] = objective.aggregation.response_weights(lengths[rows], data.group_R[rows], counts)
     likelihood_R = objective.likelihood_weights(lengths, correct, counts)
     response_N = everything.repeat_interleave(lengths)
     log_probs, entropy = data.log_probs(table), data.entropy(table)
     selected = None
-    if objective.selects:  # over the whole update, whatever the parts
+    if objective.surrogate.selects:  # over the whole update, whatever the parts
         draws = torch.from_numpy(np.random.default_rng(5).random(len(log_probs)))
-        selected = objective.selected(log_probs.detach(), data.old_N, advantages_N, draws)
+        selected = objective.surrogate.select(log_probs.detach(), data.old_N, advantages_N, draws)
     total = table.sum() * 0
     for rows in [everything] if parts is None else parts:
         index = torch.cat([(response_N == row).nonzero()[:, 0] for row in rows.tolist()])
-        local = torch.arange(len(rows)).repeat_interleave(lengths[rows])
         batch = TokenBatch(
-            response_N=local,
-            old_log_probs_N=data.old_N[index],
+            lengths_R=lengths[rows],
+            group_R=data.group_R[rows],
+            old_logprobs_N=data.old_N[index],
             advantages_N=advantages_N[index],
-            weights_N=weights_R[rows][local],
-            reference_log_probs_N=data.reference_N[index] if objective.needs_reference else None,
-            likelihood_weights_N=None if likelihood_R is None else likelihood_R[rows][local],
-            group_N=data.group_R[rows][local],
+            weights_R=weights_R[rows],
+            ref_logprobs_N=data.reference_N[index] if objective.needs_reference else None,
+            likelihood_weights_R=None if likelihood_R is None else likelihood_R[rows],
             selected_N=None if selected is None else selected[index],
         )
         total = total + objective(log_probs[index], batch, entropy[index])[0]
@@ -173,10 +172,21 @@ def one_group(rewards: list[float], lengths: list[int] | None = None, **more: An
 
 def tokens(ratios: list[float], advantages: list[float]) -> tuple[torch.Tensor, torch.Tensor, TokenBatch]:
     log_ratio = torch.tensor(ratios, dtype=torch.float64).log()
-    batch = TokenBatch(
-        response_N=torch.arange(len(ratios)),
-        old_log_probs_N=torch.zeros(len(ratios)).double(),
-        advantages_N=torch.tensor(advantages, dtype=torch.float64),
-        weights_N=torch.ones(len(ratios)).double(),
-    )
+    old_N = torch.zeros(len(ratios)).double()
+    batch = responses([1] * len(ratios), old_N, torch.tensor(advantages, dtype=torch.float64))
     return log_ratio.clone(), log_ratio, batch
+
+
+def responses(
+    lengths: list[int], old_logprobs_N: torch.Tensor, advantages_N: torch.Tensor, **more: Any
+) -> TokenBatch:
+    """A micro-batch of responses of one group, whose tokens weigh 1 where no weights are given."""
+    number = len(lengths)
+    return TokenBatch(
+        lengths_R=torch.tensor(lengths),
+        group_R=torch.zeros(number, dtype=torch.long),
+        old_logprobs_N=old_logprobs_N,
+        advantages_N=advantages_N,
+        weights_R=more.pop("weights_R", torch.ones(number, dtype=old_logprobs_N.dtype)),
+        **more,
+    )

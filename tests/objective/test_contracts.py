@@ -11,7 +11,7 @@ from objective_support import SYSTEMS, Sample, algorithm, gradient, sample
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.objective.contracts import CONTRACTS
-from harness.objective.kl import KlConfig
+from harness.objective.kl import k3_ratio
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch
 
@@ -25,7 +25,7 @@ def batch_of(data: Sample) -> RolloutBatch:
 
 def advantages(kind: str, batch: RolloutBatch, **settings: object) -> torch.Tensor:
     module = member(ADVANTAGE, kind)
-    return module.advantages(batch, module.Config(**settings))
+    return module.Config(**settings).advantages(batch)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def aggregation_weights(kind: str, lengths: torch.Tensor, groups: torch.Tensor) 
     config = copy.deepcopy(algorithm("grpo"))
     config.aggregation = member(AGGREGATION, kind).Config()
     objective = Objective(config)
-    return objective.weights(lengths, groups, objective.count(lengths, groups))
+    return objective.aggregation.response_weights(lengths, groups, objective.count(lengths, groups))
 
 
 def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
@@ -79,11 +79,11 @@ def test_every_mean_aggregation_gives_a_constant_loss_back() -> None:
 
 @pytest.mark.parametrize("kind", sorted(kinds(KL)))
 def test_a_kl_estimate_averages_to_the_divergence(kind: str) -> None:
-    module = member(KL, kind)
+    estimator = member(KL, kind).Config()
     policy = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     reference = torch.tensor([0.48, 0.33, 0.19], dtype=torch.float64)
     expected = float((policy * (policy / reference).log()).sum())
-    estimate = float((policy * module.estimate(policy.log(), reference.log())).sum())
+    estimate = float((policy * estimator.estimate(policy.log(), reference.log())).sum())
     # k1 and k3 are unbiased; k2 is so to second order in the log-ratio
     assert estimate == pytest.approx(expected, rel=1e-9 if kind != "k2" else 0.1)
 
@@ -99,13 +99,14 @@ def test_k3_times_the_ratio_is_unbiased_off_policy_in_value_and_gradient() -> No
     found = {}
     for kind in ("k3", "k3_ratio"):
         config = copy.deepcopy(algorithm("grpo"))
-        config.kl = KlConfig(kind=kind, coefficient=1.0)
+        config.kl = member(KL, kind).Config(coefficient=1.0)
         batch = TokenBatch(
-            response_N=torch.arange(3),
-            old_log_probs_N=mu.log(),
+            lengths_R=torch.ones(3, dtype=torch.long),
+            group_R=torch.zeros(3, dtype=torch.long),
+            old_logprobs_N=mu.log(),
             advantages_N=torch.zeros(3, dtype=torch.float64),
-            weights_N=mu,  # the expectation over tokens of mu
-            reference_log_probs_N=reference.log(),
+            weights_R=mu,  # the expectation over tokens of mu
+            ref_logprobs_N=reference.log(),
         )
         loss, _ = Objective(config)(theta.log_softmax(0), batch)
         found[kind] = (float(loss.detach()), torch.autograd.grad(loss, theta)[0])
@@ -117,7 +118,7 @@ def test_k3_times_the_ratio_is_unbiased_off_policy_in_value_and_gradient() -> No
 
 def test_a_ratio_weighted_kl_belongs_in_the_loss() -> None:
     with pytest.raises(ConfigError, match=r"use algorithm\.kl=k3"):
-        KlConfig(kind="k3_ratio", coefficient=0.1, placement="reward")
+        k3_ratio.Config(coefficient=0.1, placement="reward")
 
 
 def test_only_k2_has_the_gradient_of_the_divergence() -> None:
@@ -130,7 +131,7 @@ def test_only_k2_has_the_gradient_of_the_divergence() -> None:
         # The expectation over sampled tokens of the estimator's gradient: samples are not differentiated through.
         theta = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64, requires_grad=True)
         log_probs = theta.log_softmax(0)
-        estimate = member(KL, kind).estimate(log_probs, reference.log())
+        estimate = member(KL, kind).Config().estimate(log_probs, reference.log())
         (gradients[kind],) = torch.autograd.grad((log_probs.exp().detach() * estimate).sum(), theta)
     torch.testing.assert_close(gradients["k2"], exact)
     torch.testing.assert_close(gradients["k3_k2"], exact)

@@ -57,11 +57,11 @@ def test_token_weighted_whitening_gives_dead_groups_a_constant_push() -> None:
         counted_PG=torch.ones(2, 2, dtype=torch.bool),
     )
     config = group.Config(scale="batch_whiten", whiten_over="tokens", ddof=0, epsilon=0.0)
-    result = group.advantages(batch, config)
+    result = config.advantages(batch)
     # variance over tokens: (0.25 * 4) / 8 - 1/64 = 1/8 - 1/64 = 7/64
     assert result[4:].tolist() == pytest.approx([(1 / 8) / (7 / 64) ** 0.5] * 4)
     config.whiten_over = "sequences"
-    assert group.advantages(batch, config)[4:].tolist() == [0.0] * 4
+    assert config.advantages(batch)[4:].tolist() == [0.0] * 4
 
 
 def test_a_length_penalty_gives_an_all_right_group_gradient() -> None:
@@ -71,4 +71,4 @@ def test_a_length_penalty_gives_an_all_right_group_gradient() -> None:
     rewards = shaped_rewards(right, right, lengths, 32, config.reward, config.overlong, ~right)
     assert rewards.tolist() == [[1.0, 0.25]]
     batch = RolloutBatch(rewards, right, lengths, right)
-    assert (group.advantages(batch, group.Config()) != 0).all()
+    assert (group.Config().advantages(batch) != 0).all()

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from objective_support import algorithm
+from objective_support import algorithm, responses
 from small_runs import Bench, small_config
 
 from harness.configuration.algorithm import CORRECTIONS
@@ -14,7 +14,6 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective
-from harness.objective.types import TokenBatch
 from harness.rollout.types import Completions
 from harness.training.loop import train
 
@@ -106,13 +105,8 @@ def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
 def test_vespo_takes_the_weights_of_tokens_into_its_own_weight() -> None:
     # One response of two tokens: ratios 2 and 0.9, weights 1.5 and 0.5, so W = 1.35; A = 1, so k = 2 and lambda = 3.
     log_probs_N = torch.tensor([2.0, 0.9], dtype=torch.float64).log().requires_grad_()
-    batch = TokenBatch(
-        response_N=torch.tensor([0, 0]),
-        old_log_probs_N=torch.zeros(2, dtype=torch.float64),
-        advantages_N=torch.ones(2, dtype=torch.float64),
-        weights_N=torch.ones(2, dtype=torch.float64),
-        correction_N=torch.tensor([1.5, 0.5], dtype=torch.float64),
-    )
+    zeros, ones = torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    batch = responses([2], zeros, ones, policy_weights_N=torch.tensor([1.5, 0.5], dtype=torch.float64))
     loss, _ = Objective(algorithm("vespo"))(log_probs_N, batch)
     phi = 1.35**2 * math.exp(3 * (1 - 1.35))
     assert torch.autograd.grad(loss, log_probs_N)[0].tolist() == pytest.approx([-phi, -phi])
@@ -121,13 +115,8 @@ def test_vespo_takes_the_weights_of_tokens_into_its_own_weight() -> None:
 @pytest.mark.parametrize("name", ["grpo", "gspo", "cispo", "gmpo", "vespo", "grpo_kl"])
 def test_a_ratio_beyond_all_numbers_leaves_a_finite_gradient(name: str) -> None:
     log_probs_N = torch.zeros(2, requires_grad=True)
-    batch = TokenBatch(
-        response_N=torch.tensor([0, 1]),
-        old_log_probs_N=torch.tensor([-200.0, 200.0]),
-        advantages_N=torch.tensor([1.0, -1.0]),
-        weights_N=torch.ones(2),
-        reference_log_probs_N=torch.tensor([200.0, -200.0]),
-    )
+    far = torch.tensor([-200.0, 200.0])
+    batch = responses([1, 1], far, torch.tensor([1.0, -1.0]), ref_logprobs_N=-far)
     loss, stats = Objective(algorithm(name))(log_probs_N, batch)
     (gradient_N,) = torch.autograd.grad(loss, log_probs_N)
     assert torch.isfinite(loss)

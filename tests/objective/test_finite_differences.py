@@ -8,7 +8,8 @@ import pytest
 import torch
 from objective_support import SYSTEMS, Sample, algorithm, gradient, loss, sample
 
-from harness.objective.kl import KlConfig
+from harness.configuration.families import KL
+from harness.configuration.registry import member
 from harness.objective.objective import Objective
 
 
@@ -59,7 +60,7 @@ def test_every_terms_gradient(change: dict[str, object]) -> None:
     config = copy.deepcopy(algorithm("grpo"))
     for key, value in change.items():
         if key == "kl.kind":
-            config.kl = KlConfig(kind=str(value), coefficient=0.7)
+            config.kl = member(KL, str(value)).Config(coefficient=0.7)
         else:
             owner, _, name = key.rpartition(".")
             setattr(getattr(config, owner) if owner else config, name, value)
@@ -67,10 +68,15 @@ def test_every_terms_gradient(change: dict[str, object]) -> None:
 
 
 def test_the_value_loss_gradient() -> None:
-    from harness.training.critic import CriticBatch, value_loss
+    from harness.rollout.types import Completions
+    from harness.training.critic import value_loss
+    from harness.training.step_data import StepData
 
     torch.manual_seed(0)
     values = torch.randn(6, dtype=torch.float64, requires_grad=True)
-    batch = CriticBatch([], torch.empty(0), torch.empty(0), torch.randn(6).double(), torch.randn(6).double())
+    tokens_N, whole_R = torch.arange(6), torch.tensor([True])
+    completions = Completions(tokens_N, tokens_N.double(), tokens_N.double(), torch.tensor([6]), whole_R)
+    batch = StepData.of([[1]], completions, 1, whole_R, ~whole_R)
+    batch.values_N, batch.value_targets_N = torch.randn(6).double(), torch.randn(6).double()
     for clip in (None, 0.2):
         assert torch.autograd.gradcheck(lambda v, c=clip: value_loss(v, batch, c).sum(), values)

@@ -39,7 +39,7 @@ def test_any_split_into_micro_batches_has_the_same_gradient(
 ) -> None:
     objective, data = Objective(algorithm(name)), sample(seed=seed)
     parts = split(list(order), cuts)
-    if objective.pairs:
+    if objective.surrogate.pairs:
         parts = groups_kept_whole([row for row in order if row < 4], cuts)
     torch.testing.assert_close(
         gradient(objective, data, parts=parts), gradient(objective, data), rtol=1e-10, atol=1e-12

@@ -19,22 +19,21 @@ MEMBER = '''
 """A bounded weight: -sg(min(ρ, cap)) A log π."""
 from dataclasses import dataclass
 
-TOKENS = "kept"
-RATIO_KEYS = ("cap",)
+from harness.objective.surrogate import Surrogate
 
 
 @dataclass
-class Config:
+class Config(Surrogate):
     kind: str = "throw_away"
     cap: float = 1.5
+    far_tokens = "kept"
+    ratio_keys = ("cap",)
 
+    def token_loss(self, logprobs_N, log_ratio_N, batch):
+        return -log_ratio_N.detach().exp().clamp(max=self.cap) * batch.advantages_N * logprobs_N
 
-def token_loss(log_probs_N, log_ratio_N, batch, config):
-    return -log_ratio_N.detach().exp().clamp(max=config.cap) * batch.advantages_N * log_probs_N
-
-
-def clipped(ratio_N, advantages_N, config):
-    return ratio_N != ratio_N, ratio_N > config.cap
+    def clipped(self, logprobs_N, ratio_N, batch):
+        return ratio_N != ratio_N, ratio_N > self.cap
 '''
 EXPERIMENT = """
 # @package experiment

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from objective_support import algorithm, tokens
+from objective_support import algorithm, responses, tokens
 
 from harness.objective.objective import Objective
 from harness.objective.surrogate import (
@@ -19,23 +19,22 @@ from harness.objective.surrogate import (
     ppo_clip,
     soft_gate,
 )
-from harness.objective.types import TokenBatch
 
 
 def test_clip_higher_by_hand() -> None:
     # eps 0.2 / 0.28. A > 0: min(rho, 1.28) A; A < 0: max(rho, 0.8) A.
     log_probs, log_ratio, batch = tokens([1.25, 1.3, 0.7, 1.5, 0.7], [1, 1, 1, -1, -1])
     config = ppo_clip.Config(clip_low=0.2, clip_high=0.28)
-    assert ppo_clip.token_loss(log_probs, log_ratio, batch, config).tolist() == pytest.approx(
+    assert config.token_loss(log_probs, log_ratio, batch).tolist() == pytest.approx(
         [-1.25, -1.28, -0.7, 1.5, 0.8]
     )
-    low, high = ppo_clip.clipped(log_ratio.exp(), batch.advantages_N, config)
+    low, high = config.clipped(log_probs, log_ratio.exp(), batch)
     assert (low.tolist(), high.tolist()) == ([False] * 4 + [True], [False, True] + [False] * 3)
 
 
 def test_dual_clip_bounds_negative_advantages() -> None:
     log_probs, log_ratio, batch = tokens([5.0, 2.0, 5.0], [-1, -1, 1])
-    loss = ppo_clip.token_loss(log_probs, log_ratio, batch, ppo_clip.Config(dual_clip=3.0))
+    loss = ppo_clip.Config(dual_clip=3.0).token_loss(log_probs, log_ratio, batch)
     assert loss.tolist() == pytest.approx([3.0, 2.0, -1.2])
 
 
@@ -43,27 +42,25 @@ def test_bounded_weight_keeps_every_tokens_gradient() -> None:
     log_probs, _, batch = tokens([2.0, 0.5], [1, -1])
     log_probs.requires_grad_()
     config = clipped_is.Config(cap_min=0.0, cap_max=1.28)
-    loss = clipped_is.token_loss(log_probs, log_probs, batch, config)
+    loss = config.token_loss(log_probs, log_probs, batch)
     # weights min(2, 1.28) = 1.28 and 0.5; gradient -w A
     assert torch.autograd.grad(loss.sum(), log_probs)[0].tolist() == pytest.approx([-1.28, 0.5])
 
 
 def test_policy_gradient_with_and_without_the_ratio() -> None:
     log_probs, log_ratio, batch = tokens([2.0, 0.5], [1, -1])
-    assert policy_gradient.token_loss(log_probs, log_ratio, batch, policy_gradient.Config()).tolist() == [
+    assert policy_gradient.Config().token_loss(log_probs, log_ratio, batch).tolist() == [
         -2.0,
         0.5,
     ]
-    plain = policy_gradient.token_loss(
-        log_probs, log_ratio, batch, policy_gradient.Config(importance_weighted=False)
-    )
+    plain = policy_gradient.Config(importance_weighted=False).token_loss(log_probs, log_ratio, batch)
     assert plain.tolist() == pytest.approx([-math.log(2), -math.log(2)])
 
 
 def test_sequence_ratio_is_the_geometric_mean() -> None:
     # Two tokens with log-ratios 0.2 and 0.4, one with -0.1: exp(0.3) for both tokens of the first, exp(-0.1).
     objective = Objective(algorithm("gspo"))
-    batch = TokenBatch(torch.tensor([0, 0, 1]), torch.zeros(3), torch.ones(3), torch.ones(3))
+    batch = responses([2, 1], torch.zeros(3), torch.ones(3))
     assert objective.log_ratio(torch.tensor([0.2, 0.4, -0.1]), batch).tolist() == pytest.approx(
         [0.3, 0.3, -0.1]
     )
@@ -73,15 +70,9 @@ def test_sequence_ratio_is_the_geometric_mean() -> None:
 def test_dpo_by_hand(form: str, margin: float) -> None:
     # Best: two tokens with log-ratios 0.3 and 0.5; worst: one with -0.2; beta 2. Loss -log sigmoid(2 margin), on the best's tokens.
     gain = torch.tensor([0.3, 0.5, -0.2, 9.0], dtype=torch.float64)
-    batch = TokenBatch(
-        response_N=torch.tensor([0, 0, 1, 2]),
-        old_log_probs_N=torch.zeros(4),
-        advantages_N=torch.tensor([1.0, 1.0, -1.0, 0.0]),
-        weights_N=torch.ones(4),
-        reference_log_probs_N=torch.zeros(4),
-        group_N=torch.zeros(4, dtype=torch.long),
-    )
-    loss = best_worst_dpo.token_loss(gain, gain, batch, best_worst_dpo.Config(beta=2.0, log_prob=form))
+    advantages = torch.tensor([1.0, 1.0, -1.0, 0.0])
+    batch = responses([2, 1, 1], torch.zeros(4), advantages, ref_logprobs_N=torch.zeros(4))
+    loss = best_worst_dpo.Config(beta=2.0, log_prob=form).token_loss(gain, gain, batch)
     value = math.log(1 + math.exp(-2 * margin))
     assert loss.tolist() == pytest.approx([value, value, 0, 0])
 
@@ -90,7 +81,7 @@ def test_the_soft_gate_by_hand() -> None:
     # tau 1 and 1.05: at ratio 1 the gate is 4/tau * 1/2 = 2/tau; at 2 it is 4 sigmoid(1) and 4/1.05 sigmoid(1.05)
     log_probs, log_ratio, batch = tokens([1.0, 2.0, 2.0], [1, 1, -2])
     log_ratio.requires_grad_()
-    loss = soft_gate.token_loss(log_probs, log_ratio, batch, soft_gate.Config())
+    loss = soft_gate.Config().token_loss(log_probs, log_ratio, batch)
     gates = [4 / (1 + math.exp(-1)), 4 / 1.05 / (1 + math.exp(-1.05))]
     assert loss.tolist() == pytest.approx([-2.0, -gates[0], 2 * gates[1]])
     # slope in log rho: -4 s (1 - s) rho A, which is -A at ratio 1
@@ -103,13 +94,11 @@ def test_the_soft_gate_by_hand() -> None:
 def test_the_geometric_mean_clips_before_it_averages(advantage: float, mean: float) -> None:
     # log-ratios 0.5 and -0.7, bounds 0.4: for A > 0 only the first is cut (to 0.4), for A < 0 only the second (to -0.4)
     log_ratio = torch.tensor([0.5, -0.7], dtype=torch.float64, requires_grad=True)
-    batch = TokenBatch(
-        torch.zeros(2, dtype=torch.long), torch.zeros(2), torch.full((2,), advantage), torch.ones(2)
-    )
+    batch = responses([2], torch.zeros(2), torch.full((2,), advantage))
     config = geometric_mean.Config()
-    loss = geometric_mean.token_loss(log_ratio, log_ratio, batch, config)
+    loss = config.token_loss(log_ratio, log_ratio, batch)
     assert loss.tolist() == pytest.approx([-advantage * math.exp(mean)] * 2)
-    low, high = geometric_mean.clipped(log_ratio.detach().exp(), batch.advantages_N, config)
+    low, high = config.clipped(log_ratio, log_ratio.detach().exp(), batch)
     assert (low.tolist(), high.tolist()) == ([False, advantage < 0], [advantage > 0, False])
     # both tokens carry the response's loss: d/d log rho_t of 2 * loss is -A exp(mean), and 0 for the cut token
     slope = torch.autograd.grad(loss.sum(), log_ratio)[0].tolist()
@@ -123,27 +112,27 @@ def test_a_trust_region_in_probabilities() -> None:
     old, new = torch.tensor([0.01, 0.5, 0.8, 0.8]).double(), torch.tensor([0.05, 0.8, 0.5, 0.5]).double()
     advantages = torch.tensor([1.0, 1.0, -1.0, 1.0])
     config = divergence_mask.Config()
-    kept = divergence_mask.allowed(new.log(), old.log(), advantages, config)
+    kept = config.allowed(new.log(), old.log(), advantages)
     assert kept.tolist() == [True, False, False, True]  # the last one moves against its advantage
-    batch = TokenBatch(torch.arange(4), old.log(), advantages, torch.ones(4))
+    batch = responses([1] * 4, old.log(), advantages)
     log_probs = new.log().requires_grad_()
-    loss = divergence_mask.token_loss(log_probs, log_probs - old.log(), batch, config)
+    loss = config.token_loss(log_probs, log_probs - old.log(), batch)
     slope = torch.autograd.grad(loss.sum(), log_probs)[0].tolist()
     assert slope == pytest.approx([-5.0, 0.0, 0.0, -0.625])
-    low, high = divergence_mask.stopped(new.log(), batch, config)
+    low, high = config.clipped(new.log(), new / old, batch)
     assert (low.tolist(), high.tolist()) == ([False, False, True, False], [False, True, False, False])
     # KL(0.5 || 0.8) of two points: 0.5 log(0.5/0.8) + 0.5 log(0.5/0.2) = 0.2231; KL(0.01 || 0.05) = 0.0247
     for threshold, expected in ((0.05, [True, False]), (0.23, [True, True]), (0.02, [False, False])):
         kl = divergence_mask.Config(divergence="kl", threshold_high=threshold)
-        assert divergence_mask.allowed(new.log(), old.log(), advantages, kl)[:2].tolist() == expected
+        assert kl.allowed(new.log(), old.log(), advantages)[:2].tolist() == expected
 
 
 def test_a_whole_responses_weight_falls_off_on_both_sides() -> None:
     # One response of ratios 2 and 1.5: W = 3; one of a single token of ratio 0.5. phi = W^k exp(lambda (1 - W))
     old = torch.zeros(3, dtype=torch.float64)
     log_probs = torch.tensor([2.0, 1.5, 0.5], dtype=torch.float64).log().requires_grad_()
-    batch = TokenBatch(torch.tensor([0, 0, 1]), old, torch.tensor([1.0, 1.0, -1.0]), torch.ones(3))
-    loss = gamma_weight.token_loss(log_probs, log_probs - old, batch, gamma_weight.Config())
+    batch = responses([2, 1], old, torch.tensor([1.0, 1.0, -1.0]))
+    loss = gamma_weight.Config().token_loss(log_probs, log_probs - old, batch)
     slope = torch.autograd.grad(loss.sum(), log_probs)[0].tolist()
     positive, negative = 3**2 * math.exp(3 * (1 - 3)), 0.5**3 * math.exp(2 * (1 - 0.5))
     assert slope == pytest.approx([-positive, -positive, negative])

@@ -7,14 +7,12 @@ import math
 
 import pytest
 import torch
-from objective_support import algorithm, tokens
+from objective_support import algorithm, responses, tokens
 
 from harness.configuration.error import ConfigError
-from harness.objective.covariance import token_covariance
-from harness.objective.entropy_mask import high_entropy_tokens
 from harness.objective.objective import Objective
 from harness.objective.surrogate import clip_cov, kl_cov
-from harness.objective.types import TokenBatch
+from harness.objective.token_choice import high_entropy_tokens, token_covariance
 
 
 def test_the_most_uncertain_tokens() -> None:
@@ -33,12 +31,12 @@ def test_a_response_that_the_policy_has_left_is_dropped_if_it_was_bad() -> None:
     old = torch.tensor([-1.0, -1.0, -1.0, -1.0, -1.0], dtype=torch.float64)
     new = torch.tensor([-1.1, -1.2, -1.1, -1.2, -1.0], dtype=torch.float64, requires_grad=True)
     advantages = torch.tensor([-1.0, -1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
-    batch = TokenBatch(torch.tensor([0, 0, 1, 1, 2]), old, advantages, torch.ones(5).double())
+    batch = responses([2, 2, 1], old, advantages)
     loss, stats = Objective(config)(new, batch)
     slope = torch.autograd.grad(loss, new)[0]
     assert (slope == 0).tolist() == [True, True, False, False, False]
     assert stats.total("off_policy_masked") == 2
-    batch.sampler_log_probs_N = old - 0.1  # the sampler was nearer: 0.05 on average
+    batch.sampler_logprobs_N = old - 0.1  # the sampler was nearer: 0.05 on average
     loss, _ = Objective(config)(new, batch)
     assert (torch.autograd.grad(loss, new)[0] != 0).all()
 
@@ -78,7 +76,7 @@ def test_clip_cov_chooses_in_the_band(
     old = log_probs - moved
     draws = torch.tensor([0.7, 0.1, 0.4, 0.2]).double()
     config = clip_cov.Config(fraction=fraction, low=low, high=high)
-    assert clip_cov.select(log_probs, old, advantages, draws, config).tolist() == expected
+    assert config.select(log_probs, old, advantages, draws).tolist() == expected
 
 
 def test_clip_cov_takes_the_chosen_tokens_out_of_the_gradient() -> None:
@@ -86,11 +84,11 @@ def test_clip_cov_takes_the_chosen_tokens_out_of_the_gradient() -> None:
     log_ratio.requires_grad_()
     batch.selected_N = torch.tensor([False, True, False, False])
     config = clip_cov.Config()
-    loss = clip_cov.token_loss(log_probs, log_ratio, batch, config)
+    loss = config.token_loss(log_probs, log_ratio, batch)
     assert loss.tolist() == pytest.approx([-1.0, 0.0, -2.0, 2.5])
     assert torch.autograd.grad(loss.sum(), log_ratio)[0].tolist() == pytest.approx([-1.0, 0.0, 0.0, 2.5])
     with pytest.raises(ValueError, match="selected_N"):
-        clip_cov.token_loss(log_probs, log_ratio, tokens([1.0] * 4, [1] * 4)[2], config)
+        config.token_loss(log_probs, log_ratio, tokens([1.0] * 4, [1] * 4)[2])
     with pytest.raises(ConfigError, match=r"algorithm\.surrogate\.low=5"):
         clip_cov.Config(low=5.0)
 
@@ -99,12 +97,12 @@ def test_kl_cov_penalises_the_largest_covariances() -> None:
     log_probs, advantages = covariance_tokens()
     for fraction, expected in ((0.25, [2]), (0.5, [0, 2]), (0.75, [0, 1, 2]), (1e-6, [2])):
         config = kl_cov.Config(fraction=fraction)
-        chosen = kl_cov.select(log_probs, log_probs, advantages, advantages, config)
+        chosen = config.select(log_probs, log_probs, advantages, advantages)
         assert chosen.nonzero()[:, 0].tolist() == expected  # of the two zeros the earlier
     _, log_ratio, batch = tokens([2.0, 0.5, 2.0], [1, -1, 0])
     log_ratio.requires_grad_()
     batch.selected_N = torch.tensor([True, True, True])
-    loss = kl_cov.token_loss(log_ratio, log_ratio, batch, kl_cov.Config(coefficient=0.5))
+    loss = kl_cov.Config(coefficient=0.5).token_loss(log_ratio, log_ratio, batch)
     half = 0.5 * math.log(2)
     assert loss.tolist() == pytest.approx([-2 + half, 0.5 + half, half])
     # -ρA ± 0.5: above the old policy it pulls down, below it up, with or without an advantage

@@ -16,7 +16,7 @@ from harness.reward.shaping import reward_components, shaped_rewards
 
 
 def z_scores(rewards: list[float], ddof: int) -> list[float]:
-    return group.advantages(one_group(rewards), group.Config(ddof=ddof, epsilon=0.0)).tolist()
+    return group.Config(ddof=ddof, epsilon=0.0).advantages(one_group(rewards)).tolist()
 
 
 WINNERS = [
@@ -78,10 +78,10 @@ def test_walkthrough_group() -> None:
 
 def test_leave_one_out_is_dr_grpo_times_g_over_g_minus_1() -> None:
     rewards = [1.0, 0.0, 0.5, 1.0]
-    loo = group.advantages(one_group(rewards), group.Config(baseline="leave_one_out", scale="none")).tolist()
+    loo = group.Config(baseline="leave_one_out", scale="none").advantages(one_group(rewards)).tolist()
     # r_1 - mean(0, 0.5, 1) = 1 - 0.5
     assert loo == pytest.approx([0.5, 0 - 2.5 / 3, 0.5 - 2 / 3, 0.5])
-    centred = group.advantages(one_group(rewards), group.Config(scale="none")).tolist()
+    centred = group.Config(scale="none").advantages(one_group(rewards)).tolist()
     assert loo == pytest.approx([4 / 3 * a for a in centred])
 
 
@@ -89,7 +89,7 @@ def test_excluded_responses_leave_the_statistics() -> None:
     counted = torch.tensor([[True, True, True, False]])
     batch = one_group([1.0, 0.0, 0.5, 100.0], counted=counted)
     # mean of (1, 0, 0.5) = 0.5
-    assert group.advantages(batch, group.Config(scale="none")).tolist() == [0.5, -0.5, 0.0, 0.0]
+    assert group.Config(scale="none").advantages(batch).tolist() == [0.5, -0.5, 0.0, 0.0]
 
 
 def test_gae_by_hand() -> None:
@@ -98,16 +98,16 @@ def test_gae_by_hand() -> None:
     # A_3 = 0.6; A_2 = -0.1 + 0.5 * 0.6 = 0.2; A_1 = 0.3 + 0.5 * 0.2 = 0.4
     batch = one_group([1.0], [3], values_N=torch.tensor([0.2, 0.5, 0.4], dtype=torch.float64))
     config = gae.Config(lambda_policy=0.5, lambda_value=1.0, whiten_over="none")
-    assert gae.advantages(batch, config).tolist() == pytest.approx([0.4, 0.2, 0.6])
+    assert config.advantages(batch).tolist() == pytest.approx([0.4, 0.2, 0.6])
     # At lambda 1 the target is the return itself: 1 at every token.
-    assert gae.value_targets(batch, config).tolist() == pytest.approx([1.0, 1.0, 1.0])
+    assert config.value_targets(batch).tolist() == pytest.approx([1.0, 1.0, 1.0])
 
 
 def test_gae_pays_the_kl_token_by_token() -> None:
     # No values, lambda 1: A_t is the reward to go, 1 minus the penalties from t on.
     batch = one_group([1.0], [3], values_N=torch.zeros(3), kl_penalty_N=torch.tensor([0.1, 0.2, 0.3]))
     config = gae.Config(lambda_policy=1.0, whiten_over="none")
-    assert gae.advantages(batch, config).tolist() == pytest.approx([0.4, 0.5, 0.7])
+    assert config.advantages(batch).tolist() == pytest.approx([0.4, 0.5, 0.7])
     to_go = return_to_go.penalty_to_go(batch).tolist()
     assert to_go == pytest.approx([0.6, 0.5, 0.3])
 
@@ -116,7 +116,7 @@ def test_gae_pays_the_kl_token_by_token() -> None:
 def test_a_small_kl_term_in_the_reward_is_all_that_a_dead_group_has(coefficient: float) -> None:
     # KL of 0.1, 0.2, 0.3, 0.2 nats: deviations (0.1, 0, -0.1, 0), sample sigma sqrt(0.02 / 3), so advantages of 1.22 at any coefficient
     rewards = [1.0 - coefficient * kl for kl in (0.1, 0.2, 0.3, 0.2)]
-    found = group.advantages(one_group(rewards), group.Config()).tolist()
+    found = group.Config().advantages(one_group(rewards)).tolist()
     assert found == pytest.approx([1.2247, 0.0, -1.2247, 0.0], abs=0.02)
 
 
@@ -148,7 +148,7 @@ def test_a_truncated_response_may_earn_the_wrong_reward() -> None:
 def test_whitening_as_the_authors_of_reinforce_pp_do_it() -> None:
     # One group, rewards 1 and 0 of 1 and 3 tokens: centred 1/2 and -1/2; over tokens mean -1/4, population variance 3/16.
     given = algorithm("reinforce_pp_baseline_openrlhf").advantage
-    result = group.advantages(one_group([1.0, 0.0], [1, 3]), given).tolist()
+    result = given.advantages(one_group([1.0, 0.0], [1, 3])).tolist()
     assert result == pytest.approx([0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3)
 
 
@@ -156,10 +156,10 @@ def test_whitening_over_tokens_weighs_long_responses_more() -> None:
     # Returns 1 (one token) and 0 (three tokens). Tokens: mean 1/4, population variance 3/16; sequences: mean 1/2, variance 1/4.
     batch = one_group([1.0, 0.0], [1, 3])
     config = return_to_go.Config(ddof=0, epsilon=0.0)
-    tokens = return_to_go.advantages(batch, config).tolist()
+    tokens = config.advantages(batch).tolist()
     assert tokens == pytest.approx([0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3)
     config.whiten_over = "sequences"
-    assert return_to_go.advantages(batch, config).tolist() == pytest.approx([1.0, -1.0, -1.0, -1.0])
+    assert config.advantages(batch).tolist() == pytest.approx([1.0, -1.0, -1.0, -1.0])
 
 
 def test_decoupled_rewards_keep_combinations_apart() -> None:
@@ -168,37 +168,35 @@ def test_decoupled_rewards_keep_combinations_apart() -> None:
     components = torch.tensor([[[1.0, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0]]], dtype=torch.float64)
     batch = one_group([1.0, 1.0, 0.0, 2.0], components_PGC=components)
     config = decoupled.Config(format_weight=0.5, ddof=0, epsilon=1e-12, batch_normalise=False)
-    assert decoupled.advantages(batch, config).tolist() == pytest.approx([0.5, -0.5, -1.5, 1.5])
+    assert config.advantages(batch).tolist() == pytest.approx([0.5, -0.5, -1.5, 1.5])
 
 
 def test_best_and_worst_of_a_group() -> None:
-    assert best_worst.advantages(one_group([0.3, 1, 0, 1]), best_worst.Config()).tolist() == [0, 1, -1, 0]
-    assert best_worst.advantages(one_group([1, 1, 1]), best_worst.Config()).tolist() == [0, 0, 0]
+    assert best_worst.Config().advantages(one_group([0.3, 1, 0, 1])).tolist() == [0, 1, -1, 0]
+    assert best_worst.Config().advantages(one_group([1, 1, 1])).tolist() == [0, 0, 0]
 
 
 def test_imitation_is_one_or_the_indicator() -> None:
     batch = one_group([1.0, -1.0])
-    assert imitation.advantages(batch, imitation.Config()).tolist() == [1.0, 0.0]
-    assert imitation.advantages(batch, imitation.Config(imitate="all")).tolist() == [1.0, 1.0]
+    assert imitation.Config().advantages(batch).tolist() == [1.0, 0.0]
+    assert imitation.Config(imitate="all").advantages(batch).tolist() == [1.0, 1.0]
 
 
 def test_the_others_deviation_leaves_the_odd_one_out_undivided() -> None:
     # fellows of the right one: 0, 0, 0, no deviation: 1 - 0. Of a wrong one: 1, 0, 0, mean 1/3, sample deviation sqrt(1/3)
     config = group.Config(baseline="leave_one_out", scale="others_std", epsilon=0.0)
     wrong = -(1 / 3) / math.sqrt(1 / 3)
-    assert group.advantages(one_group([1, 0, 0, 0]), config).tolist() == pytest.approx(
-        [1, wrong, wrong, wrong]
-    )
+    assert config.advantages(one_group([1, 0, 0, 0])).tolist() == pytest.approx([1, wrong, wrong, wrong])
     # equal rewards whose mean is rounded: fellows of 1.0 are 0.1 seven times; a dead group and a group of two divide nothing
-    assert group.advantages(one_group([1.0] + [0.1] * 7), config).tolist()[0] == pytest.approx(0.9)
-    assert group.advantages(one_group([1, 1, 1]), config).tolist() == [0, 0, 0]
-    assert group.advantages(one_group([1, 0]), config).tolist() == [1, -1]
+    assert config.advantages(one_group([1.0] + [0.1] * 7)).tolist()[0] == pytest.approx(0.9)
+    assert config.advantages(one_group([1, 1, 1])).tolist() == [0, 0, 0]
+    assert config.advantages(one_group([1, 0])).tolist() == [1, -1]
 
 
 def test_the_mean_as_a_scale_is_one_over_the_pass_rate() -> None:
     # 1 of 4 right: (1 - 1/4) / (1/4) = 3 and -1; all wrong: nothing
     config = group.Config(scale="group_mean", epsilon=0.0)
-    assert group.advantages(one_group([1, 0, 0, 0]), config).tolist() == pytest.approx([3, -1, -1, -1])
-    assert group.advantages(one_group([0, 0, 0, 0]), config).tolist() == [0, 0, 0, 0]
+    assert config.advantages(one_group([1, 0, 0, 0])).tolist() == pytest.approx([3, -1, -1, -1])
+    assert config.advantages(one_group([0, 0, 0, 0])).tolist() == [0, 0, 0, 0]
     with pytest.raises(ConfigError, match=r"set algorithm\.reward\.wrong=0"):
         compose_run(["algorithm=max_rl", "algorithm.reward.wrong=-1.0"])

@@ -14,8 +14,8 @@ from build_peer import interpreter
 
 from harness.configuration.schema import RunConfig
 from harness.objective.correction import engine_weights
-from harness.objective.entropy_mask import high_entropy_tokens
 from harness.objective.objective import Objective
+from harness.objective.token_choice import high_entropy_tokens
 from harness.objective.types import RolloutBatch, TokenBatch
 
 CAP, PROMPTS, SIZE, SEEDS = 12, 4, 4, 3
@@ -77,9 +77,9 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
     masked = torch.from_numpy(data["truncated"]).reshape(-1) & algorithm.overlong.masks
     loss_lengths = lengths_R * ~masked
     group_R = torch.arange(PROMPTS).repeat_interleave(SIZE)
-    weights = objective.weights(loss_lengths, group_R, objective.count(loss_lengths, group_R)) * (
-        loss_lengths > 0
-    )
+    weights = objective.aggregation.response_weights(
+        loss_lengths, group_R, objective.count(loss_lengths, group_R)
+    ) * (loss_lengths > 0)
     response_N = torch.arange(PROMPTS * SIZE).repeat_interleave(lengths_R)
     log_probs = torch.from_numpy(data["log_probs"]).requires_grad_()
     advantages_N = objective.advantages(batch, torch.float64)
@@ -91,19 +91,20 @@ def ours(config: RunConfig, data: dict[str, Any]) -> dict[str, Any]:
         kept_N = high_entropy_tokens(at["entropy"], (loss_lengths > 0)[response_N], fraction).double()
         factor_N = kept_N if factor_N is None else factor_N * kept_N
     selected_N = None
-    if objective.selects:
+    if objective.surrogate.selects:
         draws_N = torch.rand(len(at["old"]), dtype=torch.float64)
-        selected_N = objective.selected(log_probs.detach()[flat], at["old"], advantages_N, draws_N)
+        selected_N = objective.surrogate.select(log_probs.detach()[flat], at["old"], advantages_N, draws_N)
     loss, _ = objective(
         log_probs[flat],
         TokenBatch(
-            response_N=response_N,
-            old_log_probs_N=at["old"],
+            lengths_R=lengths_R,
+            group_R=group_R,
+            old_logprobs_N=at["old"],
             advantages_N=advantages_N,
-            weights_N=weights[response_N],
-            reference_log_probs_N=at["reference"] if objective.needs_reference else None,
-            correction_N=factor_N,
-            sampler_log_probs_N=at["sampler"] if correction.kind != "none" else None,
+            weights_R=weights,
+            ref_logprobs_N=at["reference"] if objective.needs_reference else None,
+            policy_weights_N=factor_N,
+            sampler_logprobs_N=at["sampler"] if correction.kind != "none" else None,
             selected_N=selected_N,
         ),
         at["entropy"],

@@ -13,10 +13,12 @@ from harness.configuration.registry import implementation, kinds, member
 from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
+from harness.objective.objective import Objective
 from harness.problems.problem import load_benchmark
 from harness.rollout.noise import sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.sampling.source import Source, SourceContext
+from harness.training.update import Updater
 
 FAMILY = "harness.sampling.source"
 
@@ -29,7 +31,8 @@ def build(config: RunConfig, folder: Path, kind: str, **settings: object) -> tup
     engine = implementation("harness.rollout.engine", config.engine).build(
         config.engine, policy, config.runtime
     )
-    context = SourceContext(config, policy, engine, tokenizer, problems, prompts)
+    score = Updater(config, policy, Objective(config.algorithm)).score_responses
+    context = SourceContext(config, policy, engine, tokenizer, problems, prompts, score)
     module = member(FAMILY, kind)
     return module.build(module.Config(**settings), context), context
 

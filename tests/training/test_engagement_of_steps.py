@@ -17,7 +17,7 @@ from harness.configuration.families import AGGREGATION
 from harness.configuration.registry import member
 from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
-from harness.objective.kl import KlConfig
+from harness.objective.kl import k1, k2, k3
 from harness.objective.objective import Objective
 from harness.objective.surrogate import ppo_clip
 from harness.objective.types import RolloutBatch, TokenBatch
@@ -25,8 +25,13 @@ from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected
 from harness.training import update
-from harness.training.engagement import Touched, groups_row, sigma_weight_change, weight_change
-from harness.training.step_metrics import engagement_row
+from harness.training.metrics import (
+    MechanismShares,
+    engagement_row,
+    groups_row,
+    sigma_weight_change,
+    weight_change,
+)
 from harness.training.update import Updater, UpdateStats
 
 RUNGS = sorted(name for name in options("rung") if name.startswith("dapo_"))
@@ -63,7 +68,7 @@ def updated(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = len(groups), updates
     updater = Updater(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
     updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
-    return updater.train(1, groups, [[2, 3, 4, 5 + i] for i in range(len(groups))])
+    return updater.update_step(1, groups, [[2, 3, 4, 5 + i] for i in range(len(groups))])
 
 
 def exact_log_probs(folder: Path, groups: Groups) -> torch.Tensor:
@@ -84,7 +89,7 @@ def everything(clip_high: float, **more: object) -> RunConfig:
     config = small_config(
         algorithm__overlong__policy="mask_and_soft",
         algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config(),
-        algorithm__kl=KlConfig(kind="k3", coefficient=0.1),
+        algorithm__kl=k3.Config(coefficient=0.1),
         algorithm__entropy_coefficient=0.01,
         algorithm__positive_nll_coefficient=0.1,
         **more,
@@ -101,9 +106,9 @@ def test_released_tokens_lie_between_the_symmetric_and_the_wider_bound_and_are_p
     advantages = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0, 0.0])
     wider = ppo_clip.Config(clip_low=0.2, clip_high=0.28)
     expected = [False, False, True, True, False, False, False, False]
-    assert ppo_clip.released(ratio, advantages, wider).tolist() == expected
+    assert wider.released(ratio, advantages).tolist() == expected
     for config in (ppo_clip.Config(), ppo_clip.Config(clip_low=0.3, clip_high=0.28)):
-        assert not ppo_clip.released(ratio, advantages, config).any()
+        assert not config.released(ratio, advantages).any()
 
 
 def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None:
@@ -111,14 +116,18 @@ def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None
     generator = torch.Generator().manual_seed(0)
     log_ratio = torch.randn(2000, generator=generator, dtype=torch.float64).mul(0.3).requires_grad_()
     batch = TokenBatch(
-        torch.arange(2000), torch.zeros(2000), torch.randn(2000, generator=generator), torch.ones(2000)
+        lengths_R=torch.ones(2000, dtype=torch.long),
+        group_R=torch.zeros(2000, dtype=torch.long),
+        old_logprobs_N=torch.zeros(2000),
+        advantages_N=torch.randn(2000, generator=generator),
+        weights_R=torch.ones(2000),
     )
     narrow, wide = ppo_clip.Config(), ppo_clip.Config(clip_high=0.28)
     slopes = [
-        torch.autograd.grad(ppo_clip.token_loss(log_ratio, log_ratio, batch, config).sum(), log_ratio)[0]
+        torch.autograd.grad(config.token_loss(log_ratio, log_ratio, batch).sum(), log_ratio)[0]
         for config in (narrow, wide)
     ]
-    released = ppo_clip.released(log_ratio.detach().exp(), batch.advantages_N, wide)
+    released = wide.released(log_ratio.detach().exp(), batch.advantages_N)
     assert 0 < int(released.sum()) < 200
     assert torch.equal(released, (slopes[0] == 0) & (slopes[1] != 0))
 
@@ -134,9 +143,9 @@ def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None
 )
 def test_weight_changes_are_of_the_shares_of_the_update(kind: str, changes: tuple[float, ...]) -> None:
     config = small_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
-    objective, touched = Objective(config.algorithm), Touched()
+    objective, touched = Objective(config.algorithm), MechanismShares()
     lengths, groups = torch.tensor([2, 6, 4, 4]), torch.tensor([0, 0, 1, 1])
-    weights = objective.weights(lengths, groups, objective.count(lengths, groups))
+    weights = objective.aggregation.response_weights(lengths, groups, objective.count(lengths, groups))
     touched.add_update(objective, weights, lengths, groups, torch.ones(4, dtype=torch.bool))
     others = ("response_mean", "batch_token_mean", "group_token_mean")
     found = [touched.row()[f"weight_change_{other}"] for other in others]
@@ -145,14 +154,16 @@ def test_weight_changes_are_of_the_shares_of_the_update(kind: str, changes: tupl
 
 def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them() -> None:
     config = small_config(algorithm__aggregation=member(AGGREGATION, "batch_token_mean").Config())
-    objective, touched = Objective(config.algorithm), Touched()
+    objective, touched = Objective(config.algorithm), MechanismShares()
     for lengths, live in (([2, 6, 90], [1, 1, 0]), ([5, 5, 0, 5], [1, 1, 0, 1])):
         lengths_R, group_R = torch.tensor(lengths), torch.zeros(len(lengths), dtype=torch.long)
-        weights = objective.weights(lengths_R, group_R, objective.count(lengths_R, group_R))
+        weights = objective.aggregation.response_weights(
+            lengths_R, group_R, objective.count(lengths_R, group_R)
+        )
         touched.add_update(objective, weights, lengths_R, group_R, torch.tensor(live).bool())
     # two responses whose shares 1/4 and 3/4 stand against 1/2 each, three without a change
     assert touched.row()["weight_change_response_mean"] == pytest.approx(2 * 0.5 / 5)
-    assert math.isnan(Touched().row()["weight_change_response_mean"])
+    assert math.isnan(MechanismShares().row()["weight_change_response_mean"])
 
 
 def test_a_common_factor_changes_no_weight() -> None:
@@ -217,27 +228,28 @@ def test_engine_weights_that_moved(base_policy: Path) -> None:
     )
 
 
-def test_pulls_are_the_slopes_of_the_terms() -> None:
-    """Policy w ρ|A|, k2 w β|x|, entropy w η|-log π - H|, likelihood μ v; a clipped token does not pull."""
-    config = small_config(algorithm__kl=KlConfig(kind="k2", coefficient=0.5)).algorithm
+def test_gradient_shares_are_of_the_slopes_of_the_terms() -> None:
+    """Policy w ρ|A|, k2 w β|x|, entropy w η|-log π - H|, likelihood μ v; a clipped token has none."""
+    config = small_config(algorithm__kl=k2.Config(coefficient=0.5)).algorithm
     config.entropy_coefficient, config.positive_nll_coefficient = 0.01, 0.1
     log_probs = torch.tensor([-1.0, -2.0, -0.5])
     batch = TokenBatch(
-        response_N=torch.tensor([0, 0, 1]),
-        old_log_probs_N=torch.tensor([-1.0, -2.1, -1.0]),  # ratios 1, e^0.1 and e^0.5, which is clipped
+        lengths_R=torch.tensor([2, 1]),
+        group_R=torch.tensor([0, 0]),
+        old_logprobs_N=torch.tensor([-1.0, -2.1, -1.0]),  # ratios 1, e^0.1 and e^0.5, which is clipped
         advantages_N=torch.tensor([2.0, -1.0, 3.0]),
-        weights_N=torch.tensor([0.25, 0.25, 0.5]),
-        reference_log_probs_N=torch.tensor([-1.2, -2.0, -0.1]),
-        likelihood_weights_N=torch.tensor([0.0, 0.0, 1.0]),
+        weights_R=torch.tensor([0.25, 0.5]),
+        ref_logprobs_N=torch.tensor([-1.2, -2.0, -0.1]),
+        likelihood_weights_R=torch.tensor([0.0, 1.0]),
     )
     _, stats = Objective(config)(log_probs, batch, torch.tensor([1.5, 1.5, 0.5]))
     policy = 0.25 * 2 + 0.25 * math.exp(0.1)
     kl = 0.5 * (0.25 * 0.2 + 0.5 * 0.4)
     entropy = 0.01 * (0.25 * 0.5 + 0.25 * 0.5)
-    assert stats.total("policy_pull") == pytest.approx(policy, rel=1e-6)
-    assert stats.share_of_pull("kl") == pytest.approx(kl / (kl + policy), rel=1e-6)
-    assert stats.share_of_pull("entropy") == pytest.approx(entropy / (entropy + policy), rel=1e-6)
-    assert stats.share_of_pull("nll") == pytest.approx(0.1 / (0.1 + policy), rel=1e-6)
+    assert stats.total("policy_gradient") == pytest.approx(policy, rel=1e-6)
+    assert stats.gradient_share("kl") == pytest.approx(kl / (kl + policy), rel=1e-6)
+    assert stats.gradient_share("entropy") == pytest.approx(entropy / (entropy + policy), rel=1e-6)
+    assert stats.gradient_share("nll") == pytest.approx(0.1 / (0.1 + policy), rel=1e-6)
     assert stats.total("clip_released") == 0
 
 
@@ -246,7 +258,7 @@ def test_a_kl_in_the_reward_is_measured_by_what_it_does_to_the_advantages(base_p
     groups = groups_of([[2, 4]], [[1.0, -1.0]])
     exact = exact_log_probs(base_policy, groups)
     groups.completions.log_probs_N = exact + 0.2
-    config = small_config(algorithm__kl=KlConfig(kind="k1", coefficient=0.5, placement="reward"))
+    config = small_config(algorithm__kl=k1.Config(coefficient=0.5, placement="reward"))
     config.algorithm.advantage.scale = "none"
     # returns 1 - 0.2 and -1 - 0.4: advantages ±1.1 instead of ±1
     assert row(config, base_policy, groups)["kl_share"] == pytest.approx(0.1 / 1.1, rel=1e-4)
@@ -307,10 +319,10 @@ def test_measuring_changes_no_bit_of_a_run(bench: Bench, monkeypatch: pytest.Mon
     config = everything(0.28, algorithm__dead_groups__policy="refill")
     config.algorithm.engine_correction = EngineCorrectionConfig("token", 2.0, "recomputed")
     measured = bench.trained(config, "a")
-    monkeypatch.setattr(update, "touched_by", lambda *_: Touched())
-    monkeypatch.setattr(Touched, "add_update", lambda *_: None)
-    monkeypatch.setattr(Objective, "_pulls", lambda *_: (0.0, 0.0, 0.0, 0.0))
-    monkeypatch.delattr(ppo_clip, "released")
+    monkeypatch.setattr(update, "mechanism_shares", lambda *_: MechanismShares())
+    monkeypatch.setattr(MechanismShares, "add_update", lambda *_: None)
+    monkeypatch.setattr(Objective, "_gradients", lambda *_: (0.0, 0.0, 0.0, 0.0))
+    monkeypatch.delattr(ppo_clip.Config, "released")
     plain = bench.trained(config, "b")
     pairs = zip(measured.policy.parameters(), plain.policy.parameters(), strict=True)
     assert all(torch.equal(mine, other) for mine, other in pairs)

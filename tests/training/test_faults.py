@@ -12,13 +12,13 @@ from small_runs import Bench, small_config
 
 from harness.configuration.registry import member
 from harness.rollout.sync import EngineMismatch, WeightSync
-from harness.training.fault import MemoryFault, NumericalFault
+from harness.training.fault import NumericalFault
 from harness.training.loop import train
-from harness.training.trainer import Trainer
+from harness.training.run_parts import RunParts
 
 
 @pytest.fixture
-def trainer(bench: Bench) -> Trainer:
+def trainer(bench: Bench) -> RunParts:
     """A run of two steps, not yet started."""
     config = small_config(
         training__steps=2, training__evaluate_every=2, algorithm__dead_groups__policy="refill"
@@ -31,12 +31,12 @@ def never() -> bool:
     return False
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Trainer) -> None:
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: RunParts) -> None:
     plain = trainer.updater.policy.token_log_probs
 
     def poisoned(*arguments: object) -> tuple[torch.Tensor, torch.Tensor | None]:
         log_probs, entropy = plain(*arguments)  # type: ignore[arg-type]
-        return log_probs * (math.nan if trainer.step == 1 else 1.0), entropy
+        return log_probs * (math.nan if trainer.progress.step == 1 else 1.0), entropy
 
     trainer.updater.policy.token_log_probs = poisoned  # type: ignore[method-assign, assignment]
     with pytest.raises(
@@ -50,37 +50,10 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Tr
     assert trainer.run.steps()["step"].tolist() == [1]
 
 
-def test_memory_that_runs_out_halves_the_budget_once(
-    trainer: Trainer, capsys: pytest.CaptureFixture[str], bench: Bench
-) -> None:
-    plain, failures = trainer.updater._forward, iter([True])
-
-    def exhausting(*arguments: object) -> object:
-        if next(failures, False):
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return plain(*arguments)  # type: ignore[arg-type]
-
-    trainer.updater._forward = exhausting  # type: ignore[method-assign, assignment]
-    assert train(trainer, never, attempt=0)
-    configured = trainer.config.runtime.micro_batch_tokens
-    assert trainer.updater.micro_batch_tokens == configured // 2
-    assert f"micro-batches of {configured // 2} tokens" in capsys.readouterr().err
-    straight = bench.trained(trainer.config, "b")
-    timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
-    assert straight.run.steps()[timeless].equals(trainer.run.steps()[timeless])
-
-
-def test_memory_that_runs_out_again_names_the_settings(trainer: Trainer) -> None:
-    words = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 99 bytes"
-    trainer.updater._forward = Mock(side_effect=RuntimeError(words))  # type: ignore[method-assign]
+def test_an_update_that_does_not_fit_names_the_settings(trainer: RunParts) -> None:
+    trainer.updater._forward = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))  # type: ignore[method-assign]
     named = r"runtime\.micro_batch_tokens=1024.*gradient_checkpointing.*gpus_per_run"
-    with pytest.raises(MemoryFault, match=named):
-        train(trainer, never, attempt=0)
-
-
-def test_another_error_is_not_taken_for_memory(trainer: Trainer) -> None:
-    trainer.updater._forward = Mock(side_effect=RuntimeError("shape mismatch"))  # type: ignore[method-assign]
-    with pytest.raises(RuntimeError, match="shape mismatch"):
+    with pytest.raises(MemoryError, match=named):
         train(trainer, never, attempt=0)
 
 
@@ -99,7 +72,7 @@ class Stale:
         """Keep the old ones."""
 
 
-def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: Trainer, base_policy: Path) -> None:
+def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: RunParts, base_policy: Path) -> None:
     from harness.model.checkpoint import load_decoder
     from harness.rollout.engine.native.sampler import NativeEngine
 
@@ -122,7 +95,7 @@ def test_a_critic_that_diverges_stops_the_run(bench: Bench) -> None:
         bench.trained(small_config(algorithm__advantage=advantage))
 
 
-def test_an_engine_that_computes_nan_on_one_rank_is_no_match(trainer: Trainer) -> None:
+def test_an_engine_that_computes_nan_on_one_rank_is_no_match(trainer: RunParts) -> None:
     sync = trainer.sync
     sync.engine = Mock(shares_weights=False)
     sync.gap = lambda: 0.001  # type: ignore[method-assign]

@@ -17,9 +17,11 @@ from harness.exchange.dialects import trl, verl
 from harness.experiment.checks import inert
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
+from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected
-from harness.training.roll_out import Tally, collect
-from harness.training.trainer import Trainer
+from harness.training.collect import collect
+from harness.training.metrics import Tally
+from harness.training.run_parts import RunParts
 
 Watched = Callable[..., dict[int, tuple[int, Any]]]
 
@@ -32,10 +34,10 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
         """Train; step → (step of the policy that its responses came from, the responses)."""
         seen = {}
 
-        def watch(trainer: Trainer, step: int, tally: Tally) -> Collected:
-            collected = collect(trainer, step, tally)
-            # the policy has been trained for `trainer.step` steps
-            seen[step] = (trainer.step, collected.kept.completions.tokens_N.clone())
+        def watch(trainer: RunParts, step: int, carried: Groups | None, tally: Tally) -> Collected:
+            collected = collect(trainer, step, carried, tally)
+            # the policy has been trained for `trainer.progress.step` steps
+            seen[step] = (trainer.progress.step, collected.kept.completions.tokens_N.clone())
             return collected
 
         monkeypatch.setattr("harness.training.step.collect", watch)

@@ -1,6 +1,6 @@
 """Two ranks train what one rank trains: FSDP2 over gloo, refill, uneven lengths, checkpoints that change the number of ranks.
 
-torchrun starts the run that is stopped, and those of `test_nodes.py` and `test_ending_together.py`; the others are forked.
+torchrun starts the run that is stopped, and those of `test_ending_together.py`; the others are forked.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,12 @@ from harness.configuration.registry import member
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.model.ranks import Ranks, balanced
+from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
-from harness.training.batching import Sizes, micro_batches, rank_batches
-from harness.training.torchrun import RankFailed, torchrun_command
+from harness.training.batching import micro_batches, rank_batches
+from harness.training.step_data import StepData
+from harness.training.torchrun import RankFailed
 
 EXACT = (
     "accuracy_mean",
@@ -92,7 +95,7 @@ def forked(server: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks are forked by the server: their libraries are not imported again for every run."""
     program = str(Path(__file__).with_name("forked_ranks.py"))
 
-    def command(runtime: RuntimeConfig, run: Path, attempt: int, environment: Mapping[str, str]) -> list[str]:
+    def command(runtime: RuntimeConfig, run: Path, attempt: int) -> list[str]:
         return [sys.executable, program, str(server), str(run), str(attempt), str(runtime.ranks)]
 
     monkeypatch.setattr(torchrun, "torchrun_command", command)
@@ -180,6 +183,13 @@ def test_a_failing_rank_ends_the_run_with_its_own_words(
         train(config, run)
 
 
+def of_lengths(lengths: torch.Tensor, groups: torch.Tensor, prompt: int) -> StepData:
+    """Responses of these lengths to prompts of one length."""
+    tokens, every = torch.zeros(int(lengths.sum())), torch.ones(len(lengths), dtype=torch.bool)
+    completions = Completions(tokens, tokens, tokens, lengths, every)
+    return replace(StepData.of([[0] * prompt] * len(lengths), completions, 1, every, ~every), group_R=groups)
+
+
 def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
     assert balanced([5, 4, 3, 3, 3], 2) == [[0, 3], [1, 2, 4]] or balanced([5, 4, 3, 3, 3], 2) == [
         [0, 3, 4],
@@ -188,34 +198,21 @@ def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
     totals = torch.tensor([10, 3, 8, 8, 2, 30, 1])
     groups = torch.tensor([0, 0, 0, 1, 1, 1, 1])
     rows = torch.tensor([0, 1, 2, 3, 5, 6])
-    sizes = Sizes(torch.ones_like(totals), totals, groups)
-    parts = [rank_batches(rows, sizes, 16, Ranks(rank, 3), pairs=False) for rank in range(3)]
+    data = of_lengths(totals - 1, groups, prompt=1)
+    parts = [rank_batches(rows, data, 16, Ranks(rank, 3), pairs=False) for rank in range(3)]
     assert len({len(part) for part in parts}) == 1
     seen = sorted(int(row) for part in parts for batch in part if batch is not None for row in batch)
     assert seen == sorted(rows.tolist())
-    empty = rank_batches(rows[:0], sizes, 16, Ranks(0, 3), pairs=False)
+    empty = rank_batches(rows[:0], data, 16, Ranks(0, 3), pairs=False)
     assert empty == []
 
 
 def test_packed_batches_count_a_prompt_once_a_group_and_padded_ones_the_longest() -> None:
     totals, groups, rows = torch.tensor([4, 4, 12, 5, 5]), torch.tensor([0, 0, 0, 1, 1]), torch.arange(5)
-    sizes = Sizes(torch.full((5,), 3), totals, groups)
-    packed = list(micro_batches(rows, sizes, 14, packs=True, pairs=False))  # 4 + 1 + 9, then 5 + 2
+    data = of_lengths(totals - 3, groups, prompt=3)
+    packed = list(micro_batches(rows, data, 14, packs=True, pairs=False))  # 4 + 1 + 9, then 5 + 2
     assert [part.tolist() for part in packed] == [[0, 1, 2], [3, 4]]
-    cut = list(micro_batches(rows, sizes, 13, packs=True, pairs=False))  # the cut group's prompt counts twice
+    cut = list(micro_batches(rows, data, 13, packs=True, pairs=False))  # the cut group's prompt counts twice
     assert [part.tolist() for part in cut] == [[0, 1], [2], [3, 4]]
-    padded = list(micro_batches(torch.arange(3), sizes, 20, packs=False, pairs=False))
+    padded = list(micro_batches(torch.arange(3), data, 20, packs=False, pairs=False))
     assert [part.tolist() for part in padded] == [[0, 1], [2]]
-
-
-def test_several_nodes_meet_through_slurm(monkeypatch: pytest.MonkeyPatch, config: RunConfig) -> None:
-    config.runtime.nodes, config.runtime.ranks = 2, 8
-    with pytest.raises(ValueError, match="launcher=slurm"):
-        torchrun_command(config.runtime, Path("run"), 0, {})
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    command = torchrun_command(
-        config.runtime, Path("abc"), 1, {"SLURM_JOB_ID": "77", "SLURM_CPUS_PER_TASK": "16"}
-    )
-    assert command[:4] == ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"]
-    assert "--cpus-per-task=16" in command
-    assert {"--nnodes=2", "--nproc-per-node=8", "--rdzv-id=abc-1"} <= set(command)

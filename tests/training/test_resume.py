@@ -11,8 +11,7 @@ from small_runs import Bench, small_config
 from harness.configuration.algorithm import EntropyControl
 from harness.configuration.registry import kinds, member
 from harness.training.loop import train
-from harness.training.stored_state import load_state
-from harness.training.trainer import Trainer
+from harness.training.run_parts import RunParts
 
 CURRICULUM = "harness.sampling.curriculum"
 VARIANTS: dict[str, dict[str, object]] = {
@@ -43,7 +42,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-def state(trainer: Trainer) -> dict[str, object]:
+def state(trainer: RunParts) -> dict[str, object]:
     """Everything that a run carries on: the loop's state, weights and optimiser."""
     optimizer = trainer.updater.optimizer.state_dict()
     return {**trainer.state(), "policy": trainer.policy.state(), "optimizer": optimizer}
@@ -97,11 +96,11 @@ class Killed(Exception):
     """Stands for SIGKILL: nothing after it runs."""
 
 
-def killed_after(step: int, trainer: Trainer) -> None:
+def killed_after(step: int, trainer: RunParts) -> None:
     """Train, and be gone once this step is done."""
 
     def kill() -> bool:
-        if trainer.step == step:
+        if trainer.progress.step == step:
             raise Killed
         return False
 
@@ -135,7 +134,7 @@ def test_the_last_checkpoint_keeps_no_optimizer_and_ends_a_run_that_was_killed_a
     config = small_config(training__steps=2, training__evaluate_every=2)
     trained = bench.trained(config)
     (step, folder), steps = trained.run.checkpoints()[-1], trained.run.steps()
-    counts = load_state(folder / "state.pt")
+    counts = torch.load(folder / "state.pt", weights_only=True)
     assert (step, counts.keys()) == (2, {"recorded", "step", "updates", "generated_tokens", "seconds"})
     before = (folder / "policy" / "model.safetensors").read_bytes()
     again = bench.trained(config)

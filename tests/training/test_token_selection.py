@@ -41,7 +41,7 @@ def choices(config: RunConfig, folder: Path, step: int = 1, masked: bool = False
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = 6, 2
     updater = Watching(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
     updater.choices, updater.optimizer.step = [], lambda *_: None  # type: ignore[attr-defined, method-assign, assignment]
-    stats = updater.train(step, groups, prompts)
+    stats = updater.update_step(step, groups, prompts)
     found: list[torch.Tensor] = updater.choices  # type: ignore[attr-defined]
     assert stats.selected_tokens == sum(int(chosen.sum()) for chosen in found)
     if masked:

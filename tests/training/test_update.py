@@ -13,7 +13,6 @@ from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
 from harness.model.policy import NativePolicy
-from harness.objective.kl import KlConfig
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
@@ -65,7 +64,7 @@ def gradient(
     updater = updater_of(config, folder)
     updater.objective.skips_zero_advantage &= skips
     updater.optimizer.step = lambda *_: None  # type: ignore[method-assign, assignment]
-    stats = updater.train(1, groups, prompts)
+    stats = updater.update_step(1, groups, prompts)
     return flat_gradient(updater.policy).clone(), stats.losses[0]
 
 
@@ -135,7 +134,7 @@ def test_a_kl_term_against_the_start_policy_has_no_first_order_effect_at_the_sta
     """At π = π_ref the gradients of k2 and k3 vanish, and k1's is the score, which is why it is no penalty as a loss."""
     groups, prompts = random_groups(4, 4, seed=4)
     plain, _ = gradient(small_config(), base_policy, groups, prompts)
-    config = small_config(algorithm__kl=KlConfig(kind=estimator, coefficient=0.5))
+    config = small_config(algorithm__kl=member("harness.objective.kl", estimator).Config(coefficient=0.5))
     with_kl, _ = gradient(config, base_policy, groups, prompts)
     same = torch.allclose(plain, with_kl, atol=1e-5)
     assert same == (estimator != "k1")
@@ -145,7 +144,7 @@ def test_an_update_without_gradient_still_counts_and_decays_momentum(base_policy
     config = small_config(algorithm__prompts_per_step=2, algorithm__updates_per_step=1)
     groups, prompts = random_groups(2, 4)  # the first is all right, the second all wrong
     updater = updater_of(config, base_policy)
-    stats = updater.train(1, groups, prompts)
+    stats = updater.update_step(1, groups, prompts)
     assert (stats.updates, stats.gradient_groups, stats.gradient_norms) == (1, 0, [0.0])
 
 
@@ -179,7 +178,7 @@ def test_a_gradient_that_is_not_finite_stops_the_run(base_policy: Path) -> None:
     config = small_config(algorithm__prompts_per_step=4, algorithm__updates_per_step=1)
     updater = updater_of(config, base_policy)
     with pytest.raises(NumericalFault, match=r"optimizer\.learning_rate"):
-        updater.train(1, groups, prompts)
+        updater.update_step(1, groups, prompts)
 
 
 @pytest.mark.parametrize(

@@ -4,3 +4,15 @@ Whatever the launcher, a run is executed by `harness.execution.supervisor.superv
 and status are the same everywhere: a job that runs twice, on two machines, does the work once. Importing a member imports
 neither submitit nor Ray.
 """
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Protocol
+
+
+class Member(Protocol):
+    """The functions that the module of a member defines."""
+
+    @abstractmethod
+    def launch(self, config: Any, work: Any, progress: Any) -> Any: ...

@@ -1,11 +1,47 @@
-"""Advantage estimators. A member defines `Config` and
+"""Advantage estimators. A member is a file with one dataclass `Config` that inherits `Advantage`.
 
-`advantages(batch: RolloutBatch, config) -> advantages_N`: float64 [N], one number a response token, constant over a response unless
-the estimator is token-level. It must be equivariant to permuting the responses of a group, contain no NaN, be zero on responses that
-are not counted, and give exactly zero to a group whose (counted) returns are all equal unless its module says `DEAD_GROUPS_VANISH = False`
-and its docstring why.
-
-Optional: `value_targets(batch, config) -> targets_N`: the estimator has a critic (its Config has a `critic` section); `batch.values_N`
-then holds the critic's predictions and `value_targets` what the critic is fitted to. `USES_COMPONENTS = True`: it reads
-`batch.components_PGC`. `engagement(old, new)`: as a surrogate's. `NAMES`: as a surrogate's.
+Its fields are the settings, with `kind` naming the file; its methods are the formulas.
 """
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from harness.configuration.limits import Checked
+from harness.engagement.measure import Found
+from harness.objective.types import RolloutBatch, Tensor
+
+
+class Advantage(Checked, ABC, key="algorithm.advantage"):
+    """Base of all estimators.
+
+    Attributes:
+        dead_groups_vanish: a group whose counted returns are all equal has advantages of exactly zero. A member that sets this to False
+            says why in its docstring.
+        needs_values: the estimator has a critic: `Config` has a section `critic`, and `batch.values_N` holds its predictions.
+        uses_components: it reads `batch.components_PGC`.
+    """
+
+    kind: str
+    dead_groups_vanish: ClassVar[bool] = True
+    needs_values: ClassVar[bool] = False
+    uses_components: ClassVar[bool] = False
+
+    @abstractmethod
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        """Return float64 [N], one finite number a response token, constant over a response unless the estimator is token-level.
+
+        Permuting the responses of a group permutes the result; responses that are not counted get zero.
+        """
+
+    def value_targets(self, batch: RolloutBatch) -> Tensor:
+        """Return what the critic is fitted to, [N]; only with `needs_values`."""
+        raise NotImplementedError(f"{self.kind} has no critic")
+
+    def engagement(self, old: Advantage) -> Found:
+        """Yield (field, measure, whether runs of this configuration show it) for each measured difference from `old`, of the same kind."""
+        yield from ()
+
+
+Member = Advantage

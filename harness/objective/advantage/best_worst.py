@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import equal_returns
 from harness.objective.types import RolloutBatch, Tensor
 
 
 @dataclass
-class Config:
+class Config(Advantage):
     """No settings."""
 
     kind: str = "best_worst"
 
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        import torch
 
-def advantages(batch: RolloutBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    import torch
-
-    returns, out = batch.returns_PG, ~batch.counted_PG.bool()
-    best = returns.masked_fill(out, float("-inf")).argmax(1, keepdim=True)
-    worst = returns.masked_fill(out, float("inf")).argmin(1, keepdim=True)
-    signs = torch.zeros_like(returns).scatter(1, best, 1.0).scatter(1, worst, -1.0)
-    dead = equal_returns(returns, batch.counted_PG.double())
-    return batch.per_token(signs.masked_fill(dead[:, None], 0.0))
+        returns, out = batch.returns_PG, ~batch.counted_PG.bool()
+        best = returns.masked_fill(out, float("-inf")).argmax(1, keepdim=True)
+        worst = returns.masked_fill(out, float("inf")).argmin(1, keepdim=True)
+        signs = torch.zeros_like(returns).scatter(1, best, 1.0).scatter(1, worst, -1.0)
+        dead = equal_returns(returns, batch.counted_PG.double())
+        return batch.per_token(signs.masked_fill(dead[:, None], 0.0))

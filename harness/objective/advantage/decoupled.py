@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, choice
+from harness.configuration.limits import choice
+from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor
 
-USES_COMPONENTS = True
 NAMES = {"verl": "gdpo"}
 
 
 @dataclass
-class Config(Checked, key="algorithm.advantage"):
+class Config(Advantage):
     """Weights of the normalised components, and the normalisations.
 
     Attributes:
@@ -38,22 +38,23 @@ class Config(Checked, key="algorithm.advantage"):
     ddof: int = choice(1, of=(0, 1))
     epsilon: float = 1e-4
     batch_normalise: bool = True
+    uses_components = True
 
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        import torch
 
-def advantages(batch: RolloutBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    import torch
-
-    if batch.components_PGC is None:
-        raise ValueError("the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)")
-    counted = batch.counted_PG.double()
-    weights = (config.outcome_weight, config.format_weight, config.length_weight)
-    total = torch.zeros_like(counted)
-    for component, weight in zip(batch.components_PGC.double().unbind(-1), weights, strict=True):
-        std = group_std(component, counted, config.ddof)
-        total = total + weight * divided(centre(component, counted, "group_mean"), std, config.epsilon)
-    if config.batch_normalise:
-        # Every group's sum has mean zero, so there is nothing to subtract.
-        _, std = weighted_moments(total, counted, config.ddof)
-        total = divided(total, std, config.epsilon)
-    return batch.per_token(total * counted)
+        if batch.components_PGC is None:
+            raise ValueError(
+                "the decoupled estimator needs the separate rewards (RolloutBatch.components_PGC)"
+            )
+        counted = batch.counted_PG.double()
+        weights = (self.outcome_weight, self.format_weight, self.length_weight)
+        total = torch.zeros_like(counted)
+        for component, weight in zip(batch.components_PGC.double().unbind(-1), weights, strict=True):
+            std = group_std(component, counted, self.ddof)
+            total = total + weight * divided(centre(component, counted, "group_mean"), std, self.epsilon)
+        if self.batch_normalise:
+            # Every group's sum has mean zero, so there is nothing to subtract.
+            _, std = weighted_moments(total, counted, self.ddof)
+            total = divided(total, std, self.epsilon)
+        return batch.per_token(total * counted)

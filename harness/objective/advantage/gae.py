@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.configuration.limits import Checked, choice, ranged
+from harness.objective.advantage import Advantage
 from harness.objective.advantage.return_to_go import whiten
 from harness.objective.types import RolloutBatch, Tensor
 
-DEAD_GROUPS_VANISH = False  # the critic's baseline knows no groups
 NAMES = {"verl": "gae"}
 
 
@@ -36,7 +36,7 @@ class CriticConfig(Checked, key="algorithm.advantage.critic"):
 
 
 @dataclass
-class Config(Checked, key="algorithm.advantage"):
+class Config(Advantage):
     """GAE.
 
     Attributes:
@@ -59,28 +59,26 @@ class Config(Checked, key="algorithm.advantage"):
     ddof: int = choice(1, of=(0, 1))
     epsilon: float = 1e-8
     critic: CriticConfig = field(default_factory=CriticConfig)
+    needs_values = True
+    dead_groups_vanish = False  # the critic's baseline knows no groups
 
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        raw_N = generalised_advantages(batch, self.discount, self.policy_lambdas(batch))
+        if self.whiten_over == "none":
+            return raw_N * batch.per_token(batch.counted_PG.double())
+        return whiten(raw_N, batch, self.whiten_over, self.ddof, self.epsilon)
 
-def advantages(batch: RolloutBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    raw_N = generalised_advantages(batch, config.discount, policy_lambdas(batch, config))
-    if config.whiten_over == "none":
-        return raw_N * batch.per_token(batch.counted_PG.double())
-    return whiten(raw_N, batch, config.whiten_over, config.ddof, config.epsilon)
+    def value_targets(self, batch: RolloutBatch) -> Tensor:
+        """Return what the critic is fitted to: V + GAE at `lambda_value` (the return itself at λ = 1), float64 [N]."""
+        lambdas_R = batch.lengths_PG.reshape(-1).double() * 0 + self.lambda_value
+        return _values(batch) + generalised_advantages(batch, self.discount, lambdas_R)
 
-
-def value_targets(batch: RolloutBatch, config: Config) -> Tensor:
-    """Return what the critic is fitted to: V + GAE at `lambda_value` (the return itself at λ = 1), float64 [N]."""
-    lambdas_R = batch.lengths_PG.reshape(-1).double() * 0 + config.lambda_value
-    return _values(batch) + generalised_advantages(batch, config.discount, lambdas_R)
-
-
-def policy_lambdas(batch: RolloutBatch, config: Config) -> Tensor:
-    """λ of each response's policy advantages, float64 [R]."""
-    lengths = batch.lengths_PG.reshape(-1).double()
-    if config.length_adaptive_alpha is None:
-        return lengths * 0 + config.lambda_policy
-    return (1.0 - 1.0 / (config.length_adaptive_alpha * lengths)).clamp(0.0, 1.0)
+    def policy_lambdas(self, batch: RolloutBatch) -> Tensor:
+        """λ of each response's policy advantages, float64 [R]."""
+        lengths = batch.lengths_PG.reshape(-1).double()
+        if self.length_adaptive_alpha is None:
+            return lengths * 0 + self.lambda_policy
+        return (1.0 - 1.0 / (self.length_adaptive_alpha * lengths)).clamp(0.0, 1.0)
 
 
 def generalised_advantages(batch: RolloutBatch, discount: float, lambdas_R: Tensor) -> Tensor:

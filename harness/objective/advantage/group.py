@@ -10,11 +10,11 @@ population's (open-instruct). Where a standard deviation is exactly 0, the advan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, choice, ranged
-from harness.engagement.measure import SIGMA, Measure
+from harness.configuration.limits import choice, ranged
+from harness.engagement.measure import SIGMA, Found
+from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor
 
 BASELINES = ("group_mean", "leave_one_out", "none")
@@ -29,7 +29,7 @@ NAMES = {
 
 
 @dataclass
-class Config(Checked, key="algorithm.advantage"):
+class Config(Advantage):
     """Baseline and scale of a group-relative advantage.
 
     Attributes:
@@ -50,37 +50,34 @@ class Config(Checked, key="algorithm.advantage"):
     epsilon: float = ranged(1e-6, low=0.0)
     whiten_over: str = choice("sequences", of=("sequences", "tokens"))
 
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        returns, counted = batch.returns_PG, batch.counted_PG.double()
+        centred = centre(returns, counted, self.baseline)
+        if self.scale == "group_std":
+            centred = divided(centred, group_std(returns, counted, self.ddof), self.epsilon)
+        elif self.scale == "others_std":
+            std = others_std(returns, counted, self.ddof)
+            varies = std > 1e-12 * returns.abs().max()  # else rounding: 0.1 seven times has a mean of its own
+            centred = (centred / (std + self.epsilon)).where(varies, centred)
+        elif self.scale == "group_mean":
+            mean = (returns * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
+            centred = divided(centred, mean, self.epsilon)
+        elif self.scale != "none":
+            weight = counted * (batch.lengths_PG.double() if self.whiten_over == "tokens" else 1.0)
+            spread = returns if self.scale == "batch_reward_std" else centred
+            mean, std = weighted_moments(spread, weight, self.ddof)
+            # Over sequences a group baseline already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
+            centred_already = self.baseline != "none" and self.whiten_over == "sequences"
+            shift = mean if self.scale == "batch_whiten" and not centred_already else 0.0
+            centred = divided(centred - shift, std, self.epsilon)
+            if self.scale == "batch_whiten" and without_spread(returns, std):
+                centred = centred * 0
+        return batch.per_token(centred * counted)
 
-def advantages(batch: RolloutBatch, config: Config) -> Tensor:
-    """See the family's contract and the module docstring."""
-    returns, counted = batch.returns_PG, batch.counted_PG.double()
-    centred = centre(returns, counted, config.baseline)
-    if config.scale == "group_std":
-        centred = divided(centred, group_std(returns, counted, config.ddof), config.epsilon)
-    elif config.scale == "others_std":
-        std = others_std(returns, counted, config.ddof)
-        varies = std > 1e-12 * returns.abs().max()  # else rounding: 0.1 seven times has a mean of its own
-        centred = (centred / (std + config.epsilon)).where(varies, centred)
-    elif config.scale == "group_mean":
-        mean = (returns * counted).sum(1, keepdim=True) / counted.sum(1, keepdim=True).clamp(min=1)
-        centred = divided(centred, mean, config.epsilon)
-    elif config.scale != "none":
-        weight = counted * (batch.lengths_PG.double() if config.whiten_over == "tokens" else 1.0)
-        spread = returns if config.scale == "batch_reward_std" else centred
-        mean, std = weighted_moments(spread, weight, config.ddof)
-        # Over sequences a group baseline already makes the batch mean zero: subtracting its rounding would give dead groups gradient.
-        centred_already = config.baseline != "none" and config.whiten_over == "sequences"
-        shift = mean if config.scale == "batch_whiten" and not centred_already else 0.0
-        centred = divided(centred - shift, std, config.epsilon)
-        if config.scale == "batch_whiten" and without_spread(returns, std):
-            centred = centred * 0
-    return batch.per_token(centred * counted)
-
-
-def engagement(old: Config, new: Config) -> Iterator[tuple[str, Measure, bool]]:
-    """See the family's contract."""
-    if (old.scale == "group_std") != (new.scale == "group_std"):
-        yield "scale", SIGMA, True
+    def engagement(self, old: Advantage) -> Found:
+        assert isinstance(old, Config)
+        if (old.scale == "group_std") != (self.scale == "group_std"):
+            yield "scale", SIGMA, True
 
 
 def centre(returns_PG: Tensor, counted_PG: Tensor, baseline: str) -> Tensor:

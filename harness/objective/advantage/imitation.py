@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, choice
+from harness.configuration.limits import choice
+from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor
-
-DEAD_GROUPS_VANISH = False  # an all-right group is the best there is to imitate
 
 
 @dataclass
-class Config(Checked, key="algorithm.advantage"):
+class Config(Advantage):
     """`imitate`: all responses, or right ones."""
 
     kind: str = "imitation"
     imitate: str = choice("right", of=("all", "right"))
+    dead_groups_vanish = False  # an all-right group is the best there is to imitate
 
-
-def advantages(batch: RolloutBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    counted = batch.counted_PG.double()
-    return batch.per_token(counted * batch.correct_PG.double() if config.imitate == "right" else counted)
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        counted = batch.counted_PG.double()
+        return batch.per_token(counted * batch.correct_PG.double() if self.imitate == "right" else counted)

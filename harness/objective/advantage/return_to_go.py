@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, choice
+from harness.configuration.limits import choice
+from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import centre, weighted_moments, without_spread
 from harness.objective.types import RolloutBatch, Tensor
 
-DEAD_GROUPS_VANISH = False  # the baseline is the batch's mean, so an all-right group is pushed up
 NAMES = {"verl": "reinforce_plus_plus"}
 
 
 @dataclass
-class Config(Checked, key="algorithm.advantage"):
+class Config(Advantage):
     """Whitened returns to go.
 
     Attributes:
@@ -33,15 +33,14 @@ class Config(Checked, key="algorithm.advantage"):
     whiten_over: str = choice("tokens", of=("tokens", "sequences"))
     ddof: int = choice(1, of=(0, 1))
     epsilon: float = 1e-8
+    dead_groups_vanish = False  # the baseline is the batch's mean, so an all-right group is pushed up
 
-
-def advantages(batch: RolloutBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    outcome_PG = centre(batch.rewards_PG.double(), batch.counted_PG.double(), config.baseline)
-    returns_N = batch.per_token(outcome_PG)
-    if batch.kl_penalty_N is not None:
-        returns_N = returns_N - penalty_to_go(batch)
-    return whiten(returns_N, batch, config.whiten_over, config.ddof, config.epsilon)
+    def advantages(self, batch: RolloutBatch) -> Tensor:
+        outcome_PG = centre(batch.rewards_PG.double(), batch.counted_PG.double(), self.baseline)
+        returns_N = batch.per_token(outcome_PG)
+        if batch.kl_penalty_N is not None:
+            returns_N = returns_N - penalty_to_go(batch)
+        return whiten(returns_N, batch, self.whiten_over, self.ddof, self.epsilon)
 
 
 def penalty_to_go(batch: RolloutBatch) -> Tensor:

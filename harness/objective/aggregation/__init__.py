@@ -1,11 +1,39 @@
-"""Loss aggregation: one word ("token-level"), five losses. A member defines `Config` and
+"""Loss aggregation: one word ("token-level"), five losses. A member is a file with one dataclass `Config` that inherits `Aggregation`."""
 
-`response_weights(lengths_R, group_R, counts: TokenCounts, config) -> weights_R`: float64, the weight of every loss token of each response
-of one update, so that loss = Σ_i w_i Σ_t loss_it. `lengths_R` counts loss tokens (0 for a masked response), `group_R` numbers groups.
-`counts` are the update's totals over all micro-batches and ranks, counted before backward; hence the gradient does not depend on
-micro-batching, padding or ranks.
+from __future__ import annotations
 
-Optional: `micro_batches(lengths_R, config) -> int` of a member that needs more than the totals. `WEIGHS_AS`: the aggregation whose weights
-within an update it has up to a factor; None where they depend on settings, so that nothing is held against it. Without it every step
-records the change against it, `weight_change_<kind>`. `NAMES`: as a surrogate's.
-"""
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from harness.configuration.limits import Checked
+from harness.objective.types import Tensor, TokenCounts
+
+
+class Aggregation(Checked, ABC, key="algorithm.aggregation"):
+    """Base of all aggregations.
+
+    Attributes:
+        weighs_as: the aggregation whose weights within an update it has up to a factor; empty: itself. None where they depend on
+            settings, so that nothing is compared with it. Every step records the change against each that is its own
+            (`weight_change_<kind>`).
+    """
+
+    kind: str
+    weighs_as: ClassVar[str | None] = ""
+
+    @abstractmethod
+    def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
+        """Return the weight w of every loss token of each response, float64 [R]: the update's loss is Σ_i w_i Σ_t loss_it.
+
+        Args:
+            lengths_R: loss tokens of each response of one update; 0 for a masked one.
+            group_R: the number of its group.
+            counts: totals over all micro-batches and ranks, counted before backward; so the gradient depends on neither, nor on padding.
+        """
+
+    def micro_batches(self, lengths_R: Tensor) -> int:
+        """Count the declared micro-batches of these responses, for a member that needs more than the totals."""
+        return 1
+
+
+Member = Aggregation

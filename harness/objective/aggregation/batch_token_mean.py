@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
 NAMES = {"trl": "dapo", "verl": "token-mean"}
 
 
 @dataclass
-class Config:
+class Config(Aggregation):
     """No settings. Masked tokens are not in the denominator, so the remaining tokens weigh more (as in TRL and SkyRL)."""
 
     kind: str = "batch_token_mean"
 
-
-def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
-    """1 / tokens."""
-    return lengths_R.double() * 0 + 1.0 / max(counts.tokens, 1)
+    def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
+        """1 / tokens."""
+        return lengths_R.double() * 0 + 1.0 / max(counts.tokens, 1)

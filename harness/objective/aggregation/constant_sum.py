@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.limits import ranged
+from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
-WEIGHS_AS = "batch_token_mean"
 NAMES = {
     "trl": {"dr_grpo": {}, "luspo": {"constant_tokens": 1.0}},
     "verl": {"seq-mean-token-sum-norm": {}, "seq-mean-token-sum": {"constant_tokens": 1.0}},
@@ -19,13 +19,13 @@ NAMES = {
 
 
 @dataclass
-class Config(Checked, key="algorithm.aggregation"):
+class Config(Aggregation):
     """`constant_tokens`: the divisor C; the configurations set it to the response cap, as the authors' code does."""
 
     kind: str = "constant_sum"
     constant_tokens: float = ranged(32.0, low=1e-9)
+    weighs_as = "batch_token_mean"
 
-
-def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
-    """1 / (C · responses)."""
-    return lengths_R.double() * 0 + 1.0 / (config.constant_tokens * counts.responses)
+    def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
+        """1 / (C · responses)."""
+        return lengths_R.double() * 0 + 1.0 / (self.constant_tokens * counts.responses)

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
 
 @dataclass
-class Config:
+class Config(Aggregation):
     """No settings. Groups are never split over updates or ranks, so a group's tokens are known where it is trained."""
 
     kind: str = "group_token_mean"
 
-
-def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
-    """1 / (tokens of the response's group · groups)."""
-    _, index_R = group_R.unique(return_inverse=True)
-    lengths = lengths_R.double()
-    tokens_P = lengths.new_zeros(int(index_R.max()) + 1 if len(index_R) else 0).index_add_(
-        0, index_R, lengths
-    )
-    return 1.0 / (tokens_P.clamp(min=1)[index_R] * counts.groups)
+    def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
+        """1 / (tokens of the response's group · groups)."""
+        _, index_R = group_R.unique(return_inverse=True)
+        lengths = lengths_R.double()
+        tokens_P = lengths.new_zeros(int(index_R.max()) + 1 if len(index_R) else 0).index_add_(
+            0, index_R, lengths
+        )
+        return 1.0 / (tokens_P.clamp(min=1)[index_R] * counts.groups)

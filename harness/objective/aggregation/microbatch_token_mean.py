@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.limits import ranged
+from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
-WEIGHS_AS = None  # its micro-batches are no common reference
 NAMES = {"trl": "bnpo"}
 
 
 @dataclass
-class Config(Checked, key="algorithm.aggregation"):
+class Config(Aggregation):
     """A micro-batch, by tokens or by responses.
 
     Attributes:
@@ -27,30 +27,28 @@ class Config(Checked, key="algorithm.aggregation"):
     kind: str = "microbatch_token_mean"
     micro_batch_tokens: int = ranged(128, low=1)
     micro_batch_responses: int | None = ranged(None, low=1, neutral=True)
+    weighs_as = None  # its micro-batches are no common reference
 
+    def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
+        """1 / (tokens of the response's micro-batch · micro-batches)."""
+        index_R = self._assign(lengths_R)
+        lengths = lengths_R.double()
+        tokens = lengths.new_zeros(self.micro_batches(lengths_R)).index_add_(0, index_R, lengths)
+        return 1.0 / (tokens.clamp(min=1)[index_R] * counts.micro_batches)
 
-def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
-    """1 / (tokens of the response's micro-batch · micro-batches)."""
-    index_R = _assign(lengths_R, config)
-    lengths = lengths_R.double()
-    tokens = lengths.new_zeros(micro_batches(lengths_R, config)).index_add_(0, index_R, lengths)
-    return 1.0 / (tokens.clamp(min=1)[index_R] * counts.micro_batches)
+    def micro_batches(self, lengths_R: Tensor) -> int:
+        """Count the declared micro-batches that these responses make."""
+        index_R = self._assign(lengths_R)
+        return int(index_R[-1]) + 1 if len(index_R) else 0
 
-
-def micro_batches(lengths_R: Tensor, config: Config) -> int:
-    """Count the declared micro-batches that these responses make."""
-    index_R = _assign(lengths_R, config)
-    return int(index_R[-1]) + 1 if len(index_R) else 0
-
-
-def _assign(lengths_R: Tensor, config: Config) -> Tensor:
-    """The micro-batch number of each response, cut in the given order; by tokens greedily."""
-    if config.micro_batch_responses:
-        return lengths_R.new_ones(len(lengths_R)).cumsum(0).sub(1) // config.micro_batch_responses
-    numbers, number, filled, limit = [], 0, 0, config.micro_batch_tokens
-    for length in lengths_R.tolist():
-        if length and filled and filled + length > limit:  # a masked response opens none
-            number, filled = number + 1, 0
-        filled += length
-        numbers.append(number)
-    return lengths_R.new_tensor(numbers)
+    def _assign(self, lengths_R: Tensor) -> Tensor:
+        """The micro-batch number of each response, cut in the given order; by tokens greedily."""
+        if self.micro_batch_responses:
+            return lengths_R.new_ones(len(lengths_R)).cumsum(0).sub(1) // self.micro_batch_responses
+        numbers, number, filled, limit = [], 0, 0, self.micro_batch_tokens
+        for length in lengths_R.tolist():
+            if length and filled and filled + length > limit:  # a masked response opens none
+                number, filled = number + 1, 0
+            filled += length
+            numbers.append(number)
+        return lengths_R.new_tensor(numbers)

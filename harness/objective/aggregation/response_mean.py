@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
 NAMES = {"trl": "grpo", "verl": "seq-mean-token-mean"}
 
 
 @dataclass
-class Config:
+class Config(Aggregation):
     """No settings. Masked responses stay in the number of responses, as in TRL, SkyRL and oat."""
 
     kind: str = "response_mean"
 
-
-def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
-    """1 / (len_i · responses)."""
-    return 1.0 / (lengths_R.double().clamp(min=1) * counts.responses)
+    def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
+        """1 / (len_i · responses)."""
+        return 1.0 / (lengths_R.double().clamp(min=1) * counts.responses)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
-WEIGHS_AS = "batch_token_mean"
 NAMES = {"verl": "token-sum"}
 
 
 @dataclass
-class Config:
+class Config(Aggregation):
     """No settings."""
 
     kind: str = "token_sum"
+    weighs_as = "batch_token_mean"
 
-
-def response_weights(lengths_R: Tensor, group_R: Tensor, counts: TokenCounts, config: Config) -> Tensor:
-    """1."""
-    return lengths_R.double() * 0 + 1.0
+    def response_weights(self, lengths_R: Tensor, group_R: Tensor, counts: TokenCounts) -> Tensor:
+        """1."""
+        return lengths_R.double() * 0 + 1.0

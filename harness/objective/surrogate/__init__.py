@@ -1,26 +1,85 @@
-"""Surrogate losses. A member defines `Config` and
+"""Surrogate losses. A member is a file with one dataclass `Config` that inherits `Surrogate`.
 
-`token_loss(log_probs_N, log_ratio_N, batch: TokenBatch, config) -> loss_N`: [N] before aggregation, to be minimised. `log_ratio_N` is
-log π_θ - log π_old at the level (token or sequence) that `algorithm.importance_ratio` names, with gradient. At ratio 1 its gradient is
-that of -A · log π for every member that is a policy gradient.
-
-Optional: `clipped(ratio_N, advantages_N, config) -> (low_N, high_N)`: which tokens the lower and the upper bound changed (bool).
-`stopped(log_probs_N, batch, config) -> (low_N, high_N)`: the same where more than the ratio decides which tokens lose their gradient.
-`released(ratio_N, advantages_N, config) -> bool_N`: which tokens have gradient only since the upper bound is wider than the lower one.
-`PAIRS = True`: the live responses of a group must be in one micro-batch (`TokenBatch.group_N` is given then);
-`NEEDS_REFERENCE = True`: it reads `TokenBatch.reference_log_probs_N` even with a KL coefficient of 0.
-`FOLDS_CORRECTION = True`: it reads the engine's weights `TokenBatch.correction_N` itself; else they multiply its loss.
-
-`select(log_probs_N, old_log_probs_N, advantages_N, draws_N, config) -> bool_N`: tokens that it treats apart, chosen before backward among
-all loss tokens of an optimiser update (so that micro-batches and ranks change nothing) and handed to `token_loss` in
-`TokenBatch.selected_N`. `log_probs_N` are the current policy's, `draws_N` uniform numbers of the tokens. `TRAINS_WITHOUT_ADVANTAGE =
-True`: tokens with zero advantage may have gradient, too.
-
-For the checks and measures of experiments, all optional: `RATIO_KEYS`: the fields that matter only where the ratio is not 1. A member
-without any other field does nothing of its own at ratio 1, or `off_ratio(config) -> bool` says so by settings. `TOKENS`: what becomes of
-tokens whose ratio moved far: `"clipped"` (no gradient), `"stopped"` (none outside a trust region of its own) or `"kept"`.
-`engagement(old, new)`: (field, `Measure`, if the runs of `new` show it) for each measured difference of two of its configurations.
-
-For other trainers' configurations (`harness.exchange.dialects`), optional: `NAMES = {dialect: name}`, or `{dialect: {name: {field:
-value}}}` with the values that a name implies; `KEYS = {dialect: {key: field}}`.
+Its fields are the settings, with `kind` naming the file; its methods are the formulas.
 """
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from harness.configuration.limits import Checked
+from harness.engagement.measure import Found
+from harness.objective.types import Tensor, TokenBatch
+
+
+class Surrogate(Checked, ABC, key="algorithm.surrogate"):
+    """Base of all surrogates.
+
+    Attributes:
+        pairs: the responses of a group that have gradient must be in one micro-batch.
+        needs_reference: it reads `batch.ref_logprobs_N` even with a KL coefficient of 0.
+        folds_correction: it reads the engine's weights `batch.policy_weights_N` itself; otherwise they multiply its loss.
+        selects: it treats some tokens of an update apart, which `select` chooses.
+        trains_without_advantage: tokens with zero advantage may have gradient, too.
+        ratio_keys: the fields that matter only where the ratio is not 1.
+        far_tokens: what becomes of tokens whose ratio moved far: `clipped` (no gradient), `stopped` (none outside a trust region of its
+            own), `kept`, or empty for something else.
+    """
+
+    kind: str
+    pairs: ClassVar[bool] = False
+    needs_reference: ClassVar[bool] = False
+    folds_correction: ClassVar[bool] = False
+    selects: ClassVar[bool] = False
+    trains_without_advantage: ClassVar[bool] = False
+    ratio_keys: ClassVar[tuple[str, ...]] = ()
+    far_tokens: ClassVar[str] = ""
+
+    @abstractmethod
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        """Return the loss of every token before aggregation, [N].
+
+        At ratio 1 the gradient of a policy-gradient member is that of -A · log π.
+
+        Args:
+            logprobs_N: log π of the current policy, with gradient.
+            log_ratio_N: log π - log π_old at the level (token or sequence) of `algorithm.importance_ratio`, with gradient.
+            batch: everything else of the micro-batch.
+        """
+
+    def select(
+        self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
+    ) -> Tensor:
+        """Choose the tokens that are treated apart, bool [N], handed to `token_loss` as `batch.selected_N`; only with `selects`.
+
+        The choice is made before backward among all loss tokens of an optimiser update, so micro-batches and ranks change nothing.
+
+        Args:
+            logprobs_N: of the current policy, without gradient.
+            old_logprobs_N: of the old policy.
+            advantages_N: of the tokens.
+            draws_N: uniform numbers that depend on nothing but the token's identity.
+        """
+        raise NotImplementedError(f"{self.kind} treats all tokens alike")
+
+    def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor] | None:
+        """Return which tokens the lower and which the upper bound changed, bool [N] each; None without bounds."""
+        return None
+
+    def released(self, ratio_N: Tensor, advantages_N: Tensor) -> Tensor | None:
+        """Return which tokens have gradient only since the upper bound is wider than the lower one, bool [N]; None without bounds."""
+        return None
+
+    def off_ratio(self) -> bool:
+        """Return whether it is chosen for what it does where the ratio is not 1: by default if all its fields are `ratio_keys`."""
+        names = {field.name for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return bool(self.ratio_keys) and names - {"kind", "code"} == set(self.ratio_keys)
+
+    def engagement(self, old: Surrogate) -> Found:
+        """Yield (field, measure, whether runs of this configuration show it) for each measured difference from `old`, of the same kind."""
+        yield from ()
+
+
+Member = Surrogate

@@ -10,39 +10,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.limits import choice, ranged
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
-
-PAIRS = True  # the two responses of a group must be in one micro-batch
-NEEDS_REFERENCE = True
 
 
 @dataclass
-class Config(Checked, key="algorithm.surrogate"):
+class Config(Surrogate):
     """`beta`: β > 0; `log_prob`: sum over the response's tokens, or their mean."""
 
     kind: str = "best_worst_dpo"
     beta: float = ranged(0.1, low=1e-9)
     log_prob: str = choice("sum", of=("sum", "mean"))
+    pairs = True  # the two responses of a group must be in one micro-batch
+    needs_reference = True
 
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        """See `Surrogate`. Raises ValueError without `batch.ref_logprobs_N`."""
+        import torch
 
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract; needs `group_N` and `reference_log_probs_N`."""
-    import torch
-
-    if batch.group_N is None or batch.reference_log_probs_N is None:
-        raise ValueError("best_worst_dpo needs TokenBatch.group_N and reference_log_probs_N")
-    if not len(log_probs_N):
-        return log_probs_N
-    lengths_R = batch.lengths_R
-    first_R = lengths_R.cumsum(0) - lengths_R
-    gain_R = batch.sums_R(log_probs_N - batch.reference_log_probs_N)
-    if config.log_prob == "mean":
-        gain_R = gain_R / lengths_R
-    sign_R = batch.advantages_N[first_R].sign()
-    _, pair_R = batch.group_N[first_R].unique(return_inverse=True)
-    pairs = int(pair_R.max()) + 1
-    margin = gain_R.new_zeros(pairs).index_add(0, pair_R, sign_R * gain_R)
-    complete = sign_R.new_zeros(pairs).index_add(0, pair_R, sign_R.abs()) == 2
-    loss = torch.nn.functional.softplus(-config.beta * margin) * complete
-    return loss[pair_R][batch.response_N] * (batch.advantages_N > 0)
+        if batch.ref_logprobs_N is None:
+            raise ValueError("best_worst_dpo needs TokenBatch.ref_logprobs_N")
+        if not len(logprobs_N):
+            return logprobs_N
+        lengths_R = batch.lengths_R
+        first_R = lengths_R.cumsum(0) - lengths_R
+        gain_R = batch.sums_R(logprobs_N - batch.ref_logprobs_N)
+        if self.log_prob == "mean":
+            gain_R = gain_R / lengths_R
+        sign_R = batch.advantages_N[first_R].sign()
+        _, pair_R = batch.group_R.unique(return_inverse=True)
+        pairs = int(pair_R.max()) + 1
+        margin = gain_R.new_zeros(pairs).index_add(0, pair_R, sign_R * gain_R)
+        complete = sign_R.new_zeros(pairs).index_add(0, pair_R, sign_R.abs()) == 2
+        loss = torch.nn.functional.softplus(-self.beta * margin) * complete
+        return loss[pair_R][batch.response_N] * (batch.advantages_N > 0)

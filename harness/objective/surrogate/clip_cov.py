@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, ranged
-from harness.objective.surrogate import ppo_clip
+from harness.configuration.limits import ranged
+from harness.objective.surrogate import Surrogate, ppo_clip
 from harness.objective.types import Tensor, TokenBatch
 
-RATIO_KEYS = ("clip_low", "clip_high")
 NAMES = {"verl": "clip_cov"}
 KEYS = {
     "verl": {
@@ -28,7 +27,7 @@ KEYS = {
 
 
 @dataclass
-class Config(Checked, key="algorithm.surrogate"):
+class Config(Surrogate):
     """`clip_low`, `clip_high`: as in ppo_clip; `fraction`: of the update's tokens; `low` < `high`: bounds of the covariance."""
 
     kind: str = "clip_cov"
@@ -37,6 +36,8 @@ class Config(Checked, key="algorithm.surrogate"):
     fraction: float = ranged(2e-4, low=1e-9, high=1.0)
     low: float = 1.0
     high: float = 5.0
+    selects = True
+    ratio_keys = ("clip_low", "clip_high")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,30 +46,27 @@ class Config(Checked, key="algorithm.surrogate"):
                 f"algorithm.surrogate.low={self.low} must be less than algorithm.surrogate.high={self.high}"
             )
 
+    def select(
+        self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
+    ) -> Tensor:
+        """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
+        from harness.objective.token_choice import count, marked, token_covariance
 
-def select(
-    log_probs_N: Tensor, old_log_probs_N: Tensor, advantages_N: Tensor, draws_N: Tensor, config: Config
-) -> Tensor:
-    """The tokens that lose their gradient: among those in the band, the ones with the smallest draws."""
-    from harness.objective.covariance import count, marked, token_covariance
+        ratio_N = (logprobs_N - old_logprobs_N).exp()
+        low_N, high_N = ppo_clip.outside(ratio_N, advantages_N, self.clip_low, self.clip_high)
+        covariance_N = token_covariance(logprobs_N, advantages_N)
+        inside = (covariance_N > self.low) & (covariance_N < self.high) & ~(low_N | high_N)
+        candidates = inside.nonzero()[:, 0]
+        order = draws_N[candidates].argsort()
+        return marked(candidates[order[: count(self.fraction, len(logprobs_N))]], logprobs_N)
 
-    low_N, high_N = clipped((log_probs_N - old_log_probs_N).exp(), advantages_N, config)
-    covariance_N = token_covariance(log_probs_N, advantages_N)
-    inside = (covariance_N > config.low) & (covariance_N < config.high) & ~(low_N | high_N)
-    candidates = inside.nonzero()[:, 0]
-    order = draws_N[candidates].argsort()
-    return marked(candidates[order[: count(config.fraction, len(log_probs_N))]], log_probs_N)
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        """See `Surrogate`. Raises ValueError without `batch.selected_N`."""
+        if batch.selected_N is None:
+            raise ValueError("clip_cov needs TokenBatch.selected_N")
+        bounds = ppo_clip.Config(clip_low=self.clip_low, clip_high=self.clip_high)
+        return bounds.token_loss(logprobs_N, log_ratio_N, batch) * ~batch.selected_N
 
-
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract. Raises ValueError without `TokenBatch.selected_N`."""
-    if batch.selected_N is None:
-        raise ValueError("clip_cov needs TokenBatch.selected_N")
-    bounds = ppo_clip.Config(clip_low=config.clip_low, clip_high=config.clip_high)
-    return ppo_clip.token_loss(log_probs_N, log_ratio_N, batch, bounds) * ~batch.selected_N
-
-
-def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
-    """Tokens whose gradient the ratio's bounds removed; those of the covariance are counted in `selected_fraction`."""
-    bounds = ppo_clip.Config(clip_low=config.clip_low, clip_high=config.clip_high)
-    return ppo_clip.clipped(ratio_N, advantages_N, bounds)
+    def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Tokens whose gradient the ratio's bounds removed; those of the covariance are counted in `selected_fraction`."""
+        return ppo_clip.outside(ratio_N, batch.advantages_N, self.clip_low, self.clip_high)

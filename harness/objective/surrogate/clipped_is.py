@@ -9,36 +9,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-TOKENS = "kept"
-RATIO_KEYS = ("cap_min", "cap_max")
 NAMES = {"trl": "cispo", "verl": "cispo"}
 KEYS = {"trl": {"epsilon_high": "cap_max"}}
 
 
 @dataclass
-class Config:
+class Config(Surrogate):
     """`cap_min` ≤ 1 ≤ `cap_max`: absolute bounds of the importance weight."""
 
     kind: str = "clipped_is"
     cap_min: float = 0.0
     cap_max: float = 1.28
+    far_tokens = "kept"
+    ratio_keys = ("cap_min", "cap_max")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.cap_min <= 1 <= self.cap_max:
             raise ConfigError(
                 f"algorithm.surrogate needs 0 <= cap_min <= 1 <= cap_max, got {self.cap_min} and {self.cap_max}; "
                 "the caps are absolute ratios (TRL's epsilon_high), not offsets from 1"
             )
 
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        weight = log_ratio_N.detach().exp().clamp(self.cap_min, self.cap_max)
+        return -weight * batch.advantages_N * logprobs_N
 
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    weight = log_ratio_N.detach().exp().clamp(config.cap_min, config.cap_max)
-    return -weight * batch.advantages_N * log_probs_N
-
-
-def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
-    """Tokens whose weight the lower and the upper cap changed."""
-    return ratio_N < config.cap_min, ratio_N > config.cap_max
+    def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Tokens whose weight the lower and the upper cap changed."""
+        return ratio_N < self.cap_min, ratio_N > self.cap_max

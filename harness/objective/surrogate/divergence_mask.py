@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.limits import choice, ranged
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
 _TINY = 1e-8  # keeps log(1 - p) finite at p = 1, as in verl
-TOKENS = "stopped"
-RATIO_KEYS = ("divergence", "threshold_low", "threshold_high", "cap")
 NAMES = {"verl": {"dppo_tv": {"divergence": "tv"}, "dppo_kl": {"divergence": "kl"}}}
 KEYS = {
     "verl": {"clip_ratio_low": "threshold_low", "clip_ratio_high": "threshold_high", "clip_ratio_c": "cap"}
@@ -23,7 +22,7 @@ KEYS = {
 
 
 @dataclass
-class Config(Checked, key="algorithm.surrogate"):
+class Config(Surrogate):
     """Divergence and its thresholds.
 
     Attributes:
@@ -38,32 +37,33 @@ class Config(Checked, key="algorithm.surrogate"):
     threshold_low: float = ranged(0.2, low=0.0)
     threshold_high: float = ranged(0.2, low=0.0)
     cap: float = ranged(20.0, low=1.0)
+    far_tokens = "stopped"
+    ratio_keys = ("divergence", "threshold_low", "threshold_high", "cap")
 
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        inside = self.allowed(logprobs_N.detach(), batch.old_logprobs_N, batch.advantages_N)
+        weight = log_ratio_N.detach().exp().clamp(max=self.cap) * inside
+        return -weight * batch.advantages_N * logprobs_N
 
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    inside = allowed(log_probs_N.detach(), batch.old_log_probs_N, batch.advantages_N, config)
-    weight = log_ratio_N.detach().exp().clamp(max=config.cap) * inside
-    return -weight * batch.advantages_N * log_probs_N
+    def allowed(self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor) -> Tensor:
+        """Find the tokens that keep their gradient, bool [N]."""
+        import torch
 
+        new, old = logprobs_N.exp(), old_logprobs_N.exp()
+        if self.divergence == "tv":
+            rises, falls = (new - old) <= self.threshold_high, (new - old) >= -self.threshold_low
+        else:
+            kl = (
+                old * (old_logprobs_N - logprobs_N)
+                + (1 - old) * ((1 - old + _TINY) / (1 - new + _TINY)).log()
+            )
+            rises, falls = (
+                (kl <= self.threshold_high) | (new <= old),
+                (kl <= self.threshold_low) | (new >= old),
+            )
+        return torch.where(advantages_N > 0, rises, falls)
 
-def allowed(log_probs_N: Tensor, old_log_probs_N: Tensor, advantages_N: Tensor, config: Config) -> Tensor:
-    """Find the tokens that keep their gradient, bool [N]."""
-    import torch
-
-    new, old = log_probs_N.exp(), old_log_probs_N.exp()
-    if config.divergence == "tv":
-        rises, falls = (new - old) <= config.threshold_high, (new - old) >= -config.threshold_low
-    else:
-        kl = old * (old_log_probs_N - log_probs_N) + (1 - old) * ((1 - old + _TINY) / (1 - new + _TINY)).log()
-        rises, falls = (
-            (kl <= config.threshold_high) | (new <= old),
-            (kl <= config.threshold_low) | (new >= old),
-        )
-    return torch.where(advantages_N > 0, rises, falls)
-
-
-def stopped(log_probs_N: Tensor, batch: TokenBatch, config: Config) -> tuple[Tensor, Tensor]:
-    """See the family's contract: tokens outside the trust region, those of negative and those of positive advantage."""
-    outside = ~allowed(log_probs_N, batch.old_log_probs_N, batch.advantages_N, config)
-    return outside & (batch.advantages_N < 0), outside & (batch.advantages_N > 0)
+    def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Tokens outside the trust region, those of negative and those of positive advantage."""
+        outside = ~self.allowed(logprobs_N, batch.old_logprobs_N, batch.advantages_N)
+        return outside & (batch.advantages_N < 0), outside & (batch.advantages_N > 0)

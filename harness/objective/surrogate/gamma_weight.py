@@ -11,11 +11,10 @@ import math
 from dataclasses import dataclass
 
 from harness.configuration.error import require_range
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
 _LOG_RANGE = (math.log(1e-8), 20.0)
-FOLDS_CORRECTION = True
-RATIO_KEYS = ("power_positive", "decay_positive", "power_negative", "decay_negative")
 NAMES = {"trl": "vespo"}
 KEYS = {
     "trl": {
@@ -28,7 +27,7 @@ KEYS = {
 
 
 @dataclass
-class Config:
+class Config(Surrogate):
     """`power_*` (k) and `decay_*` (λ) for advantages of 0 and above, and for negative ones."""
 
     kind: str = "gamma_weight"
@@ -36,20 +35,22 @@ class Config:
     decay_positive: float = 3.0
     power_negative: float = 3.0
     decay_negative: float = 2.0
+    folds_correction = True
+    ratio_keys = ("power_positive", "decay_positive", "power_negative", "decay_negative")
 
     def __post_init__(self) -> None:
-        for name in RATIO_KEYS:
+        super().__post_init__()
+        for name in self.ratio_keys:
             require_range(f"algorithm.surrogate.{name}", getattr(self, name), 1e-4)
 
-
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract; W is of tokens' ratios, whatever level the objective's ratio has."""
-    moved_N = (log_probs_N - batch.old_log_probs_N).detach().clamp(-20.0, 20.0)
-    if batch.correction_N is not None:
-        moved_N = moved_N + batch.correction_N.log().clamp(*_LOG_RANGE)
-    log_weight_N = batch.sums_R(moved_N).clamp(*_LOG_RANGE)[batch.response_N]
-    positive = (batch.advantages_N >= 0).to(moved_N.dtype)
-    power = positive * config.power_positive + (1 - positive) * config.power_negative
-    decay = positive * config.decay_positive + (1 - positive) * config.decay_negative
-    weight = (decay + power * log_weight_N - decay * log_weight_N.exp()).exp()
-    return -weight * batch.advantages_N * log_probs_N
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        """See `Surrogate`; W is of tokens' ratios, whatever level the objective's ratio has."""
+        moved_N = (logprobs_N - batch.old_logprobs_N).detach().clamp(-20.0, 20.0)
+        if batch.policy_weights_N is not None:
+            moved_N = moved_N + batch.policy_weights_N.log().clamp(*_LOG_RANGE)
+        log_weight_N = batch.sums_R(moved_N).clamp(*_LOG_RANGE)[batch.response_N]
+        positive = (batch.advantages_N >= 0).to(moved_N.dtype)
+        power = positive * self.power_positive + (1 - positive) * self.power_negative
+        decay = positive * self.decay_positive + (1 - positive) * self.decay_negative
+        weight = (decay + power * log_weight_N - decay * log_weight_N.exp()).exp()
+        return -weight * batch.advantages_N * logprobs_N

@@ -8,35 +8,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.limits import ranged
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-RATIO_KEYS = ("clip_low", "clip_high")
 NAMES = {"verl": "geo_mean"}
 KEYS = {"verl": {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}}
 
 
 @dataclass
-class Config(Checked, key="algorithm.surrogate"):
+class Config(Surrogate):
     """`clip_low`, `clip_high`: bounds of the log-ratio in nats: ratios between exp(-clip_low) and exp(clip_high)."""
 
     kind: str = "geometric_mean"
     clip_low: float = ranged(0.4, low=0.0)
     clip_high: float = ranged(0.4, low=0.0)
+    ratio_keys = ("clip_low", "clip_high")
 
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        import torch
 
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    import torch
+        sign = batch.advantages_N.sign()
+        bounded = log_ratio_N.clamp(-self.clip_low, self.clip_high)
+        held = sign * torch.minimum(sign * log_ratio_N, sign * bounded)
+        return -batch.advantages_N * (batch.sums_R(held) / batch.lengths_R).exp()[batch.response_N]
 
-    sign = batch.advantages_N.sign()
-    bounded = log_ratio_N.clamp(-config.clip_low, config.clip_high)
-    held = sign * torch.minimum(sign * log_ratio_N, sign * bounded)
-    return -batch.advantages_N * (batch.sums_R(held) / batch.lengths_R).exp()[batch.response_N]
-
-
-def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
-    """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
-    log_ratio = ratio_N.log()
-    low = (log_ratio < -config.clip_low) & (advantages_N < 0)
-    return low, (log_ratio > config.clip_high) & (advantages_N > 0)
+    def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
+        log_ratio = ratio_N.log()
+        low = (log_ratio < -self.clip_low) & (batch.advantages_N < 0)
+        return low, (log_ratio > self.clip_high) & (batch.advantages_N > 0)

@@ -9,37 +9,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.limits import ranged
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-TRAINS_WITHOUT_ADVANTAGE = True
-RATIO_KEYS = ("fraction", "coefficient")  # at ratio 1 the penalty has neither value nor gradient
 NAMES = {"verl": "kl_cov"}
 KEYS = {"verl": {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coefficient"}}
 
 
 @dataclass
-class Config(Checked, key="algorithm.surrogate"):
+class Config(Surrogate):
     """`fraction`: of the update's tokens; `coefficient` β: of the penalty, nats to loss."""
 
     kind: str = "kl_cov"
     fraction: float = ranged(2e-3, low=1e-9, high=1.0)
     coefficient: float = ranged(1.0, low=0.0)
+    selects = True
+    trains_without_advantage = True
+    ratio_keys = ("fraction", "coefficient")  # at ratio 1 the penalty has neither value nor gradient
 
+    def select(
+        self, logprobs_N: Tensor, old_logprobs_N: Tensor, advantages_N: Tensor, draws_N: Tensor
+    ) -> Tensor:
+        """The tokens that are penalised; of equal covariances the earlier token."""
+        from harness.objective.token_choice import count, marked, token_covariance
 
-def select(
-    log_probs_N: Tensor, old_log_probs_N: Tensor, advantages_N: Tensor, draws_N: Tensor, config: Config
-) -> Tensor:
-    """The tokens that are penalised; of equal covariances the earlier token."""
-    from harness.objective.covariance import count, marked, token_covariance
+        order = token_covariance(logprobs_N, advantages_N).argsort(descending=True, stable=True)
+        return marked(order[: count(self.fraction, len(logprobs_N))], logprobs_N)
 
-    order = token_covariance(log_probs_N, advantages_N).argsort(descending=True, stable=True)
-    return marked(order[: count(config.fraction, len(log_probs_N))], log_probs_N)
-
-
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract. Raises ValueError without `TokenBatch.selected_N`."""
-    if batch.selected_N is None:
-        raise ValueError("kl_cov needs TokenBatch.selected_N")
-    penalty = config.coefficient * log_ratio_N.abs() * batch.selected_N
-    return penalty - log_ratio_N.exp() * batch.advantages_N
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        """See `Surrogate`. Raises ValueError without `batch.selected_N`."""
+        if batch.selected_N is None:
+            raise ValueError("kl_cov needs TokenBatch.selected_N")
+        penalty = self.coefficient * log_ratio_N.abs() * batch.selected_N
+        return penalty - log_ratio_N.exp() * batch.advantages_N

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-TOKENS = "kept"
 NAMES = {"verl": {"gpg": {"importance_weighted": False}}}
 
 
 @dataclass
-class Config:
+class Config(Surrogate):
     """`importance_weighted`: multiply by the ratio (unbiased off-policy) or ignore it (REINFORCE, SFT, RFT)."""
 
     kind: str = "policy_gradient"
     importance_weighted: bool = True
+    far_tokens = "kept"
 
-
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    return -batch.advantages_N * (log_ratio_N.exp() if config.importance_weighted else log_probs_N)
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        return -batch.advantages_N * (log_ratio_N.exp() if self.importance_weighted else logprobs_N)

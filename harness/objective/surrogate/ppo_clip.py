@@ -6,16 +6,14 @@ Clip-higher is ε_high > ε_low (DAPO, arXiv:2503.14476 Eq. 10). The optional du
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, ranged
-from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Measure
+from harness.configuration.limits import ranged
+from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Found
+from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-TOKENS = "clipped"
-RATIO_KEYS = ("clip_low", "clip_high", "dual_clip")
 NAMES = {"verl": "vanilla"}
 KEYS = {
     "trl": {"epsilon": "clip_low", "epsilon_high": "clip_high", "delta": "dual_clip"},
@@ -24,13 +22,15 @@ KEYS = {
 
 
 @dataclass
-class Config(Checked, key="algorithm.surrogate"):
+class Config(Surrogate):
     """`clip_low`, `clip_high` ≥ 0; `dual_clip` > 1 is the constant c, or null for none."""
 
     kind: str = "ppo_clip"
     clip_low: float = ranged(0.2, low=0.0, high=1.0)
     clip_high: float = ranged(0.2, low=0.0)
     dual_clip: float | None = None
+    far_tokens = "clipped"
+    ratio_keys = ("clip_low", "clip_high", "dual_clip")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -39,43 +39,44 @@ class Config(Checked, key="algorithm.surrogate"):
                 f"algorithm.surrogate.dual_clip={self.dual_clip} must be greater than 1, or null"
             )
 
+    def token_loss(self, logprobs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch) -> Tensor:
+        import torch
 
-def token_loss(log_probs_N: Tensor, log_ratio_N: Tensor, batch: TokenBatch, config: Config) -> Tensor:
-    """See the family's contract."""
-    import torch
+        ratio, advantages = log_ratio_N.exp(), batch.advantages_N
+        gain = torch.minimum(
+            ratio * advantages, ratio.clamp(1 - self.clip_low, 1 + self.clip_high) * advantages
+        )
+        if self.dual_clip is not None:
+            gain = torch.where(advantages < 0, torch.maximum(gain, self.dual_clip * advantages), gain)
+        return -gain
 
-    ratio, advantages = log_ratio_N.exp(), batch.advantages_N
-    gain = torch.minimum(
-        ratio * advantages, ratio.clamp(1 - config.clip_low, 1 + config.clip_high) * advantages
-    )
-    if config.dual_clip is not None:
-        gain = torch.where(advantages < 0, torch.maximum(gain, config.dual_clip * advantages), gain)
-    return -gain
+    def clipped(self, logprobs_N: Tensor, ratio_N: Tensor, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
+        return outside(ratio_N, batch.advantages_N, self.clip_low, self.clip_high)
+
+    def released(self, ratio_N: Tensor, advantages_N: Tensor) -> Tensor:
+        """Tokens (A > 0) with 1 + clip_low < ratio ≤ 1 + clip_high: the symmetric bound would remove their gradient, this one keeps it."""
+        inside = (ratio_N > 1 + self.clip_low) & (ratio_N <= 1 + self.clip_high)
+        return inside & (advantages_N > 0)
+
+    def off_ratio(self) -> bool:  # a symmetric clip is what all have
+        return self.clip_high != self.clip_low or self.dual_clip is not None
+
+    def engagement(self, old: Surrogate) -> Found:
+        assert isinstance(old, Config)
+        if old.clip_high != self.clip_high:
+            narrow, wide = sorted((old, self), key=lambda config: config.clip_high)
+            # A run knows its own bounds only: what a bound releases beyond the symmetric one it counts itself.
+            symmetric = narrow.clip_high == wide.clip_low
+            yield (
+                "clip_high",
+                RELEASED if symmetric else CLIPPED_HIGH,
+                (wide if symmetric else narrow) is self,
+            )
+        if old.clip_low != self.clip_low:
+            yield "clip_low", CLIPPED_LOW, self.clip_low < old.clip_low
 
 
-def clipped(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> tuple[Tensor, Tensor]:
-    """Tokens whose gradient the lower bound (A < 0) and the upper bound (A > 0) removed."""
-    low = (ratio_N < 1 - config.clip_low) & (advantages_N < 0)
-    return low, (ratio_N > 1 + config.clip_high) & (advantages_N > 0)
-
-
-def released(ratio_N: Tensor, advantages_N: Tensor, config: Config) -> Tensor:
-    """Tokens (A > 0) with 1 + clip_low < ratio ≤ 1 + clip_high: the symmetric bound would remove their gradient, this one keeps it."""
-    inside = (ratio_N > 1 + config.clip_low) & (ratio_N <= 1 + config.clip_high)
-    return inside & (advantages_N > 0)
-
-
-def off_ratio(config: Config) -> bool:
-    """See the family's contract: a symmetric clip is what all have."""
-    return config.clip_high != config.clip_low or config.dual_clip is not None
-
-
-def engagement(old: Config, new: Config) -> Iterator[tuple[str, Measure, bool]]:
-    """See the family's contract."""
-    if old.clip_high != new.clip_high:
-        narrow, wide = sorted((old, new), key=lambda one: one.clip_high)
-        # A run knows its own bounds only: what a bound releases beyond the symmetric one it counts itself.
-        symmetric = narrow.clip_high == wide.clip_low
-        yield "clip_high", RELEASED if symmetric else CLIPPED_HIGH, (wide if symmetric else narrow) is new
-    if old.clip_low != new.clip_low:
-        yield "clip_low", CLIPPED_LOW, new.clip_low < old.clip_low
+def outside(ratio_N: Tensor, advantages_N: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """Tokens below 1 - low with A < 0, and tokens above 1 + high with A > 0."""
+    return (ratio_N < 1 - low) & (advantages_N < 0), (ratio_N > 1 + high) & (advantages_N > 0)

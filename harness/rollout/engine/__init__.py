@@ -12,3 +12,35 @@ and `identity(config) -> dict[str, Any]`: what its samples depend on besides sam
 `OWN_NOISE = True` marks one that draws by another rule than `harness.rollout.choice`: the same seeds give other responses than elsewhere.
 `PACKAGE = (name, where it comes from)` names a package that only this member needs.
 """
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from harness.configuration.runtime import RuntimeConfig
+    from harness.model.policy import Policy
+    from harness.rollout.types import RolloutEngine
+
+
+class Member(Protocol):
+    """The functions that the module of a member defines."""
+
+    @abstractmethod
+    def build(self, config: Any, policy: Policy, runtime: RuntimeConfig) -> RolloutEngine: ...
+
+    @abstractmethod
+    def open_folder(
+        self,
+        config: Any,
+        folder: Path,
+        runtime: RuntimeConfig,
+        device: str,
+        dtype: torch.dtype,
+        linear_kernel: str,
+    ) -> RolloutEngine: ...

@@ -1,5 +1,99 @@
-"""Prompt curricula. A member defines `Config` and `build(config, problems: int, seed: int) -> Curriculum` (see `_common`).
+"""Prompt curricula. A member defines `Config` and `build`, which returns a `Curriculum`."""
 
-A curriculum that needs the initial policy's pass rates has `calibration_samples` and `calibrate(pass_rates)`; the loop
-measures and calls it once, before the first step.
-"""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from harness.configuration.error import ConfigError
+
+
+class Curriculum(ABC):
+    """Draws training problems, learns from their outcomes, and survives a resume through plain state.
+
+    Attributes:
+        STATE: the attributes that a resumed run needs: arrays, numbers and other curricula.
+        calibration_samples: responses of the initial policy to every problem that it needs before the first step; 0: none.
+    """
+
+    STATE: ClassVar[tuple[str, ...]]
+    calibration_samples: int = 0
+
+    @abstractmethod
+    def draw(self, count: int) -> np.ndarray:
+        """Indices [count] of the problems to roll out next; distinct within one call."""
+
+    def calibrate(self, pass_rates: np.ndarray) -> None:
+        """Take note of the initial policy's pass rates, [problems]; called once, and only with `calibration_samples`."""
+        raise NotImplementedError(f"{type(self).__name__} needs no pass rates")
+
+    def observe(self, problems_P: np.ndarray, accuracy_P: np.ndarray) -> None:  # noqa: B027 most have nothing to note
+        """Take note of the share of right responses to each problem just rolled out; by default nothing."""
+
+    def record(self) -> dict[str, Any]:
+        """Return entries for the step's metrics: what was sampled, paused and retired since the last call."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Return `STATE` as plain values (lists, not arrays)."""
+        return {name: _plain(getattr(self, name)) for name in self.STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` returned."""
+        for name in self.STATE:
+            current, value = getattr(self, name), state[name]
+            if isinstance(current, Curriculum):
+                current.restore(value)
+            else:
+                setattr(
+                    self, name, np.array(value, current.dtype) if isinstance(current, np.ndarray) else value
+                )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Curriculum):
+        return value.state()
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def require_problems(count: int, problems: int) -> None:
+    """Raise `ConfigError` where a draw of `count` distinct problems is larger than the training set."""
+    if count > problems:
+        raise ConfigError(
+            f"a step needs {count} distinct problems but the training set holds {problems}; "
+            "raise task.problems or lower algorithm.prompts_per_step"
+        )
+
+
+class Report:
+    """The problems that something happened to since the last step, by what happened."""
+
+    def __init__(self, *names: str) -> None:
+        self._problems: dict[str, list[int]] = {name: [] for name in names}
+
+    def add(self, name: str, problems: Iterable[int]) -> None:
+        """Note that it happened to these problems."""
+        self._problems[name] += map(int, problems)
+
+    def count(self, name: str) -> int:
+        """Return how often it happened."""
+        return len(self._problems[name])
+
+    def take(self) -> dict[str, str]:
+        """Return the problems as metrics (indices, space-separated), and start again."""
+        row = {
+            f"curriculum_{name}_problems": " ".join(map(str, indices))
+            for name, indices in self._problems.items()
+        }
+        self._problems = {name: [] for name in self._problems}
+        return row
+
+
+class Member(Protocol):
+    """The functions that the module of a member defines."""
+
+    @abstractmethod
+    def build(self, config: Any, problems: int, seed: int) -> Curriculum: ...

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.limits import Checked, ranged
-from harness.sampling.curriculum._common import Curriculum
+from harness.sampling.curriculum import Curriculum
 from harness.sampling.curriculum.uniform import Uniform
 
 

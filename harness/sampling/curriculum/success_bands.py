@@ -17,7 +17,7 @@ import numpy as np
 from harness.configuration.error import ConfigError, require_range
 from harness.configuration.limits import Checked, ranged
 from harness.rollout.noise import key
-from harness.sampling.curriculum._common import Curriculum, Report, require_problems
+from harness.sampling.curriculum import Curriculum, Report, require_problems
 
 _FOREVER = np.iinfo(np.int64).max
 _ROUNDING = 1e-9  # a mean of rates may miss an exact bound by its last bits

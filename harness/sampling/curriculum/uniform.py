@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.rollout.noise import key
-from harness.sampling.curriculum._common import Curriculum, require_problems
+from harness.sampling.curriculum import Curriculum, require_problems
 
 
 @dataclass

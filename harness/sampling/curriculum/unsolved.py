@@ -19,7 +19,7 @@ import numpy as np
 
 from harness.configuration.limits import Checked, ranged
 from harness.rollout.noise import key
-from harness.sampling.curriculum._common import Curriculum, Report, require_problems
+from harness.sampling.curriculum import Curriculum, Report, require_problems
 
 
 @dataclass

@@ -1,17 +1,18 @@
 """Sources of training responses (the "data source" of DeepSeekMath's unified paradigm, arXiv:2402.03300 §5.2.1).
 
-A member defines `Config` and `build(config, context: SourceContext) -> Source`. Everything after it (grading, groups, objective) is the
-same for all sources.
+A member defines `Config` and `build`, which returns a `Source`. Everything after it (grading, groups, objective) is the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
     from harness.configuration.schema import RunConfig
     from harness.model.policy import Policy
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class SourceContext:
-    """The parts of a run that a source may use. `policy` is the run's policy, still at its initial weights when the source is built."""
+    """The parts of a run that a source may use.
+
+    Attributes:
+        policy: the run's policy, still at its initial weights when the source is built.
+        score: log-probabilities and entropies [N] in nats, under the policy, of responses to prompts; as many responses to each prompt.
+    """
 
     config: RunConfig
     policy: Policy
@@ -29,6 +35,7 @@ class SourceContext:
     tokenizer: Any
     problems: Sequence[Problem]
     prompts: Sequence[Sequence[int]]
+    score: Callable[[Sequence[Sequence[int]], Completions], tuple[torch.Tensor, torch.Tensor]]
 
 
 class Source(Protocol):
@@ -37,3 +44,10 @@ class Source(Protocol):
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """Responses to the problems at `chosen_P`, with the log-probabilities of the distribution the update takes as old."""
         ...
+
+
+class Member(Protocol):
+    """The functions that the module of a member defines."""
+
+    @abstractmethod
+    def build(self, config: Any, context: SourceContext) -> Source: ...

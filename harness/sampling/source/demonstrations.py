@@ -41,7 +41,6 @@ class DemonstrationSource:
         import torch
 
         from harness.rollout.types import Completions
-        from harness.sampling.source._scoring import score
 
         context = self.context
         texts = [
@@ -60,9 +59,7 @@ class DemonstrationSource:
             finished_R=torch.tensor([ids[-1] in stop for ids in rows]),
         )
         prompts = [context.prompts[i] for i in chosen_P]
-        completions.log_probs_N, completions.entropy_N = score(
-            context.policy, prompts, seeds_PG.shape[1], completions, context.config
-        )
+        completions.log_probs_N, completions.entropy_N = context.score(prompts, completions)
         return completions
 
     def _write(self, problem: int, seed: int) -> str:

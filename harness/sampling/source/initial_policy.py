@@ -27,22 +27,19 @@ class InitialPolicySource:
     """Asks an engine over a frozen copy of the initial policy."""
 
     def __init__(self, config: Config, context: SourceContext) -> None:
+        from harness.configuration.families import ENGINE
         from harness.configuration.registry import implementation
         from harness.rollout.wrappers import StopStringEngine
 
-        self.policy, self.prompts, self.config = context.policy, context.prompts, context.config
-        frozen = context.policy.frozen_copy()
-        engine = implementation("harness.rollout.engine", self.config.engine).build(
-            self.config.engine, frozen, self.config.runtime
-        )
+        self.prompts, self.score = context.prompts, context.score
+        settings, frozen = context.config.engine, context.policy.frozen_copy()
+        engine = implementation(ENGINE, settings).build(settings, frozen, context.config.runtime)
         self.engine = StopStringEngine(engine, context.tokenizer)
 
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        from harness.sampling.source._scoring import score
-
         prompts = [self.prompts[i] for i in chosen_P]
         completions = self.engine.generate(prompts, seeds_PG, params)
-        _, completions.entropy_N = score(self.policy, prompts, seeds_PG.shape[1], completions, self.config)
+        _, completions.entropy_N = self.score(prompts, completions)
         return completions
 
 

@@ -1,7 +1,8 @@
-"""A run's trainer: its parts, wired together, and how far it has come. The steps are taken in `harness.training.step`."""
+"""The parts of a run, wired together, and how far it has come. The steps are taken in `harness.training.step`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 
 from harness.configuration.error import ConfigError
+from harness.configuration.families import CURRICULUM, ENGINE, SOURCE
 from harness.configuration.identity import content_hash
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig, dump
@@ -25,25 +27,59 @@ from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.sync import WeightSync
 from harness.rollout.types import RolloutEngine, SamplingParams
 from harness.rollout.wrappers import RecordingEngine, StopStringEngine
+from harness.sampling.curriculum import Curriculum
 from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected
-from harness.sampling.source import SourceContext
+from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir
-from harness.training.checkpoints import Checkpoints, holds_shards
+from harness.training.checkpoints import Checkpoints, as_data, holds_shards
 from harness.training.open_policy import open_policy
-from harness.training.stored_state import as_data
 from harness.training.update import Updater
 
 
-class Trainer:
-    """All that trains one run; on several ranks each holds one.
+@dataclass
+class Progress:
+    """How far a run has come: all that its steps change besides weights, optimiser and curriculum.
 
     Attributes:
         step, updates: rollout steps and optimiser updates made.
         generated_tokens, seconds: spent on training so far, of all ranks.
-        carried: live groups that the last batch had no room for.
+        carried: groups with contrast that the last batch had no room for.
         waiting: groups rolled out ahead of their steps, oldest first.
-        warned: a sampler that is another policy than the trainer's was told of.
+    """
+
+    step: int = 0
+    updates: int = 0
+    generated_tokens: int = 0
+    seconds: float = 0.0
+    carried: Groups | None = None
+    waiting: list[Collected] = field(default_factory=list)
+
+    def counts(self) -> dict[str, Any]:
+        """The numbers alone."""
+        return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens", "seconds")}
+
+    def state(self) -> dict[str, Any]:
+        """Everything as tensors and plain values."""
+        return {"carried": as_data(self.carried), "waiting": as_data(self.waiting), **self.counts()}
+
+    def restore_counts(self, state: dict[str, Any]) -> None:
+        """Take back what `counts` returned."""
+        for name in self.counts():
+            setattr(self, name, state[name])
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take back what `state` returned."""
+        self.restore_counts(state)
+        self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
+        self.waiting = [Collected.of_state(item) for item in state["waiting"]]
+
+
+class RunParts:
+    """All parts of one run, wired together; on several ranks each rank has its own. Only `progress` changes from step to step.
+
+    Attributes:
+        warned: a warning was given that the engine samples from another policy than the trainer's.
     """
 
     def __init__(
@@ -56,14 +92,15 @@ class Trainer:
         ranks: Ranks | None = None,
     ) -> None:
         self.config, self.run, self.grader, self.ranks = config, run, grader, ranks or Ranks()
+        self.progress, self.warned = Progress(), False
+        # The policy and what trains it.
         self.tokenizer = load_tokenizer(initial)
         self.policy = open_policy(config, initial, linear_kernel, self.ranks, holds_shards(run))
-        reward = config.algorithm.reward
-        self.reward_function = RewardFunction(reward) if reward.function else None
         self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
         )
+        # The engine and what it is asked.
         engine = self._build_engine()
         self.engine = self._recorded(engine)
         task = load_benchmark(config.task)
@@ -71,27 +108,35 @@ class Trainer:
         self.prompt_keys = np.array([key("problem", problem.id) for problem in task.problems])
         self.params = _sampling_params(config, stop_tokens(self.tokenizer, initial))
         self._require_positions()
-        # The check of a weight update is nobody's rollout: it goes past the recording.
+        # The check of a weight update belongs to no rollout, so it bypasses the recording.
         self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
-        curriculum, source = config.algorithm.curriculum, config.algorithm.source
-        self.curriculum = implementation("harness.sampling.curriculum", curriculum).build(
+        # Where problems, responses and rewards come from.
+        curriculum, source, reward = (
+            config.algorithm.curriculum,
+            config.algorithm.source,
+            config.algorithm.reward,
+        )
+        self.curriculum: Curriculum = implementation(CURRICULUM, curriculum).build(
             curriculum, len(task.problems), config.seed
         )
-        context = SourceContext(config, self.policy, self.engine, self.tokenizer, task.problems, self.prompts)
-        self.source = implementation("harness.sampling.source", source).build(source, context)
-        # Samples that other runs made would be missing in the record.
-        shared = (
-            None
-            if config.runtime.record_rollouts
-            else base_evaluations(config, run, initial, linear_kernel, grader)
+        context = SourceContext(
+            config,
+            self.policy,
+            self.engine,
+            self.tokenizer,
+            task.problems,
+            self.prompts,
+            self.updater.score_responses,
         )
+        self.source: Source = implementation(SOURCE, source).build(source, context)
+        self.reward_function = RewardFunction(reward) if reward.function else None
+        # Evaluation. A record has to hold a run's own samples, so it shares none.
+        shared = None
+        if not config.runtime.record_rollouts:
+            shared = base_evaluations(config, run, initial, linear_kernel, grader)
         self.evaluator = Evaluator(
             config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, shared, self.ranks
         )
-        self.step, self.updates, self.generated_tokens, self.seconds = 0, 0, 0, 0.0
-        self.carried: Groups | None = None
-        self.waiting: list[Collected] = []
-        self.warned = False
 
     def close(self) -> None:
         """End the engine."""
@@ -104,38 +149,28 @@ class Trainer:
 
     def budget_spent(self) -> bool:
         """Return whether the run's steps, tokens or seconds are used up."""
-        training = self.config.training
+        training, progress = self.config.training, self.progress
         return (
-            self.step >= training.steps
-            or (training.generated_tokens is not None and self.generated_tokens >= training.generated_tokens)
-            or (training.seconds is not None and self.seconds >= training.seconds)
+            progress.step >= training.steps
+            or (
+                training.generated_tokens is not None
+                and progress.generated_tokens >= training.generated_tokens
+            )
+            or (training.seconds is not None and progress.seconds >= training.seconds)
         )
 
     def counts(self) -> dict[str, Any]:
         """Return how far the run is: what a resume needs after its last step."""
-        return {
-            "recorded": self.ranks.gather(getattr(self.engine, "recorded_bytes", None)),
-            "step": self.step,
-            "updates": self.updates,
-            "generated_tokens": self.generated_tokens,
-            "seconds": self.seconds,
-        }
+        recorded = self.ranks.gather(getattr(self.engine, "recorded_bytes", None))
+        return {"recorded": recorded, **self.progress.counts()}
 
     def state(self) -> dict[str, Any]:
         """Return what a resume needs besides weights and optimiser: tensors and plain values.
 
         Random numbers need no state: they are counter-based.
         """
-        return {
-            "critic": self.updater.critic.state() if self.updater.critic else None,
-            "reference": self.updater.reference_state(),
-            "entropy_coefficient": self.updater.entropy_control.value,
-            "loss_scale": (self.updater.loss_scale.value, self.updater.loss_scale.since_overflow),
-            "curriculum": self.curriculum.state(),
-            "carried": as_data(self.carried),
-            "waiting": as_data(self.waiting),
-            **self.counts(),
-        }
+        state = {**self.updater.state(), "curriculum": self.curriculum.state()}
+        return {**state, **self.progress.state(), **self.counts()}
 
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""
@@ -146,29 +181,22 @@ class Trainer:
                 self.engine.rewind(sizes[self.ranks.rank])
         if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
             # A record needs the samples before training again, too.
-            anew = -1 if self.config.runtime.record_rollouts else 0
-            self.run.rewind(state["step"] if state else anew)
+            start = -1 if self.config.runtime.record_rollouts else 0
+            self.run.rewind(state["step"] if state else start)
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return
-        self.step, self.updates = state["step"], state["updates"]
-        self.generated_tokens, self.seconds = state["generated_tokens"], state["seconds"]
+        self.progress.restore_counts(state)
         if self.budget_spent():  # trained to its end, and stopped before that was recorded
             return
-        if self.updater.critic:
-            self.updater.critic.restore(state["critic"])
-        if state["reference"] is not None and self.updater.reference is not None:
-            self.updater.reference.restore(state["reference"])
-        self.updater.entropy_control.value = state["entropy_coefficient"]
-        self.updater.loss_scale.value, self.updater.loss_scale.since_overflow = state["loss_scale"]
+        self.updater.restore(state)
         self.curriculum.restore(state["curriculum"])
-        self.carried = None if state["carried"] is None else Groups.of_state(state["carried"])
-        self.waiting = [Collected.of_state(item) for item in state["waiting"]]
+        self.progress.restore(state)
 
     # ---- wiring ---------------------------------------------------------------------------------------------------------
 
     def _build_engine(self) -> RolloutEngine:
-        engine: RolloutEngine = implementation("harness.rollout.engine", self.config.engine).build(
+        engine: RolloutEngine = implementation(ENGINE, self.config.engine).build(
             self.config.engine, self.policy, self.config.runtime
         )
         if self.config.sampling.stop_strings or self.config.evaluation.stop_strings:

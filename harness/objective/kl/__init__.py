@@ -1,0 +1,55 @@
+"""KL estimators to the reference policy, per token. A member is a file with one dataclass `Config` that inherits `KlPenalty`.
+
+k1, k2 and k3 are Schulman's ("Approximating KL divergence", 2020); x = log π - log π_ref. As a *loss* only k2's gradient is that of the KL
+divergence: k3's is of the reverse direction, and k1's has zero mean. All are offered, since papers use them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.configuration.error import ConfigError
+from harness.configuration.limits import Checked, choice, ranged
+from harness.objective.types import Tensor
+
+
+@dataclass
+class KlPenalty(Checked, ABC, key="algorithm.kl"):
+    """Settings of the KL term, the same for every estimator.
+
+    Attributes:
+        coefficient: β ≥ 0 (0: no reference policy is kept).
+        placement: loss, or reward (subtracted from it).
+        reset_every_steps: rollout steps after which the reference policy becomes the current one and Adam starts afresh (ProRL,
+            arXiv:2505.24864); null: the reference is the initial policy throughout.
+        kind: the estimator.
+        ratio_weighted: in the loss the objective multiplies the estimate by its importance ratio, with gradient.
+    """
+
+    coefficient: float = ranged(0.0, low=0.0)
+    placement: str = choice("loss", of=("loss", "reward"))
+    reset_every_steps: int | None = ranged(None, low=1, neutral=True)
+    kind: str = ""
+    ratio_weighted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ratio_weighted and self.placement != "loss":
+            raise ConfigError(
+                f"algorithm.kl={self.kind} with algorithm.kl.placement=reward: the reward is computed at the old policy, where the ratio "
+                "is 1; use algorithm.kl=k3"
+            )
+
+    @abstractmethod
+    def estimate(self, logprobs_N: Tensor, ref_logprobs_N: Tensor) -> Tensor:
+        """Return the estimate in nats, [N], differentiable in the first argument."""
+
+
+def bounded(log_ratio_N: Tensor) -> Tensor:
+    """Hold a log-ratio within 20 nats, as verl does: beyond 88 its exponential overflows float32."""
+    return log_ratio_N.clamp(-20.0, 20.0)
+
+
+Member = KlPenalty

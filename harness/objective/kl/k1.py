@@ -1,0 +1,21 @@
+"""k1 = x: unbiased, of high variance, can be negative."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.objective.kl import KlPenalty
+from harness.objective.types import Tensor
+
+NAMES: dict[str, dict[str, dict[str, Any]]] = {"verl": {"kl": {}}}
+
+
+@dataclass
+class Config(KlPenalty):
+    """See `KlPenalty`."""
+
+    kind: str = "k1"
+
+    def estimate(self, logprobs_N: Tensor, ref_logprobs_N: Tensor) -> Tensor:
+        return logprobs_N - ref_logprobs_N

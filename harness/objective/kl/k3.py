@@ -1,0 +1,22 @@
+"""k3 = exp(-x) - 1 + x: unbiased, never negative (GRPO, arXiv:2402.03300 Eq. 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.objective.kl import KlPenalty, bounded
+from harness.objective.types import Tensor
+
+NAMES: dict[str, dict[str, dict[str, Any]]] = {"verl": {"low_var_kl": {}}}
+
+
+@dataclass
+class Config(KlPenalty):
+    """See `KlPenalty`."""
+
+    kind: str = "k3"
+
+    def estimate(self, logprobs_N: Tensor, ref_logprobs_N: Tensor) -> Tensor:
+        minus_x_N = bounded(ref_logprobs_N - logprobs_N)
+        return minus_x_N.expm1() - minus_x_N

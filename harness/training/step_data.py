@@ -1,0 +1,113 @@
+"""The data of one step's updates, as flat token tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from harness.objective.token_choice import high_entropy_tokens
+from harness.objective.types import TokenBatch, response_index
+from harness.rollout.types import Completions, ragged_index
+
+
+@dataclass(kw_only=True)
+class StepData(TokenBatch):
+    """Responses as flat tokens with all that trains on them: those of a step, group-major, or some of them (`select`).
+
+    Attributes:
+        prompts: token ids of each response's prompt.
+        tokens_N: response tokens.
+        loss_lengths_R: tokens that carry loss: all of a response, or 0 where it is masked.
+        correct_R: 1 where the response is right.
+        correction_N: the engine correction's weight of each token.
+        values_N: the critic's predictions before the step's updates.
+        value_targets_N: what the critic is fitted to.
+    """
+
+    prompts: list[Sequence[int]]
+    tokens_N: torch.Tensor
+    loss_lengths_R: torch.Tensor
+    correct_R: torch.Tensor
+    correction_N: torch.Tensor | None = None
+    values_N: torch.Tensor | None = None
+    value_targets_N: torch.Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        prompts: list[Sequence[int]],
+        completions: Completions,
+        size: int,
+        correct_R: torch.Tensor,
+        masked_R: torch.Tensor,
+    ) -> StepData:
+        """Data of responses in groups of `size`; advantages and weights are still 0, and the old log-probabilities the sampler's."""
+        lengths_R, old_N = completions.lengths_R, completions.log_probs_N
+        return cls(
+            prompts=prompts,
+            tokens_N=completions.tokens_N,
+            lengths_R=lengths_R,
+            loss_lengths_R=lengths_R * ~masked_R,
+            group_R=torch.arange(len(lengths_R)) // size,
+            correct_R=correct_R.float(),
+            old_logprobs_N=old_N,
+            advantages_N=torch.zeros_like(old_N),
+            weights_R=torch.zeros(len(lengths_R)),
+        )
+
+    @cached_property
+    def prompt_lengths_R(self) -> torch.Tensor:
+        """Tokens of each response's prompt."""
+        return torch.tensor([len(prompt) for prompt in self.prompts], dtype=torch.long)
+
+    @property
+    def completion_mask_N(self) -> torch.Tensor:
+        """The tokens that carry loss, bool."""
+        return (self.loss_lengths_R > 0)[self.response_N]
+
+    @property
+    def inputs(self) -> tuple[list[Sequence[int]], torch.Tensor, torch.Tensor]:
+        """What a policy or critic reads: prompts, response tokens and lengths."""
+        return self.prompts, self.tokens_N, self.lengths_R
+
+    def select(self, rows: torch.Tensor) -> StepData:
+        """The responses at `rows` (long indices), in that order."""
+        index_N, values = self.index(rows), dict[str, Any]()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, torch.Tensor):
+                value = value[index_N if field.name.endswith("_N") else rows]
+            values[field.name] = value
+        values["prompts"] = [self.prompts[row] for row in rows.tolist()]
+        return StepData(**values)
+
+    def index(self, rows: torch.Tensor) -> torch.Tensor:
+        """Flat positions of the tokens of `rows`."""
+        starts_R = self.lengths_R.cumsum(0) - self.lengths_R
+        return ragged_index(starts_R[rows], self.lengths_R[rows])
+
+    def rows_of(self, groups: torch.Tensor) -> torch.Tensor:
+        """The responses of some groups of a step."""
+        size = len(self.group_R) // int(self.group_R[-1] + 1)
+        return (groups[:, None] * size + torch.arange(size)).reshape(-1)
+
+    def keep_high_entropy(self, entropy_N: torch.Tensor, fraction: float) -> None:
+        """Leave the policy gradient to the loss tokens of highest entropy (nats); a fraction of 1 is all of them."""
+        if fraction == 1:
+            return
+        if bool(entropy_N.isnan().any()):
+            raise ValueError(
+                f"algorithm.top_entropy_fraction={fraction}: the engine gave no entropies to choose tokens by"
+            )
+        chosen_N = high_entropy_tokens(entropy_N, self.completion_mask_N, fraction)
+        mask_N = chosen_N.to(self.old_logprobs_N.dtype)
+        self.policy_weights_N = mask_N if self.policy_weights_N is None else self.policy_weights_N * mask_N
+
+
+def sums_of_responses(values_N: torch.Tensor, lengths_R: torch.Tensor) -> torch.Tensor:
+    """Sum the values of each response's tokens, [R]."""
+    return torch.zeros(len(lengths_R)).index_add_(0, response_index(lengths_R), values_N)
