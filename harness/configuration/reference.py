@@ -96,7 +96,7 @@ def _meanings(cls: type[Any]) -> dict[str, str]:
 
     A class without fields of its own has the meanings of the one that it inherits from.
     """
-    while set(cls.__dict__.get("__annotations__", {})) <= {"kind"} and dataclasses.is_dataclass(cls.__base__):
+    while set(inspect.get_annotations(cls)) <= {"kind"} and dataclasses.is_dataclass(cls.__base__):
         cls = cls.__base__
     text = inspect.cleandoc(cls.__doc__ or "")
     intro, found, rest = text.partition("Attributes:\n")

@@ -25,7 +25,6 @@ SMALL = (
     "runtime.workers=1",
 )
 STEP = re.compile(r"(?:^`([\w/.]+)`:\n\n)?^```(console|python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-RAISES = "        raise RuntimeError('no luck')\n"
 
 
 def run(where: Path, *command: str, code: int = 0) -> str:

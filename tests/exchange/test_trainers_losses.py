@@ -51,7 +51,6 @@ def ours(config: RunConfig, batch: Batch) -> Tensor:
     algorithm, objective = config.algorithm, Objective(config.algorithm)
     group = torch.arange(PROMPTS).repeat_interleave(SIZE)
     counts = objective.count(batch.lengths, group)
-    response = torch.arange(ROWS).repeat_interleave(batch.lengths)
     rollout = RolloutBatch(
         rewards_PG=algorithm.reward.wrong
         + batch.rewards * (algorithm.reward.correct - algorithm.reward.wrong),

@@ -74,6 +74,7 @@ def test_the_arms_that_verl_cannot_express_are_shown_as_refused(tmp_path, capsys
         "preset=verl_dapo_qwen25_32b",
         "backend=verl_recipe",
         "experiment.seeds=[0]",
+        "experiment.benchmark=aime24",
     ]
     text = planned(capsys, tmp_path, *ladder)
     assert "6 runs, 0 finished, 1 to run, 5 refused" in text

@@ -52,7 +52,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_its_batch(trainer: Ru
 
 def test_an_update_that_does_not_fit_names_the_settings(trainer: RunParts) -> None:
     trainer.updater._forward = Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory"))  # type: ignore[method-assign]
-    named = r"runtime\.micro_batch_tokens=1024.*gradient_checkpointing.*gpus_per_run"
+    named = r"runtime\.micro_batch_tokens=2048.*gradient_checkpointing.*gpus_per_run"
     with pytest.raises(MemoryError, match=named):
         train(trainer, never, attempt=0)
 
