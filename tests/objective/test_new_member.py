@@ -12,7 +12,6 @@ import harness.objective.surrogate as family
 from harness.configuration.registry import kinds
 from harness.experiment.checks import check_plan
 from harness.experiment.planning import plan_experiment
-from harness.explain.page import html
 from harness.explain.shares import explain_one, make_group
 
 MEMBER = '''
@@ -79,4 +78,3 @@ def test_checks_engagement_and_explain_know_a_new_surrogate(folder: Path) -> Non
     algorithm = plan.arms[1].config.algorithm
     group = make_group([1.0, 0.0], [3, 3], [-1.0, -1.0], [0.0, -1.0])  # a ratio of e, cut to 1.5
     assert [rollout.share for rollout in explain_one(group, algorithm)] == pytest.approx([0.6, 0.4])
-    assert '"systems": {"mine":' in html(group, {"mine": algorithm})
