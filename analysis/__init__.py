@@ -1,6 +1,6 @@
 """Answers from the result store: statistics, tables, figures, report, and the Python front (docs/python.md).
 
-May import: engagement, evaluation, experiment, statistics, store, verify. Imports no torch.
+May import: configuration, engagement, evaluation, experiment, statistics, store, verify. Imports no torch.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from analysis.evidence.further_benchmarks import on_benchmark
-    from analysis.evidence.results import Results
-    from analysis.front import (
+    from analysis.api import (
         NoValueError,
         contrast,
         difference,
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
         step_frame,
         tables_of,
     )
+    from analysis.evidence.results import Results, on_benchmark
     from analysis.report import write_answer
     from analysis.tables.latex import to_latex
     from analysis.tables.table import to_frame, to_markdown
@@ -38,7 +37,7 @@ _PLACES = {
     "StoreError": "harness.store",
     "UnknownMetric": "harness.evaluation.metrics.names",
     "Verdict": "harness.statistics.estimate",
-    "on_benchmark": "analysis.evidence.further_benchmarks",
+    "on_benchmark": "analysis.evidence.results",
     "to_frame": "analysis.tables.table",
     "to_latex": "analysis.tables.latex",
     "to_markdown": "analysis.tables.table",
@@ -80,4 +79,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'analysis' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_PLACES.get(name, "analysis.front")), name)
+    return getattr(importlib.import_module(_PLACES.get(name, "analysis.api")), name)

@@ -9,17 +9,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from analysis.evidence.effects import INTERACTIONS, MAIN, effects_of, kinds_of
-from analysis.evidence.engagement import engagements, sentence_end
+from analysis.evidence.caveats import engagements, sentence_end
+from analysis.evidence.designs import INTERACTIONS, MAIN, effects_of, kinds_of
 from analysis.evidence.results import Results
-from analysis.found import ArmFound, EffectFound, Interval, MetricFound
-from analysis.tables.benchmarks import benchmark_tables
-from analysis.tables.collapse import collapse_warnings
-from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name
-from analysis.tables.experiment_tables import main_table, summary_table
-from analysis.tables.graders import grader_warnings
-from analysis.tables.of_metric import metric_name
+from analysis.tables.caveats import collapse_warnings, grader_warnings
+from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name, metric_name
+from analysis.tables.experiment import benchmark_tables, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
+from analysis.values import ArmFound, EffectFound, Interval, MetricFound
 from harness.evaluation.metrics.names import Metric
 from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.experiment.plan import PlannedArm
@@ -36,7 +33,7 @@ def found_of(results: Results) -> list[MetricFound]:
 def answer_sentences(results: Results) -> list[str]:
     """Say for each metric a headline, then one sentence per arm; says what is missing and never calls a tie an effect.
 
-    At last what the second grader does not confirm, if that has grown (`analysis.tables.graders`), and whether there was nothing to learn.
+    At last what the second grader does not confirm, if that has grown (`analysis.tables.caveats`), and whether there was nothing to learn.
     """
     of_metrics, warnings = answer_parts(results)
     return [*(sentence for one in of_metrics for sentence in one), *warnings]

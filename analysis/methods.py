@@ -1,4 +1,4 @@
-"""The methods paragraph of an experiment, its sources as BibTeX and a reproducibility checklist, all read from the store."""
+"""The methods paragraph of an experiment and its sources as BibTeX, read from the store."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from analysis.evidence.keys import key_label
+from analysis.evidence.designs import key_label, setting_label
 from analysis.evidence.results import Results
-from analysis.tables.differences import differences_to_reference, family_size, power_notes
+from analysis.tables.differences import (
+    differences_to_reference,
+    family_size,
+    metric_name,
+    power_notes,
+    samples,
+)
 from analysis.tables.latex import latex_escape
-from analysis.tables.of_metric import metric_name, samples
+from harness.configuration.flat import flatten
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 
@@ -25,6 +31,11 @@ _DESIGNS = {
     "factorial": "they cross the factors",
     "shapley": "they add the parts in several orders",
     "arms": "each has settings of its own",
+}
+_EXTRACTIONS = {
+    "boxed": "the last box",
+    "answer_line": "the last answer line",
+    "any": "the last box, else the last answer line, else the last number",
 }
 _CITED = re.compile(r"^((?:[\w.]+: \S*\n)+)(@\w+\{(\w+),.*?\n\}\n)", flags=re.MULTILINE | re.DOTALL)
 _LISTED = 12  # arms
@@ -43,11 +54,11 @@ class Methods:
         """Each distinct configuration that has run, flat: one a finished arm."""
         arms = self.results.experiment.plan.arms
         firsts = [(arm, seeds[0]) for arm in arms if (seeds := self.results.experiment.finished_seeds(arm))]
-        return [_flat(self.store.run(arm.runs[seed]).settings()) for arm, seed in firsts]
+        return [flatten(self.store.run(arm.runs[seed]).settings()) for arm, seed in firsts]
 
     @cached_property
     def provenance(self) -> list[dict[str, Any]]:
-        """Read what the finished runs recorded of code, packages and machine; nothing of those logged elsewhere."""
+        """What the finished runs recorded of code, packages and machine; nothing of those logged elsewhere."""
         states = self.results.experiment.states
         finished = dict.fromkeys(states.loc[states["status"] == "finished", "run_id"])
         manifests = (self.store.run(run_id).manifest() or {} for run_id in finished)
@@ -59,31 +70,20 @@ class Methods:
         return " or ".join(values)
 
     @cached_property
-    def facts(self) -> dict[str, str]:
-        """Sentences by what they answer, in the order of the paragraph; those that the store does not say are left out."""
+    def sentences(self) -> list[str]:
+        """The paragraph; what the store does not say is left out."""
         plan = self.results.experiment.plan
-        found = {
-            "arms": self._arms(),
-            "seeds": self._seeds(),
-            "training": self._training(),
-            "tokens": self._tokens(),
-            "protocol": self._protocol(),
-            "verifier": self._verifier(),
-            "intervals": self._intervals(),
-            "margin": self._margin(),
-            "stopping rule": self._stopping(),
-            "hardware": self._hardware(),
-            "versions": self._versions(),
-            "notes": " ".join(_sentence(note) for note in (*plan.notes, *self.results.experiment.notes)),
-        }
-        return {name: text for name, text in found.items() if text}
+        texts = (
+            self._arms(), self._seeds(), self._training(), self._tokens(), self._protocol(), self._verifier(), self._intervals(),
+            self._margin(), self._stopping(), self._hardware(), self._versions(),
+            " ".join(f"{note.removesuffix('.')}." for note in (*plan.notes, *self.results.experiment.notes)),
+        )  # fmt: skip
+        return [text for text in texts if text]
 
     def _arms(self) -> str:
         plan = self.results.experiment.plan
         text = f"We compare {_count(len(plan.arms), 'arm')}; {_DESIGNS[plan.design]}"
-        if len(plan.arms) > _LISTED:
-            return f"{text}."
-        return f"{text}: {'; '.join(map(_arm, plan.arms))}."
+        return f"{text}." if len(plan.arms) > _LISTED else f"{text}: {'; '.join(map(_arm, plan.arms))}."
 
     def _seeds(self) -> str:
         experiment = self.results.experiment
@@ -96,27 +96,24 @@ class Methods:
     def _training(self) -> str:
         if not self.configurations:
             return ""
-        said = [
-            f"Training takes {self.shared('training.steps')} rollout steps of {self.shared('algorithm.prompts_per_step')} prompts with "
-            f"{self.shared('algorithm.responses_per_prompt')} responses each and {self.shared('algorithm.updates_per_step')} updates a "
-            f"step by Adam (learning rate {self.shared('optimizer.learning_rate').replace('e-0', 'e-')}, gradient norm at most "
-            f"{self.shared('optimizer.max_gradient_norm')}).",
-            f"Responses have at most {self.shared('sampling.max_response_tokens')} tokens and are sampled at temperature "
-            f"{self.shared('sampling.temperature')}.",
-        ]
-        return " ".join(said)
+        share = self.shared
+        return (
+            f"Training takes {share('training.steps')} rollout steps of {share('algorithm.prompts_per_step')} prompts with "
+            f"{share('algorithm.responses_per_prompt')} responses each and {share('algorithm.updates_per_step')} updates a step by Adam "
+            f"(learning rate {share('optimizer.learning_rate').replace('e-0', 'e-')}, gradient norm at most "
+            f"{share('optimizer.max_gradient_norm')}). Responses have at most {share('sampling.max_response_tokens')} tokens and are "
+            f"sampled at temperature {share('sampling.temperature')}."
+        )
 
     def _tokens(self) -> str:
-        experiment = self.results.experiment
-        finished = experiment.states.loc[experiment.states["status"] == "finished", "run_id"]
-        steps = experiment.steps[experiment.steps["run_id"].isin(finished)]
+        steps = _of_finished(self.results)
         if "generated_tokens" not in steps or not len(steps):
             return ""
-        runs = steps.drop_duplicates(["run_id", "step"]).groupby("run_id")["generated_tokens"].sum()
-        least, most = _thousands(runs.min()), _thousands(runs.max())
+        runs = steps.groupby("run_id")["generated_tokens"].sum()
+        least, most = _tokens(runs.min()), _tokens(runs.max())
         return (
-            f"A run generates {least if least == most else f'{least} to {most}'} thousand tokens, groups that were discarded included, "
-            f"all runs together {runs.sum() / 1e6:.1f} million."
+            f"A run generates {least if least == most else f'{least} to {most}'} tokens, discarded groups included; all runs together "
+            f"generate {_tokens(runs.sum())}."
         )
 
     def _protocol(self) -> str:
@@ -128,34 +125,30 @@ class Methods:
             if temperature := self.shared("evaluation.temperature"):
                 sampled += f" at temperature {temperature} and top-p {self.shared('evaluation.top_p')}"
         names = " and ".join(metric_name(view) for view in self.results.each_metric())
-        rule = plan.checkpoint_rule if plan.checkpoint_rule != "last" else "that after the last step"
-        return f"We report {names} on {plan.benchmark}{plan.cap_text}{sampled}. The checkpoint is {rule}, the same rule for all arms."
+        benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
+        return f"We report {names} on {benchmark}{plan.cap_text}{sampled}, after the last step of every run."
 
     def _verifier(self) -> str:
-        if not self.shared("verifier.extraction"):
+        extraction = self.shared("verifier.extraction")
+        if not extraction:
             return ""
         version = self._packages().get("math-verify")
         by = f" with Math-Verify {version}" if version else ""
         end = ", which has to end the response" if self.shared("verifier.answer_must_end") == "True" else ""
         return (
-            f"Answers are graded by rule{by}: the answer is read by the rule `{self.shared('verifier.extraction')}`{end}, and its form "
-            f"is `{self.shared('verifier.form')}`."
+            f"Answers are graded by rule{by}: the answer is {_EXTRACTIONS.get(extraction, extraction)}{end}."
         )
 
     def _intervals(self) -> str:
         plan = self.results.experiment.plan
         unit = "base policies" if plan.shares_bases else "training seeds"
         test = "paired by seed" if plan.paired else "of independent seeds (Welch)"
-        size = max(
-            (family_size(differences_to_reference(view).values()) for view in self.results.each_metric()),
-            default=1,
-        )
-        together = ""
-        if size > 1 and not plan.looks:
-            together = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)."
+        views = self.results.each_metric()
+        size = max((family_size(differences_to_reference(view).values()) for view in views), default=1)
+        together = f" The intervals of the {size} declared differences hold together at 95 % (Šidák)."
         return (
-            f"Intervals are 95 % Student's t over {unit}, problems fixed; differences are {test}.{together} No interval is taken over "
-            "samples or problems."
+            f"Intervals are 95 % Student's t over {unit}, problems fixed; differences are {test}."
+            f"{together if size > 1 and not plan.looks else ''} No interval is taken over samples or problems."
         )
 
     def _margin(self) -> str:
@@ -186,9 +179,9 @@ class Methods:
 
     def _hardware(self) -> str:
         machines = dict.fromkeys(_machine(one) for one in self.provenance)
-        steps = self.results.experiment.steps
-        hours = float(steps["seconds_total"].sum()) / 3600 if "seconds_total" in steps else 0.0
-        time = f"; all runs together took {hours:.1f} hours of training and evaluation" if hours else ""
+        steps = _of_finished(self.results)
+        seconds = float(steps["seconds_total"].sum()) if "seconds_total" in steps else 0.0
+        time = f"; all runs together took {_duration(seconds)} of training and evaluation" if seconds else ""
         return f"Hardware: {'; '.join(machines)}{time}." if machines else ""
 
     def _versions(self) -> str:
@@ -230,52 +223,29 @@ class Methods:
 
     def files(self) -> dict[str, str]:
         """The files of the folder ``methods``."""
-        paragraph = " ".join(latex_escape(text) for text in self.facts.values())
+        paragraph = " ".join(map(latex_escape, self.sentences))
         cited = f" Systems and settings come from~\\cite{{{','.join(self.sources)}}}." if self.sources else ""
         return {
             "methods.tex": f"{paragraph}{cited}\n",
-            "methods.md": "\n\n".join(self.facts.values()) + "\n",
+            "methods.md": "\n\n".join(self.sentences) + "\n",
             "sources.bib": "\n".join(self.sources.values()),
-            "checklist.md": self._checklist(),
         }
-
-    def _checklist(self) -> str:
-        experiment = self.results.experiment
-        plan = experiment.plan
-        answers = {
-            "Are all arms and what each changes stated?": self.facts["arms"],
-            "How many independent runs stand behind a number?": self.facts["seeds"],
-            "Are hyperparameters stated, and were they the same for all arms?": self.facts.get("training"),
-            "Is the compute comparable between arms, and is it said?": self.facts.get("tokens"),
-            "Are benchmark, samples, sampling and checkpoint stated?": self.facts["protocol"],
-            "How is an answer graded?": self.facts.get("verifier"),
-            "What are intervals taken over, and are many comparisons allowed for?": self.facts["intervals"],
-            "What is called no difference?": self.facts["margin"],
-            "Was the number of runs chosen by results?": self.facts["stopping rule"],
-            "Which machines, and for how long?": self.facts.get("hardware"),
-            "Which code and packages?": self.facts.get("versions"),
-            "Are failed and missing runs named?": "; ".join(experiment.notes)
-            or "None failed, none is missing.",
-            "Are the samples behind every score kept?": "Yes, each with its verdict, in the results root."
-            if experiment.problem_ids
-            else None,
-            "Which command makes it again?": f"`{plan.command}`" if plan.command else None,
-        }
-        lines = [
-            f"- [{'x' if answer else ' '}] **{question}** {answer or 'The store does not say.'}"
-            for question, answer in answers.items()
-        ]
-        return "\n".join(["# Reproducibility checklist", "", *lines]) + "\n"
 
 
 def write_methods(results: Results, store_root: Path | str, directory: Path) -> list[Path]:
-    """Write the paragraph (LaTeX and Markdown), its BibTeX and the checklist into the folder; returns their paths."""
+    """Write the paragraph (LaTeX and Markdown) and its BibTeX into the folder; returns their paths."""
     directory.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, text in Methods(results, ResultStore(store_root)).files().items():
-        paths.append(directory / name)
-        paths[-1].write_text(text, encoding="utf-8", newline="\n")
-    return paths
+    files = Methods(results, ResultStore(store_root)).files()
+    for name, text in files.items():
+        (directory / name).write_text(text, encoding="utf-8", newline="\n")
+    return [directory / name for name in files]
+
+
+def _of_finished(results: Results) -> Any:
+    """The step metrics of finished runs; a run that two arms share counts once."""
+    states, steps = results.experiment.states, results.experiment.steps
+    finished = states.loc[states["status"] == "finished", "run_id"]
+    return steps[steps["run_id"].isin(finished)].drop_duplicates(["run_id", "step"])
 
 
 def _arm(arm: PlannedArm) -> str:
@@ -283,15 +253,11 @@ def _arm(arm: PlannedArm) -> str:
     changes = [change for change in arm.changes.items() if isinstance(change[1], list)]
     if not 1 <= len(changes) <= 2:
         return arm.label
-    said = (f"{key_label(key)} {values[-1]} instead of {values[0]}" for key, values in changes)
-    return f"{arm.label} ({', '.join(said)})"
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
+    told = (
+        f"{key_label(key)}: {setting_label(key, values[-1])} instead of {setting_label(key, values[0])}"
+        for key, values in changes
+    )
+    return f"{arm.label} ({', '.join(told)})"
 
 
 def _machine(provenance: Mapping[str, Any]) -> str:
@@ -301,13 +267,19 @@ def _machine(provenance: Mapping[str, Any]) -> str:
     return f"{hardware.get('cpu', 'CPU')}, {_count(int(hardware.get('cores', 0)), 'core')}, no GPU"
 
 
-def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def _thousands(number: float) -> str:
-    return f"{number / 1000:.0f}"
+def _tokens(number: float) -> str:
+    """``1.9 million``, ``310 thousand`` or ``840``."""
+    if number >= 1e6:
+        return f"{number / 1e6:.1f} million"
+    return f"{number / 1000:.0f} thousand" if number >= 10_000 else f"{number:.0f}"
+
+
+def _duration(seconds: float) -> str:
+    """``3.2 hours``, ``12 minutes`` or ``8 seconds``."""
+    if seconds >= 3600:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"

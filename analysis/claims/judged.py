@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.answer import describe
-from analysis.evidence.engagement import engagements
+from analysis.evidence.caveats import engagements
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.tables.differences import differences_to_reference

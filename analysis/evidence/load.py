@@ -12,10 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.evidence.cells import RunCells
-from analysis.evidence.logged import logged_cells
-from analysis.evidence.metric_values import COLUMNS
-from analysis.evidence.reduced import Question, Reduce, answer_equality, reduce_run
+from analysis.evidence.metrics import COLUMNS
+from analysis.evidence.samples import Question, Reduce, RunCells, answer_equality, logged_cells, reduce_run
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.store import ResultStore, StoreError
@@ -103,7 +101,7 @@ class StoredExperiment:
 
 @dataclass
 class _Gathered:
-    """Cells of one benchmark (and of the development benchmark), run by run; ``notes`` say what cannot be scored or compared."""
+    """Cells of one benchmark, run by run; ``notes`` say what cannot be scored or compared."""
 
     benchmark: str
     notes: list[str] = field(default_factory=list)
@@ -173,9 +171,11 @@ def load_plan(
             try:
                 logged = run.steps()
                 steps.append((labels, logged))
-                name = plan.benchmark
-                reduced = {name: reduce(store, run.run_id, name, question)} if run.sample_steps(name) else {}
-                own.add(where, labels, reduced or logged_cells(logged, plan))
+                if run.sample_steps(plan.benchmark):
+                    reduced = {plan.benchmark: reduce(store, run.run_id, plan.benchmark, question)}
+                else:
+                    reduced = logged_cells(logged, plan)
+                own.add(where, labels, reduced)
             except StoreError as error:
                 own.notes.append(f"{where}: {error}")
                 continue

@@ -1,8 +1,9 @@
-"""Per-seed results at the declared checkpoint, and contrasts between arms."""
+"""Per-seed results at the last evaluation, contrasts between arms, and the same on every other benchmark."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,11 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.evidence.checkpoint_rule import chosen_steps, last_evaluations, rule_scores
 from analysis.evidence.load import Floats, StoredExperiment, groups, records
-from analysis.evidence.metric_values import column_of, computed, first_reach, tokens_at, value_of
+from analysis.evidence.metrics import column_of, computed, first_reach, tokens_at, value_of
 from harness.evaluation.metrics.names import Metric
-from harness.experiment.plan import PlannedArm
+from harness.experiment.plan import PlanError, PlannedArm
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import Difference, Independent, Paired, judge
 from harness.statistics.intervals import mean_interval, two_way_difference
@@ -26,7 +26,7 @@ TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 
 @dataclass(frozen=True)
 class Results:
-    """One row per finished (arm, seed, cap), every metric at the checkpoint; ``before`` the same at step 0.
+    """One row per finished (arm, seed, cap), every metric at the checkpoint, the last evaluation; ``before`` the same at step 0.
 
     ``target`` is the accuracy that *tokens to target* counts to. ``notes`` say which runs could not be
     judged. ``asked`` is the metric that answers are about, None for the experiment's first (see `about`).
@@ -71,8 +71,8 @@ class Results:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """The evaluated steps that each row is made of."""
-        return {(row["run_id"], row["arm"], row["cap"]): row["steps"] for row in records(self.per_seed)}
+        """The evaluated step of each row."""
+        return {(row["run_id"], row["arm"], row["cap"]): row["checkpoint"] for row in records(self.per_seed)}
 
     def each_metric(self) -> list[Results]:
         """These results about each metric of the experiment, in its order."""
@@ -100,20 +100,16 @@ class Results:
     def mean(self, arm: PlannedArm, metric: str | None = None, cap: int | None = None) -> Estimate:
         """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
         values = self.scores(arm, self.column if metric is None else metric, cap)
-        never = self.unreached(arm) if metric is None else ""
-        if never:
+        if never := unreached_text(values):
             return Estimate(math.nan, seeds=len(values), absent=never)
         return replace(mean_interval(self.experiment.plan.replicates(values)), seeds=len(values))
 
     def unreached(self, *arms: PlannedArm) -> str:
         """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
-        said = []
-        for arm in arms:
-            values = self.values(arm)
-            never = sum(map(math.isinf, values.values()))
-            where = f" ({arm.label})" if len(arms) > 1 else ""
-            said += [f"not reached in {never} of {len(values)} seeds{where}"] * bool(never)
-        return ", ".join(said)
+        reasons = {arm.label: unreached_text(self.values(arm)) for arm in arms}
+        return ", ".join(
+            f"{reason} ({label})" if len(arms) > 1 else reason for label, reason in reasons.items() if reason
+        )
 
     def difference(self, arm: PlannedArm, reference: PlannedArm) -> Estimate:
         """Arm minus reference as a comparison that stands alone: its interval is corrected for nothing."""
@@ -166,46 +162,44 @@ class Results:
 
         Runs without samples (foreign ones) are left out.
         """
-        cap, known, found = self.experiment.plan.primary_cap, self.experiment.problem_avg, dict[int, Floats]()
-        frame = self.per_seed
-        for row in records(frame[(frame["arm"] == arm.name) & (frame["cap"] == cap)]):
-            if (row["run_id"], row["steps"][-1], cap) in known:
-                found[row["seed"]] = np.mean(
-                    [known[row["run_id"], step, cap] for step in row["steps"]], axis=0
-                )
-        return found
+        known, frame, cap = self.experiment.problem_avg, self.per_seed, self.experiment.plan.primary_cap
+        rows = records(frame[(frame["arm"] == arm.name) & (frame["cap"] == cap)])
+        keys = {row["seed"]: (row["run_id"], row["checkpoint"], cap) for row in rows}
+        return {seed: known[key] for seed, key in keys.items() if key in known}
 
 
-# Run, arm and cap to the evaluated steps that its result is made of.
-Checkpoints = Mapping[tuple[str, str, int], list[int]]
+# Run, arm and cap to the evaluated step that its result is.
+Checkpoints = Mapping[tuple[str, str, int], int]
 
 
 def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = None) -> Results:
-    """Apply the checkpoint rule to every finished run; runs that cannot be judged become notes.
+    """Take the last evaluation of every finished run (of imported curves the mean of several); runs without one become notes.
 
-    ``checkpoints``: those that the rule has chosen already, on another benchmark; a run that was not evaluated at all of them is left out.
+    ``checkpoints``: the steps to take instead, on another benchmark; a run that was not evaluated at its step is left out.
     """
     plan = experiment.plan
     averaged = last_evaluations(plan.checkpoint_rule)
     notes: list[str] = []
     rows: list[dict[str, Any]] = []
     before: list[pd.DataFrame] = []
-    finished = experiment.states[experiment.states["status"] == "finished"]
-    for state in records(finished):
+    for state in records(experiment.states[experiment.states["status"] == "finished"]):
         run, where, judged = _place(state), f"{state['arm']}, seed {state['seed']}", False
         training = _training(experiment, state)
         for key in sorted(key for key in experiment.evaluations if key[:2] == run):
             group = experiment.evaluations[key]
             before.append(group[group["step"] == 0])
-            first = 1 if len(training) else 0  # an arm of no steps is the policy before RL
-            if checkpoints is not None:
-                wanted = checkpoints.get(key, [])
-                steps = wanted if set(wanted) <= set(group["step"]) else []
+            if checkpoints is None:
+                trained = group["step"] >= (1 if len(training) else 0)  # no steps: the policy before RL
+                chosen = group[trained].sort_values("step").tail(averaged)
+                if 0 < len(chosen) < averaged:
+                    notes.append(
+                        f"{where}: the mean of {len(chosen)} evaluations, not of the last {averaged}"
+                    )
             else:
-                steps = chosen_steps(group, averaged, first)
-            if steps:
+                chosen = group[group["step"] == checkpoints.get(key, -1)]
+            if len(chosen):
                 judged = True
-                rows.append(_checkpoint_row(state, group, steps, training))
+                rows.append(_checkpoint_row(state, chosen, training))
         if not judged:
             missing = "finished without an evaluation after step 0"
             elsewhere = f"not evaluated on {plan.benchmark} at its checkpoint"
@@ -222,6 +216,18 @@ def results_of(experiment: StoredExperiment, checkpoints: Checkpoints | None = N
     return with_metrics(results, plan.metrics)
 
 
+def last_evaluations(rule: str) -> int:
+    """How many of the last evaluations are averaged: 1 for ``last``; k for ``mean_last_<k>`` of imported curves (the letter: 3).
+
+    Raises:
+        PlanError: another rule.
+    """
+    found = re.fullmatch(r"last|mean_last_(k|[1-9]\d*)", rule)
+    if found is None:
+        raise PlanError(f"checkpoint_rule={rule} is gone; known: last, and mean_last_<k> of imported curves")
+    return {None: 1, "k": 3}.get(found[1]) or int(found[1])
+
+
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     """The results with a column for each metric that no evaluation has by itself."""
     missing = [one for one in metrics if computed(one) and column_of(one) not in results.per_seed]
@@ -229,7 +235,7 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
         return results
     experiment = results.experiment
     runs = [
-        (experiment.evaluations[_place(row, "cap")], _training(experiment, row), row["steps"][-1])
+        (experiment.evaluations[_place(row, "cap")], _training(experiment, row), row["checkpoint"])
         for row in records(results.per_seed)
     ]
     new = {column_of(metric): [value_of(metric, *run) for run in runs] for metric in missing}
@@ -237,23 +243,27 @@ def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
 
 
 def tokens_to_target(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
-    """Generated tokens (discarded included) at which avg first reaches ``target``; NaN if it never does.
+    """Generated tokens (discarded included) at which avg first reaches ``target``; infinity if it never does.
 
     Linear between evaluated steps, so its resolution is the evaluation interval.
     """
-    found = first_reach(cells, lambda wanted: tokens_at(steps, wanted), target)
-    return found if math.isfinite(found) else math.nan
+    return first_reach(cells, lambda wanted: tokens_at(steps, wanted), target)
 
 
-def _checkpoint_row(
-    state: Mapping[str, Any], cells: pd.DataFrame, steps: list[int], training: pd.DataFrame
-) -> dict[str, Any]:
+def unreached_text(values: Mapping[int, float]) -> str:
+    """``not reached in 2 of 8 seeds``; empty where every seed reached the target."""
+    never = sum(map(math.isinf, values.values()))
+    return f"not reached in {never} of {len(values)} seeds" if never else ""
+
+
+def _checkpoint_row(state: Mapping[str, Any], chosen: pd.DataFrame, training: pd.DataFrame) -> dict[str, Any]:
+    step = int(chosen["step"].iloc[-1])
     row: dict[str, Any] = {name: state[name] for name in ("arm", "seed", "run_id")}
-    row |= {"cap": int(cells["cap"].iloc[0]), "steps": steps, **rule_scores(cells, min(1, steps[0]))}
-    values = cells[cells["step"].isin(steps)].select_dtypes("number")
-    row |= {str(name): mean for name, mean in values.mean().drop(["step", "cap", "seed"]).items()}
+    row |= {"cap": int(chosen["cap"].iloc[0]), "checkpoint": step}
+    values = chosen.select_dtypes("number").drop(columns=["step", "cap", "seed"])
+    row |= {str(name): mean for name, mean in values.mean().items()}
     if len(training):
-        last = np.flatnonzero(training["step"].to_numpy() <= steps[-1])[-1]
+        last = np.flatnonzero(training["step"].to_numpy() <= step)[-1]
         logged = [name for name in TOKEN_COLUMNS if name in training]
         row |= {f"train_{name}": float(training[name].to_numpy()[last]) for name in logged}
     return row
@@ -269,4 +279,50 @@ def _training(experiment: StoredExperiment, row: Mapping[str, Any]) -> pd.DataFr
 
 
 def _empty() -> pd.DataFrame:
-    return pd.DataFrame({name: [] for name in ("arm", "seed", "run_id", "cap", "avg", "steps")})
+    return pd.DataFrame({name: [] for name in ("arm", "seed", "run_id", "cap", "avg", "checkpoint")})
+
+
+def on_benchmark(results: Results, benchmark: str) -> Results:
+    """The same arms, seeds and checkpoints on another benchmark that runs were evaluated on (see `Plan.on`).
+
+    A run that was not evaluated there at its checkpoint is left out.
+
+    Raises:
+        LookupError: no run was evaluated on it (names those that there are), or these are results on another benchmark already.
+    """
+    experiment = results.experiment
+    plan = experiment.plan
+    if benchmark == plan.benchmark:
+        return results
+    if plan.declared_on is not None:
+        raise LookupError(
+            f"these are results on {plan.benchmark} already; ask those on {plan.declared_on} for {benchmark!r}"
+        )
+    if benchmark not in experiment.further:
+        known = ", ".join([plan.benchmark, *experiment.further])
+        raise LookupError(
+            f"{plan.name} has no results on {benchmark!r}: no run was evaluated on it; benchmarks: {known}"
+        )
+    view = results_of(experiment.further[benchmark], results.checkpoints)
+    return view if results.asked is None else view.about(results.asked)
+
+
+def all_benchmarks(results: Results) -> Mapping[str, Results]:
+    """The results on the plan's own benchmark, then by name on every other that has a score at the plan's response cap."""
+    others = {name: on_benchmark(results, name) for name in sorted(results.experiment.further)}
+    arms = results.experiment.plan.arms
+    scored = {name: view for name, view in others.items() if any(view.scores(arm, "avg") for arm in arms)}
+    return {results.experiment.plan.benchmark: results, **scored}
+
+
+def mean_over(views: Sequence[Results]) -> Results:
+    """The metric as a seed's mean over benchmarks, each counting the same; only of seeds that have a value on all of them.
+
+    Nothing but the metric at the primary cap can be asked of it.
+    """
+    first = views[0]
+    keys, column, cap = ["arm", "seed", "run_id", "cap"], first.column, first.experiment.plan.primary_cap
+    frames = [view.per_seed[view.per_seed["cap"] == cap].reindex(columns=[*keys, column]) for view in views]
+    grouped = pd.concat(frames).groupby(keys, sort=False)[[column]]
+    complete = grouped.count()[column] == len(views)
+    return replace(first, per_seed=grouped.mean()[complete].reset_index())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from analysis.evidence.load import StoredExperiment
-from analysis.evidence.metric_values import total_at
+from analysis.evidence.metrics import total_at
 from analysis.evidence.results import Results
 
 Floats = NDArray[np.float64]

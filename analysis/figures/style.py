@@ -23,6 +23,7 @@ from matplotlib.typing import LineStyleType
 
 STYLES = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
+WRITTEN_FORMATS = ("pdf", "png")  # by a report, unless others are asked for
 
 # Okabe-Ito without its yellow (too light on white) and with two darker shades, in an order where neighbours
 # differ in lightness as well as hue; markers tell the arms apart without colour.
@@ -165,7 +166,14 @@ def _break(text: Text, room: float, side: int) -> None:
 
 
 def save(figure: Figure, directory: Path, name: str, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Write the figure in every format without dates, so that the same data gives the same bytes."""
+    """Write the figure in every format without dates, so that the same data gives the same bytes.
+
+    Raises:
+        ValueError: a format that is none of ``FORMATS``, or one string instead of a sequence of them.
+    """
+    if isinstance(formats, str) or (unknown := [name for name in formats if name not in FORMATS]):
+        named = formats if isinstance(formats, str) else ", ".join(unknown)
+        raise ValueError(f"formats: {named!r} is no list of figure formats; choose from {list(FORMATS)}")
     directory.mkdir(parents=True, exist_ok=True)
     _settle(figure)
     paths = [directory / f"{name}.{suffix}" for suffix in formats]

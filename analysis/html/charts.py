@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.evidence.metric_values import evaluated, needed_columns
+from analysis.evidence.metrics import evaluated, needed_columns
 from analysis.evidence.results import Results
+from analysis.figures.curves import FIGURES, GRADERS
 from analysis.figures.drawing import arm_appearances, cap_label, score_label
 from analysis.figures.series import (
     AXES,
@@ -20,8 +21,7 @@ from analysis.figures.series import (
     logged,
     panel_series,
 )
-from analysis.figures.training import FIGURES, GRADERS
-from analysis.html.dark import on_both
+from analysis.html.pictures import on_both
 from harness.evaluation.metrics.names import TRAINING
 
 DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}

@@ -1,20 +1,123 @@
-"""Columns of differences: which arms are compared, at which level, and what the words below the table say."""
+"""What tables of differences say: their comparisons and level, the names of metrics, and the sentences below."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from analysis.evidence.looks import followed
+from analysis.evidence.comparisons import followed
+from analysis.evidence.load import StoredExperiment
+from analysis.evidence.metrics import needed_columns
 from analysis.evidence.results import Results
-from analysis.tables.table import Column
+from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import Metric
-from harness.experiment.plan import Plan
+from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.estimate import Estimate
 from harness.statistics.power import minimum_detectable_difference, seeds_needed
 from harness.statistics.spread import replicate_count
+
+
+def metric_name(results: Results) -> str:
+    """Name the metric: ``avg@32``, ``length of wrong answers``, or the score of foreign runs under the name their trainer gave it."""
+    metric = results.metric
+    return score_name(results) if metric == results.experiment.plan.score else metric.title
+
+
+def score_name(results: Results) -> str:
+    """Name the score: ``avg@32``, or that of foreign runs under the name their trainer gave it."""
+    score = results.experiment.plan.score
+    if score.name != "avg":
+        return score.title
+    n = samples(results)
+    return f"avg@{n}" if n else "avg@n"
+
+
+def samples(results: Results) -> int:
+    """Count the samples a problem at the checkpoint, 0 where nobody recorded them."""
+    frame = results.per_seed
+    known = frame["samples"].dropna() if "samples" in frame else frame["avg"].iloc[:0]
+    return int(known.max()) if len(known) else 0
+
+
+def metric_header(results: Results) -> str:
+    """Return name and unit of a value: ``avg@32 %``, ``length of wrong answers, tokens``."""
+    metric = results.metric
+    if metric == results.experiment.plan.score:
+        return f"{metric_name(results)}{metric.percent}"
+    return metric.header
+
+
+def of_metric(table: Table, results: Results) -> Table:
+    """Put the metric into the title, and into the name unless it is the experiment's first; unchanged for the score alone."""
+    plan = results.experiment.plan
+    if plan.about_score:
+        return table
+    title = f"{table.title}: {metric_name(results)}"
+    return replace(table, name=f"{table.name}{metric_suffix(results)}", title=title)
+
+
+def metric_column(metric: Metric, key: str, header: str) -> Column:
+    """Make a column of values of the metric, shown with its scale and digits."""
+    return Column(key, header, digits=metric.digits, scale=metric.scale)
+
+
+def experiment_table(
+    results: Results,
+    key: str,
+    title: str,
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, Cell]],
+    notes: Sequence[str],
+    short: Sequence[str] = (),
+) -> Table:
+    """Make a table beside the main one: its key and title stand behind those of the experiment."""
+    plan = results.experiment.plan
+    return Table(f"{plan.name}-{key}", f"{plan.title} ({title})", columns, rows, notes, short)
+
+
+def metric_suffix(results: Results) -> str:
+    """Return what tells the files of a further metric from those of the first: ``-length_wrong``."""
+    return "" if results.metric == results.experiment.plan.metrics[0] else f"-{results.metric.file_name}"
+
+
+def absent_notes(results: Results) -> list[str]:
+    """Say which finished seeds have no value of the metric; targets that were never reached are told in their cells."""
+    plan = results.experiment.plan
+    if results.metric == plan.score:
+        return []
+    finished = [len(results.scores(arm, "avg")) for arm in plan.arms]
+    known = [len(results.values(arm)) for arm in plan.arms]
+    if any(finished) and not any(known):
+        return [f"No finished run has a value of {results.metric.name}{why_absent(results)}."]
+    short = [
+        f"{arm.label}: no {metric_name(results)} in {runs - values} of {runs} seeds, which are left out."
+        for arm, runs, values in zip(plan.arms, finished, known, strict=True)
+        if values < runs
+    ]
+    never = [f"{arm.label}, {reason}" for arm in plan.arms if (reason := results.unreached(arm))]
+    flattered = "A seed that never reaches the target has no number, and without it the others would flatter their arm"
+    return [*short, *([f"{flattered}: {'; '.join(never)}."] if never else [])]
+
+
+def why_absent(results: Results) -> str:
+    """Say what the runs would have had to log, or sample."""
+    metric, n = results.metric, samples(results)
+    steps = results.experiment.steps
+    needed = [name for name in needed_columns(metric) if name not in steps or not steps[name].notna().any()]
+    if needed:
+        return f": they have not logged {', '.join(needed)}"
+    if metric.by_second:
+        return f": they have no second verdicts, or load the experiment with metrics=[{metric.name!r}]"
+    if metric.kind not in ("pass", "maj") or not n:
+        return ""
+    if isinstance(metric.parameter, float | int) and metric.parameter <= n:
+        return f": load the experiment with metrics=[{metric.name!r}]"
+    return f": they have {n} samples a problem"
+
 
 ENOUGH = 8  # replicates below which a table says that it surveys (docs/statistics.md, seeds that collapse)
 REFERENCE = {
@@ -188,3 +291,45 @@ def _units(estimate: Estimate, plan: Plan) -> int:
     if plan.paired:
         return round(estimate.degrees) + 1
     return min(estimate.seeds, replicate_count(plan.seeds, plan.base_policies))
+
+
+MARK = " †"
+
+
+def odd_arms(experiment: StoredExperiment) -> Mapping[str, list[int]]:
+    """Map arm names to the seeds of finished runs that were not made by what made most runs of the experiment.
+
+    Runs whose manifest does not say (foreign ones, for example) are left out of the comparison.
+    """
+    made = {row.run_id: (row.code, row.packages, row.device) for row in experiment.makers.itertuples()}
+    finished = experiment.states[experiment.states["status"] == "finished"]
+    runs = [
+        (arm, seed, made[run_id])
+        for arm, seed, run_id in zip(finished["arm"], finished["seed"], finished["run_id"], strict=True)
+        if any(made.get(run_id, ()))
+    ]
+    # Ties go to the maker of the first run, so that the same store marks the same rows.
+    usual = Counter(maker for _, _, maker in runs).most_common(1)
+    odd: dict[str, list[int]] = {}
+    for arm, seed, maker in runs:
+        if maker != usual[0][0]:
+            odd.setdefault(arm, []).append(seed)
+    return odd
+
+
+def marked(arm: PlannedArm, odd: Mapping[str, list[int]]) -> str:
+    """Return the arm's label, with a dagger where some of its runs are odd."""
+    return arm.label + (MARK if arm.name in odd else "")
+
+
+def maker_notes(experiment: StoredExperiment, *, short: bool = False) -> list[str]:
+    """Write one sentence that explains the daggers, or nothing; ``short``: without the list of runs."""
+    odd = odd_arms(experiment)
+    if not odd:
+        return []
+    told = f"{MARK.strip()} made by other code, packages or another device than the other runs of this table"
+    if short:
+        return [f"{told}."]
+    seeds = {name: f"seed{'s' * (len(of) > 1)} {', '.join(map(str, of))}" for name, of in odd.items()}
+    listed = "; ".join(f"{name}, {of}" for name, of in seeds.items())
+    return [f"{told}: {listed}. `harness show RUN RUN` says what differs."]

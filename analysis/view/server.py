@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from analysis.html.index import Entry, index_page
+from analysis.html.page import Entry, index_page
 from analysis.view.watch import Watch
 
 ADDRESS = "127.0.0.1"

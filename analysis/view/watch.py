@@ -1,12 +1,14 @@
-"""Pages of a store that grows, computed where somebody asks and something changed."""
+"""Progress and pages of a store that grows, computed where somebody asks and something changed."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import escape
@@ -14,13 +16,53 @@ from pathlib import Path
 from typing import Any
 
 from analysis.answer import headlines
-from analysis.evidence.cells import RunCells
 from analysis.evidence.load import load_plan
-from analysis.evidence.reduced import Question, reduce_run
 from analysis.evidence.results import results_of
+from analysis.evidence.samples import Question, RunCells, reduce_run
 from analysis.html.page import Live, Section, document, render_page
-from analysis.view.progress import plan_of, progress_of
+from harness.experiment.plan import Plan, PlanError
 from harness.store import ResultStore, StoreError, layout
+from harness.store.progress import RunState, run_state
+
+
+def progress_of(store: ResultStore, name: str) -> dict[str, Any]:
+    """Make ``{"title", "counts", "fraction", "runs", "error"}`` of an experiment, ready for JSON; nothing is raised or written.
+
+    ``counts`` has a status to its number of runs, ``fraction`` the share of all steps that is done (runs of unknown
+    length count when they end), ``error`` why the plan cannot be read (else null). A run has label, seed and what
+    `harness.store.progress.RunState` has.
+    """
+    try:
+        plan = plan_of(store, name)
+    except StoreError as error:
+        return {"title": name, "counts": {}, "fraction": 0.0, "runs": [], "error": str(error)}
+    seeds = [(arm.label, seed, run_id) for arm in plan.arms for seed, run_id in arm.runs.items()]
+    states = [run_state(store, run_id) for _, _, run_id in seeds]
+    runs = [
+        {"label": label, "seed": seed, **dataclasses.asdict(state), "seconds_left": state.seconds_left}
+        for (label, seed, _), state in zip(seeds, states, strict=True)
+    ]
+    counts = dict(sorted(Counter(state.status for state in states).items()))
+    fraction = sum(map(_share, states)) / len(states) if states else 0.0
+    return {"title": plan.title, "counts": counts, "fraction": fraction, "runs": runs, "error": None}
+
+
+def plan_of(store: ResultStore, name: str) -> Plan:
+    """Read the plan of an experiment, from whoever wrote it. Raises StoreError, or PlanError for whatever is no plan."""
+    raw = store.plan(name)
+    try:
+        return Plan.read(raw)
+    except PlanError:
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        raise PlanError(f"plan {name} cannot be read: {error}; write it with `harness run`") from error
+
+
+def _share(state: RunState) -> float:
+    if state.status == "finished":
+        return 1.0
+    return min(state.step / state.total, 1.0) if state.step and state.total else 0.0
+
 
 _OLDER = " (before the newest results)"
 

@@ -42,12 +42,11 @@ def cells(results: Results, arm: PlannedArm) -> pd.DataFrame:
     plan, frame = results.experiment.plan, results.per_seed
     own = frame[(frame["arm"] == arm.name) & (frame["cap"] == plan.primary_cap)]
     rows = {}
-    for run_id, seed, steps, score, samples in zip(
-        own["run_id"], own["seed"], own["steps"], own["avg"], own["samples"], strict=True
+    for run_id, seed, step, score, samples in zip(
+        own["run_id"], own["seed"], own["checkpoint"], own["avg"], own["samples"], strict=True
     ):
-        keys = [(run_id, step, plan.primary_cap) for step in steps]
-        noise = [sampling_variance(results.experiment.problem_avg[key], int(samples)) for key in keys]
-        rows[int(seed)] = {"score": float(score), "noise": sum(noise) / len(noise) ** 2}
+        of_problems = results.experiment.problem_avg[run_id, step, plan.primary_cap]
+        rows[int(seed)] = {"score": float(score), "noise": sampling_variance(of_problems, int(samples))}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["score", "noise"])
 
 

@@ -19,7 +19,7 @@ from difficulty_bands import band_means, crossed_bands
 from numpy.typing import NDArray
 
 from analysis.evidence.results import Results
-from analysis.tables import one_table
+from analysis.tables import script
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.exact import pass_at_k, require_samples
 from harness.evaluation.metrics.summary import default_ks
@@ -96,7 +96,7 @@ def paired_counts(
     """Seed to the counts of the arm and of the reference, of seeds that have both; ``reference`` None: before RL."""
     frame = results.per_seed
     last = {
-        (str(row["arm"]), int(row["seed"])): (str(row["run_id"]), int(row["steps"][-1]))
+        (str(row["arm"]), int(row["seed"])): (str(row["run_id"]), int(row["checkpoint"]))
         for _, row in frame[frame["cap"] == results.experiment.plan.primary_cap].iterrows()
     }
     found = {}
@@ -240,7 +240,7 @@ def _notes(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    parser = one_table.arguments("bands", __doc__)
+    parser = script.arguments("bands", __doc__)
     parser.add_argument("--arm", required=True, help="name of the arm")
     parser.add_argument(
         "--reference", default=BEFORE, help="name of an arm, or before: the arm's policies before RL"
@@ -262,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ks = None if options.ks is None else [int(k) for k in options.ks.split(",")]
         return band_table(results, counts, plan.arm(options.arm), reference, edges, ks)
 
-    return one_table.print_table(options, make)
+    return script.print_table(options, make)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from analysis import evaluation_frame, load, seed_frame
 from analysis.evidence.results import Results
-from analysis.tables import one_table
+from analysis.tables import script
 from analysis.tables.table import Cell, Column, Table
 from harness.statistics.families import Paired, judge
 
@@ -174,8 +174,8 @@ def _notes(sides: Sides) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table as Markdown; 0, or 2 with one line where it cannot be made."""
-    options = one_table.arguments("budget", __doc__).parse_args(arguments)
-    return one_table.print_table(options, lambda results: budget_table(read_sides(options.root, results)))
+    options = script.arguments("budget", __doc__).parse_args(arguments)
+    return script.print_table(options, lambda results: budget_table(read_sides(options.root, results)))
 
 
 if __name__ == "__main__":

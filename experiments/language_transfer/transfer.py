@@ -17,11 +17,11 @@ import pandas as pd
 from scipy.stats import binomtest, spearmanr
 
 from analysis import difference, load, save_figure
+from analysis.api import NoValueError
 from analysis.evidence.results import Results
+from analysis.figures.effects import transfer_plot
 from analysis.figures.style import styled
-from analysis.figures.transfer import transfer_plot
-from analysis.front import NoValueError
-from analysis.tables.files import write_table
+from analysis.tables.latex import write_table
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown
 from harness.statistics.estimate import Estimate
 from harness.store import ResultStore

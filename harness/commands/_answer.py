@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.found import MetricFound
+from analysis.values import MetricFound
 from harness.commands._as_json import VerbAnswer
 from harness.commands._previous_answer import answer_key, sign_answer
 from harness.configuration.error import ConfigError
@@ -65,12 +65,12 @@ def report_of(
     experiment: str,
     *,
     only: str = "all",
-    figures: str = "all",
+    figures: str = "main",
+    tables: str = "main",
     style: str = "paper",
-    formats: str = "pdf,svg,png",
+    formats: str = "pdf,png",
     out: str | None = None,
-    columns: str = "2",
-    also: str = "",
+    columns: str = "",
 ) -> Report:
     """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing).
 
@@ -87,30 +87,28 @@ def report_of(
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
     from analysis.report import write_parts
-    from analysis.tables.latex import UnfitColumn
+    from analysis.tables.latex import UnknownColumn
 
     folder = Path(out) if out else experiment_dir(store.root, experiment)
-    part = "figures" if figures == "paper" else only
     chosen = _formats(formats)
-    keys = [key for key in also.split(",") if key]
     try:
         paths = write_parts(
             results,
             store.root,
             folder,
-            only=part,
+            only=only,
             figures=figures,
+            tables=tables,
             style=style,
             formats=chosen,
-            columns=int(columns),
-            also=keys,
+            columns=[name for name in columns.split(",") if name],
         )
-    except UnfitColumn as error:
+    except UnknownColumn as error:
         raise ConfigError(str(error)) from error
-    if part == "all" and out is None:
+    if only == "all" and out is None:
         sign_answer(store, experiment, key)
-    text = (folder / "methods" / "methods.md").read_text() if part == "methods" else terminal_text(results)
-    return Report(experiment, metrics, sentences, text, part, str(folder), list(map(str, paths)))
+    text = (folder / "methods" / "methods.md").read_text() if only == "methods" else terminal_text(results)
+    return Report(experiment, metrics, sentences, text, only, str(folder), list(map(str, paths)))
 
 
 def transfer_of(
@@ -119,15 +117,15 @@ def transfer_of(
     other: str,
     *,
     style: str = "paper",
-    formats: str = "pdf,svg,png",
+    formats: str = "pdf,png",
     out: str | None = None,
     **unused: str,
 ) -> Report:
     """Draw what an experiment found against what another one did; raises `ConfigError` where they share no comparison."""
     from analysis.evidence.load import load_experiment
     from analysis.evidence.results import results_of
+    from analysis.figures.effects import transfer_figure
     from analysis.figures.style import save, styled
-    from analysis.figures.transfer import transfer_figure
 
     if unused:
         raise ConfigError(f"against= draws one figure; {', '.join(unused)} cannot be said with it")
@@ -157,7 +155,7 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
-    from analysis.looks import decisions
+    from analysis.stopping import decisions
     from harness.execution.sequential import Decisions
 
     return Decisions(**decisions(plan, store))

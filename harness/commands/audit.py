@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.found import Interval
+from analysis.values import Interval
 from harness.commands import run as run_verb
 from harness.commands._arguments import flag
 from harness.commands._as_json import VerbAnswer

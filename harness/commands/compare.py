@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.found import Interval
+from analysis.values import Interval
 from harness.commands._arguments import find_run, key_values
 from harness.commands._as_json import VerbAnswer
 from harness.commands._counter import Counter
@@ -200,7 +200,7 @@ def _written(found: Comparison, sides: list[Side], out: Path) -> Answer:
 
     from analysis.comparison import comparison_figure, comparison_table, notes_of, scale_of
     from analysis.figures.style import save, styled
-    from analysis.tables.files import write_table
+    from analysis.tables.latex import write_table
     from analysis.tables.table import to_terminal
     from harness.evaluation.sides import disagreements
 

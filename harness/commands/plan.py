@@ -325,7 +325,7 @@ def look_lines(plan: Plan) -> list[str]:
     looks = plan.looks
     if not looks:
         return []
-    from analysis.looks import expected
+    from analysis.stopping import expected
 
     *real, (_, none) = expected(plan).items()
     sizes, means = (
@@ -339,7 +339,7 @@ def look_lines(plan: Plan) -> list[str]:
 
 
 def _spreads(plan: Plan, store: ResultStore) -> dict[str, dict[str, float]]:
-    from analysis.looks import spreads
+    from analysis.stopping import spreads
 
     return spreads(plan, store)
 

@@ -1,14 +1,13 @@
 """Write the tables, figures and page of an experiment again, from the store alone.
 
-harness report experiment=NAME                    everything
+harness report experiment=NAME                    the page, the main table, four figures, the methods paragraph
+harness report experiment=NAME figures=all tables=all   every figure and table that its runs have data for
 harness report experiment=NAME only=table         print the tables and write nothing
-harness report experiment=NAME figures=paper      redraw DAPO's Figures 1-7, DeepSeekMath's and Dr.GRPO's from these runs
 harness report experiment=NAME against=OTHER      draw the effects of both experiments against each other and write nothing else
 harness report pack=NAME.tar.xz                   what `harness pack` wrote, into the folder NAME unless out= names another
 
-only: all, table, tables, figures, methods (paragraph, BibTeX, checklist), page. figures: all, paper. style: paper, screen.
-formats: pdf,svg,png. out: a folder.
-columns: width of LaTeX tables, 1 (3.3 inches) or 2 (6.9). also: keys of columns that they take before others, such as engaged,seeds.
+only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures, tables: main, all. style: paper, screen.
+formats: pdf,png (and svg). out: a folder. columns: keys of the columns of LaTeX tables, such as score,delta,engaged; without it all.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from harness.store import ResultStore
 # What the analysis is asked for; an empty tuple takes any value.
 _CHOICES: dict[str, tuple[str, ...]] = {
     "only": ("all", "table", "tables", "figures", "methods", "page"),
-    "figures": ("all", "paper"),
+    "figures": ("main", "all"),
+    "tables": ("main", "all"),
     "style": ("paper", "screen"),
     "formats": (),
-    "columns": ("1", "2"),
-    "also": (),
+    "columns": (),
     "against": (),
     "out": (),
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from synthetic_store import build_store, loaded
 
-from analysis.figures.training import FIGURES
+from analysis.figures.curves import FIGURES
 
 
 @pytest.fixture(scope="session")
@@ -29,4 +29,4 @@ def two_training_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A report draws two of the figures of training, for tests of which files it writes; `test_figures.py` draws them all."""
     shown = dict(list(FIGURES.items())[:2])
     monkeypatch.setattr("analysis.report.FIGURES", shown)
-    monkeypatch.setattr("analysis.figures.training.FIGURES", shown)
+    monkeypatch.setattr("analysis.figures.curves.FIGURES", shown)

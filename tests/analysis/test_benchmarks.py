@@ -17,7 +17,7 @@ from analysis.answer import answer_sentences
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.report import write_tables
-from analysis.tables.experiment_tables import all_tables
+from analysis.tables.experiment import all_tables
 from harness.store import layout
 
 OWN, OTHER, MEAN = "arithmetic_heldout", "aime25", "mean of all"

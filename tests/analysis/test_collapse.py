@@ -13,8 +13,8 @@ from synthetic_store import SHORT, build_store, make_samples
 
 from analysis import load, tables_of, to_frame
 from analysis.answer import answer_sentences
-from analysis.evidence.collapse import robust_readings, sign_flip_p
-from analysis.figures.evaluation import accuracy_figure
+from analysis.evidence.caveats import robust_readings, sign_flip_p
+from analysis.figures.curves import accuracy_figure
 from analysis.figures.style import styled
 from harness.statistics.collapse import Collapse
 from harness.store import ResultStore

@@ -7,10 +7,10 @@ import pytest
 from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_sentences
-from analysis.figures.interactions import interactions_figure
+from analysis.figures.effects import interactions_figure
 from analysis.figures.style import styled
 from analysis.html.page import render_page
-from analysis.tables.experiment_tables import all_tables
+from analysis.tables.experiment import all_tables
 from harness.store import ResultStore
 
 CELLS = [[size, *bonus] for bonus in ([], ["bonus"]) for size in ("g4", "g8", "g16")]

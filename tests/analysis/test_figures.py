@@ -16,17 +16,12 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from analysis.evaluations import k_curves_figure
-from analysis.evidence.keys import key_label, value_label
-from analysis.figures.differences import differences_figure
+from analysis.evidence.designs import key_label, value_label
+from analysis.figures.curves import FIGURES, accuracy_figure, accuracy_multiples, k_figure, training_figure
 from analysis.figures.drawing import draw_band, spaced
-from analysis.figures.evaluation import accuracy_figure, k_figure, waterfall_figure
-from analysis.figures.multiples import accuracy_multiples
-from analysis.figures.paper import FIGURES as PAPER
-from analysis.figures.paper import paper_figure, write_paper_figures
+from analysis.figures.effects import differences_figure, transfer_figure, waterfall_figure
 from analysis.figures.series import accuracy_series, centred_mean, combine, k_curves, mean_band, panel_series
 from analysis.figures.style import MARKERS, PALETTE, appearances, new_figure, save, styled, tidy
-from analysis.figures.training import FIGURES, training_figure
-from analysis.figures.transfer import transfer_figure
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
 from harness.cli import main
@@ -53,26 +48,6 @@ def test_an_interpolated_mean_ends_where_a_seed_ends():
 def test_smoothing_leaves_missing_values_out_and_is_shorter_at_the_ends():
     assert centred_mean(np.array([1.0, np.nan, 3.0]), 3).tolist() == [1.0, 2.0, 3.0]
     assert centred_mean(np.array([1.0, 2.0, 6.0]), 8).tolist() == pytest.approx([3.0, 3.0, 3.0])
-
-
-def test_published_figures_are_drawn_from_neighbouring_arms(results, tmp_path):
-    by_name = {entry.name: entry for entry in PAPER}
-    assert len([name for name in by_name if name.startswith("dapo-figure")]) == 8  # Figure 3 has two parts
-    pair = by_name["dapo-figure-2"].arms(results)
-    assert [arm.name for arm in pair] == ["ladder_1_overlong_filtering", "ladder_2_clip_higher"]
-    with styled("paper"):
-        figure = paper_figure(results, by_name["dapo-figure-1"])
-    assert figure is not None
-    lines = [line.get_ydata() for line in figure.axes[0].lines]
-    arm = results.experiment.plan.arms[-1]
-    assert lines[0][-1] == pytest.approx(100 * results.mean(arm, "avg").value)
-    assert lines[1][-1] == pytest.approx(100 * results.mean(arm, "pass@8").value)
-    paths = write_paper_figures(results, tmp_path, "paper", ("svg",))
-    captions = (tmp_path / "captions.md").read_text()
-    drawn = {"dapo-figure-1", "dapo-figure-7", "deepseekmath-maj-pass", "dr-grpo-length"}
-    assert {path.stem for path in paths} >= drawn
-    assert "corresponds to DAPO (arXiv:2503.14476) Figure 6" in captions
-    assert "`dapo-figure-4` (DAPO (arXiv:2503.14476) Figure 4): not drawn" in captions  # no token-level rung
 
 
 def test_a_waterfall_of_rewards_is_drawn_in_rewards(results):

@@ -11,16 +11,16 @@ from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, loaded
 
 from analysis.answer import answer_sentences
-from analysis.evidence.looks import followed
-from analysis.evidence.metric_values import area, first_reach, value_of
-from analysis.figures.differences import differences_figure
-from analysis.figures.evaluation import grid_figure, metric_figure, waterfall_figure
+from analysis.evidence.comparisons import followed
+from analysis.evidence.metrics import area, first_reach, value_of
+from analysis.figures.curves import metric_figure
+from analysis.figures.effects import differences_figure, grid_figure, waterfall_figure
 from analysis.figures.style import styled, tidy
 from analysis.html.charts import chart_data
-from analysis.looks import decisions, spreads
 from analysis.report import write_answer
+from analysis.stopping import decisions, spreads
 from analysis.tables.differences import differences_to_reference
-from analysis.tables.experiment_tables import all_tables, main_table
+from analysis.tables.experiment import all_tables, main_table
 from analysis.tables.table import to_markdown
 from harness.evaluation.metrics.names import PLAIN, UnknownMetric, metric
 from harness.experiment.plan import Plan, PlanError

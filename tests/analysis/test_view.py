@@ -16,8 +16,7 @@ import pytest
 from synthetic_store import build_store, embedded, step_row
 from view_support import SMALL, ask, at_once, served
 
-from analysis.view.progress import progress_of
-from analysis.view.watch import Watch
+from analysis.view.watch import Watch, progress_of
 from harness.store import ResultStore, layout
 
 

@@ -10,11 +10,11 @@ from synthetic_store import build_store, loaded
 
 from analysis.answer import answer_sentences
 from analysis.evidence.results import Results
-from analysis.figures.differences import MARKS, differences_figure
+from analysis.figures.effects import MARKS, differences_figure
 from analysis.figures.style import styled
 from analysis.html.page import render_page
 from analysis.tables.differences import differences_to_reference
-from analysis.tables.experiment_tables import all_tables, main_table
+from analysis.tables.experiment import all_tables, main_table
 from analysis.tables.latex import to_latex
 from analysis.tables.table import to_frame, to_markdown, to_terminal
 from harness.experiment.plan import Plan

@@ -13,7 +13,7 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.html.page import render_page
 from analysis.report import write_answer
-from analysis.tables.experiment_tables import all_tables, main_table, summary_table
+from analysis.tables.experiment import all_tables, main_table, summary_table
 from analysis.tables.table import to_markdown
 from harness.cli import main
 from harness.configuration.registry import kinds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.evidence.grid import grid_axes
+from analysis.evidence.designs import grid_axes
 from harness.experiment.arm_names import short_names
 from harness.experiment.checks import check_plan
 from harness.experiment.plan import Plan

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from harness.experiment.replication import starts
 from make_bases import make_set
 from safetensors.torch import load_file
 from small_runs import claimed
@@ -17,7 +18,6 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import resolve
-from harness.experiment.replication import starts
 from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.store import ResultStore

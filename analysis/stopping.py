@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.answer import describe
-from analysis.evidence.load import load_plan
-from analysis.evidence.looks import (
+from analysis.evidence.comparisons import (
     AT_BUDGET,
     NO_COMPARISON,
     FollowedComparison,
@@ -15,6 +14,7 @@ from analysis.evidence.looks import (
     followed,
     wanted_seeds,
 )
+from analysis.evidence.load import load_plan
 from analysis.evidence.results import results_of
 from harness.experiment.plan import Plan
 from harness.statistics.course import expected_runs

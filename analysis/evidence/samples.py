@@ -1,17 +1,20 @@
-"""Samples of a run reduced to cells: one row of metrics per (evaluated step, response cap)."""
+"""Evaluations of a run as cells, one row of metrics per (evaluated step, response cap): of its samples, or as its trainer logged them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from analysis.evidence.metric_values import AVG_BY_SECOND
+from analysis.evidence.metrics import AVG_BY_SECOND
 from harness.evaluation.metrics.exact import UnevenSamples
 from harness.evaluation.metrics.names import BY_SECOND
 from harness.evaluation.metrics.summary import (
@@ -19,11 +22,17 @@ from harness.evaluation.metrics.summary import (
     Codes,
     Reduction,
     Samples,
+    default_ks,
     grader_shares,
     reduce_samples,
 )
 from harness.evaluation.metrics.votes import Equivalence
 from harness.evaluation.result import code_samples
+from harness.experiment.plan import Plan
+from harness.store import ResultStore
+
+if TYPE_CHECKING:
+    from harness.verify import MathVerifier
 
 Floats = NDArray[np.float64]
 
@@ -39,7 +48,6 @@ SAMPLE_COLUMNS = (
     "log_prob_sum",
     "second_correct",
 )
-KIND = "avg_of_"  # a column for the problems of each kind
 
 
 @dataclass(frozen=True)
@@ -109,24 +117,11 @@ def run_cells(
             continue
         averages[step, cap] = reduced.avg_P
         row = {"step": step, "cap": cap, **_row(samples, reduced, part)}
-        row |= {
-            f"{KIND}{kind}": float(reduced.avg_P[of].mean())
-            for kind, of in problem_kinds(problem_ids).items()
-        }
         second_R = part["second"].to_numpy()
         if (second_R != NO_VERDICT).any():
             row |= _graders(samples, second_R, ks if by_second else ())
         rows.append(row)
     return RunCells(tuple(rows), averages, problem_ids, tuple(refused))
-
-
-def problem_kinds(problem_ids: Sequence[str]) -> dict[str, list[int]]:
-    """Return the problems of each kind, which stands in the middle of ids such as `heldout/sum/0`; nothing where there are not several."""
-    parts = [name.split("/") for name in problem_ids]
-    kinds = {part[1] for part in parts if len(part) == 3}
-    if len(kinds) < 2 or any(len(part) != 3 for part in parts):
-        return {}
-    return {kind: [place for place, part in enumerate(parts) if part[1] == kind] for kind in sorted(kinds)}
 
 
 def _graders(samples: Samples, second_R: Codes, ks: Sequence[int]) -> dict[str, float]:
@@ -171,3 +166,117 @@ def _row(samples: Samples, reduced: Reduction, part: pd.DataFrame) -> dict[str, 
             value = length[statistic]
             row[f"tokens_{outcome}_{statistic}"] = np.nan if value is None else value
     return row | {f"verdict_{name}": count for name, count in reduced.verdicts.items()}
+
+
+# With a sign that lacks its left side an integer equals no other: the verifier cannot read it.
+_BARE = re.compile(r"([*?]?)[0-9]+")
+
+
+@contextmanager
+def answer_equality() -> Iterator[Equivalence]:
+    """Give the verifier's equality of pairs of answers, for votes. The verifier is loaded at the first pair that needs it."""
+    with ExitStack() as stack:
+
+        @cache
+        def verifier() -> MathVerifier:
+            from harness.verify import MathVerifier
+
+            return stack.enter_context(MathVerifier())
+
+        def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+            bare = {pair for pair in pairs if _bare(*pair)}
+            others = [pair for pair in pairs if pair not in bare]
+            verdicts = dict(zip(others, verifier().equivalent_many(others) if others else [], strict=True))
+            return [verdicts.get(pair, pair[0] == pair[1]) for pair in pairs]
+
+        yield equal
+
+
+def _bare(answer_a: str, answer_b: str) -> bool:
+    found = [_BARE.fullmatch(answer) for answer in (answer_a, answer_b)]
+    return all(found) and any(one is not None and one[1] for one in found)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question to samples: the plan's checkpoints, the k of Pass@k and Maj@k, and by whose equality votes are counted.
+
+    ``curves``: every k that a figure draws, not n alone; ``ks``: those asked about beside them; ``by_second``: metrics by the second
+    grader are asked about.
+    """
+
+    plan: Plan
+    curves: bool
+    ks: frozenset[Any]
+    equality: Equivalence
+    by_second: bool = False
+
+    @property
+    def text(self) -> str:
+        """The same for questions that have the same cells as their answer."""
+        return repr((self.curves, sorted(map(str, self.ks)), self.by_second))
+
+
+Reduce = Callable[[ResultStore, str, str, Question], RunCells]
+
+
+def reduce_run(store: ResultStore, run_id: str, benchmark: str, question: Question) -> RunCells:
+    """Reduce the samples of a run on one benchmark to cells.
+
+    Raises:
+        StoreError: samples that cannot be read.
+    """
+    run = store.run(run_id)
+    evaluated = run.sample_steps(benchmark)
+    tables = []
+    for step in evaluated:
+        table = run.sample_table(benchmark, step, SAMPLE_COLUMNS, coded=True)
+        tables.append(table.append_column("step", pa.array([step] * len(table), pa.int64())))
+    samples = run_samples(pa.concat_tables(tables).unify_dictionaries(), question.equality)
+    largest = samples.largest
+    asked, curves = question.ks, question.curves
+    wanted = {evaluated[0], evaluated[-1]}  # before RL and the checkpoint
+    ks = sorted({*(default_ks(largest) if curves else [largest]), *asked})
+    steps = evaluated if asked and curves else wanted  # a curve over training is drawn of what is asked
+    ks_by_step: dict[int, Sequence[int]] = {
+        step: ks if step in wanted else sorted({*asked, largest}) for step in steps
+    }
+    return run_cells(samples, ks_by_step, by_second=question.by_second)
+
+
+PREFIX = "evaluation"
+TRAINING = "training"  # the benchmark of a plan whose score is a training metric
+
+
+def logged_cells(steps: pd.DataFrame, plan: Plan) -> dict[str, RunCells]:
+    """Cells of the steps that have the plan's score; none where the run has logged no such score.
+
+    Only ``avg`` and what the trainer names as we do (avg@n, pass@n, maj@n) come in; what is not known is left out,
+    never guessed.
+    """
+    source = score_column(steps, plan)
+    if source is None:
+        return {}
+    scored = steps[steps[source].notna()]
+    frame = pd.DataFrame(
+        {"step": scored["step"].astype("int64"), "cap": plan.primary_cap, "avg": scored[source]}
+    )
+    prefix = f"{PREFIX}/{plan.benchmark}/"
+    for column in (str(name) for name in steps.columns):
+        name = column.removeprefix(prefix)
+        if column.startswith(prefix) and re.fullmatch(r"(avg|pass|maj)@\d+", name):
+            frame[name] = scored[column]
+    rows = [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+    return {plan.benchmark: RunCells(tuple(rows), {}, (), ())}
+
+
+def score_column(steps: pd.DataFrame, plan: Plan) -> str | None:
+    """The logged column that holds the plan's score: the one of its metric, else the only avg@n or accuracy."""
+    if plan.benchmark == TRAINING:
+        return plan.score.name if plan.score.name in steps else None
+    exact = f"{PREFIX}/{plan.benchmark}/{plan.score.name}"
+    if exact in steps:
+        return exact
+    pattern = re.compile(rf"{PREFIX}/{re.escape(plan.benchmark)}/(avg@\d+|accuracy)")
+    found = [str(name) for name in steps.columns if pattern.fullmatch(str(name))]
+    return found[0] if plan.score.name == "avg" and len(found) == 1 else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
-from analysis.tables.files import write_table
+from analysis.tables.latex import write_table
 from analysis.tables.table import Table, to_markdown
 from harness.experiment.plan import PlanError
 from harness.store import StoreError

@@ -15,13 +15,12 @@ from analysis.evidence.load import load_experiment
 from analysis.evidence.results import Results, results_of
 from analysis.figures.style import FORMATS, save, styled, tidy
 from analysis.report import figure_makers
-from analysis.tables.experiment_tables import all_tables
-from analysis.tables.of_metric import metric_header, why_absent
+from analysis.tables.differences import metric_header, why_absent
+from analysis.tables.experiment import all_tables
 from analysis.tables.table import Table
 from harness.evaluation.metrics.names import PLAIN, Metric, metric
 from harness.statistics.estimate import Estimate
 from harness.statistics.families import Paired, judge_one
-from harness.store import ResultStore
 
 
 class NoValueError(LookupError):
@@ -152,7 +151,6 @@ def figure_of(
     name: str,
     metric: str | None = None,
     *,
-    root: Path | str = "results",
     style: str = "screen",
     rc: Mapping[str, Any] | None = None,
 ) -> Figure:
@@ -162,7 +160,6 @@ def figure_of(
         results: of `load`.
         name: of the figure.
         metric: what it is about; None: the first that the experiment declares.
-        root: the results root, where the figure `gradient-share` reads samples.
         style: `paper` or `screen`.
         rc: matplotlib's rcParams over those of the style (`{"font.family": "serif", "figure.figsize": (3.25, 2)}`).
 
@@ -172,7 +169,7 @@ def figure_of(
     view = results if metric is None else _about(results, metric)
     plan = replace(view.experiment.plan, metrics=(view.metric,))
     view = replace(view, experiment=replace(view.experiment, plan=plan))
-    makers = dict(figure_makers(view, ResultStore(root)))
+    makers = dict(figure_makers(view))
     if name not in makers:
         raise LookupError(f"there is no figure {name!r}; there are: {', '.join(makers)}")
     with styled(style, rc):
@@ -187,7 +184,7 @@ def figure_of(
 def save_figure(
     figure: Figure, folder: Path | str, name: str, *, style: str = "screen", formats: Sequence[str] = FORMATS
 ) -> list[Path]:
-    """Write a figure with reproducible bytes; returns its paths."""
+    """Write a figure with reproducible bytes; returns its paths. Raises `ValueError` for a format that is none of pdf, svg and png."""
     with styled(style):
         return save(figure, Path(folder), name, formats)
 

@@ -1,73 +1,64 @@
-"""The tables of an experiment: scores and deltas, diagnostics, cost, attribution, grid."""
+"""The tables of an experiment: scores and differences, means of other metrics, cost, and every benchmark."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 
-from analysis.evidence.cells import KIND
-from analysis.evidence.engagement import NOTE, engagements
-from analysis.evidence.logged import TRAINING
-from analysis.evidence.results import Results
-from analysis.tables.benchmarks import benchmark_tables
-from analysis.tables.collapse import collapse_table
+from analysis.evidence.caveats import NOTE, engagements
+from analysis.evidence.metrics import evaluated
+from analysis.evidence.results import Results, all_benchmarks, mean_over, unreached_text
+from analysis.evidence.samples import TRAINING
+from analysis.tables.caveats import collapse_table, graders_table, published_table
+from analysis.tables.designs import design_tables, look_states
 from analysis.tables.differences import (
     REFERENCE,
+    absent_notes,
+    base_notes,
     difference_column,
     differences_to_base,
     differences_to_reference,
-    power_notes,
-    short_notes,
-    word_notes,
-)
-from analysis.tables.graders import graders_table
-from analysis.tables.looks import look_states, looks_table
-from analysis.tables.makers import maker_notes, marked, odd_arms
-from analysis.tables.of_designs import attribution_tables, grid_table, null_table
-from analysis.tables.of_metric import (
-    absent_notes,
     experiment_table,
+    family_size,
+    level_text,
+    maker_notes,
+    marked,
     metric_column,
     metric_header,
     metric_name,
+    metric_suffix,
+    odd_arms,
     of_metric,
+    power_notes,
     samples,
     score_name,
+    short_notes,
+    word_meanings,
+    word_notes,
 )
-from analysis.tables.published import published_table
 from analysis.tables.table import Cell, Column, Table, cell_text
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.estimate import Estimate
-from harness.statistics.intervals import (
-    interquartile_mean,
-    mean_interval,
-    performance_profile,
-    probability_of_improvement,
-    seed_bootstrap,
-)
 
 
 def all_tables(results: Results) -> list[Table]:
     """Make every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
     views = results.each_metric()
-    tables = [
+    others = [*map(collapse_table, views), published_table(results), graders_table(results)]
+    return [
         *map(main_table, views),
         *benchmark_tables(results),
         answers_table(results),
         behaviour_table(results),
+        *design_tables(results),
+        *(table for table in others if table),
+        cost_table(results),
     ]
-    tables += [second_reading_table(results), checkpoints_table(results)]
-    tables += [table for view in views for table in attribution_tables(view, metric_name(view))]
-    others = [
-        *map(looks_table, views),
-        *(grid_table(view, metric_name(view)) for view in views),
-        *map(null_table, views),
-        *map(collapse_table, views),
-        published_table(results),
-        kinds_table(results),
-        graders_table(results),
-    ]
-    return [*tables, *(table for table in others if table), cost_table(results)]
+
+
+def answer_tables(results: Results) -> list[Table]:
+    """Make the tables that answer the question: the main one of each metric, and what the design is for."""
+    return [*map(main_table, results.each_metric()), *design_tables(results)]
 
 
 def main_table(results: Results) -> Table:
@@ -130,7 +121,7 @@ def main_table(results: Results) -> Table:
 
 
 def answers_table(results: Results) -> Table:
-    """Make the table of Pass@k, Maj@k and the other response caps at the checkpoint; the biased best-on-test pick, labelled."""
+    """Make the table of Pass@k, Maj@k and the other response caps at the checkpoint."""
     n = samples(results)
     # Pass@k needs n >= 2k to be smooth.
     ks = [k for k in (n // 4, n) if k >= 2 and (k.bit_count() == 1 or k == n)]
@@ -161,35 +152,20 @@ def behaviour_table(results: Results) -> Table:
     ]
     score = plan.score
     target = f"{score.scale * results.target:.{score.digits}f}{score.percent}"
-    notes = (
+    never = [
+        f"{arm.label}, {reason}"
+        for arm in plan.arms
+        if (reason := unreached_text(results.scores(arm, "tokens_to_target")))
+    ]
+    notes = [
         "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
         f"Tokens to target: none yet, {plan.base.label} has no finished run."
         if math.isnan(results.target)
         else f"Tokens to target: generated tokens until {score_name(results)} first reaches {target} (the final score of "
-        f"{plan.base.label}), linear between evaluations, mean of the seeds that reach it.",
-    )
-    return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
-
-
-def kinds_table(results: Results) -> Table | None:
-    """Make the table that parts learning to answer from learning to calculate; None where problems are of one kind."""
-    kinds = [str(name) for name in results.per_seed if str(name).startswith(KIND)]
-    if not kinds:
-        return None
-    metrics = [
-        Column("no_answer_fraction", "no answer %", scale=100),
-        Column("truncated_fraction", "truncated %", scale=100),
-        Column("accuracy_finished", "right of those that ended %", scale=100),
-        Column("avg", "right of all %", scale=100),
-        Column("truncated_right_fraction", "of them cut off %", scale=100),
-        *(Column(name, f"{name.removeprefix(KIND)} %", scale=100) for name in kinds),
+        f"{plan.base.label}), linear between evaluations; no number for an arm with a seed that never does.",
+        *([f"Tokens to target: {'; '.join(never)}."] if never else []),
     ]
-    notes = (
-        "Means over seeds. A policy that learns to answer has fewer responses without an answer and fewer that are cut off; one that "
-        "learns to calculate has more right of those that ended by themselves. Right of all is the lenient reading; without those "
-        "that were cut off it is the strict one. By kind: right of all responses to problems of the kind.",
-    )
-    return _means_table(results, "kinds", "answering, and what is answered", metrics, notes)
+    return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
 
 
 def _other_caps(results: Results) -> list[Column]:
@@ -218,29 +194,6 @@ def _metric_and_cap(column: Column) -> tuple[str, int | None]:
     return metric, int(cap) if cap else None
 
 
-def checkpoints_table(results: Results) -> Table:
-    """Compare the score by the last checkpoint, the mean of the last three and the best on test, as published ladders mix them."""
-    plan = results.experiment.plan
-    rules = {
-        "last_score": "last",
-        "mean_last_3_score": "mean of last 3",
-        "best_on_test": "best on test (biased)",
-    }
-    rows: list[Mapping[str, Cell]] = [
-        {"arm": arm.label, **{key: results.mean(arm, key) for key in rules}} for arm in plan.arms
-    ]
-    name = f"{score_name(results)}{plan.score.percent}"
-    columns = [
-        Column("arm", "arm"),
-        *(metric_column(plan.score, key, f"{name}, {rule}") for key, rule in rules.items()),
-    ]
-    notes = [
-        f"The result is by the declared rule, {plan.checkpoint_rule}; the other columns stand beside it since published "
-        "ladders differ in this. Best on test picks the evaluation by the test problems: inflated, and no result.",
-    ]
-    return experiment_table(results, "checkpoints", "checkpoint rules", columns, rows, notes)
-
-
 def summary_table(results: Results) -> Table:
     """Make what a terminal shows below the main table: cost, k-metrics, truncation, entropy, other caps, one line an arm."""
     n = samples(results)
@@ -256,42 +209,6 @@ def summary_table(results: Results) -> Table:
     rows = [{**row, "total": seconds.get(row["name"])} for row in table.rows]
     columns = [*table.columns, Column("total", "wall, s", digits=0)]
     return Table("summary", title, columns, rows, notes)
-
-
-def second_reading_table(results: Results) -> Table:
-    """Make the table of readings beside the mean: IQM over seeds, probability of improvement, problems mostly solved."""
-    plan = results.experiment.plan
-    of_score = "" if plan.about_score else f" of {score_name(results)}"
-    unit, units = ("base policy", "base policies") if plan.shares_bases else ("seed", "seeds")
-    rows: list[Mapping[str, Cell]] = []
-    for arm in plan.arms:
-        scores = plan.replicates(results.scores(arm, "avg"))
-        reference = plan.reference_of(arm)
-        other = [] if reference is None else plan.replicates(results.scores(reference, "avg"))
-        solved = {
-            seed: float(performance_profile(values, [0.5])[0])
-            for seed, values in results.problem_scores(arm).items()
-        }
-        rows.append(
-            {
-                "arm": arm.label,
-                "iqm": seed_bootstrap(scores, interquartile_mean) if scores else None,
-                "improvement": probability_of_improvement(scores, other) if scores and other else None,
-                "solved": mean_interval(plan.replicates(solved)),
-            }
-        )
-    iqm = f"interquartile mean{of_score}{plan.score.percent} (95 % interval)"
-    columns = [
-        Column("arm", "arm"),
-        metric_column(plan.score, "iqm", iqm),
-        Column("improvement", f"P({unit} beats {REFERENCE[plan.design]}) %", digits=0, scale=100),
-        Column("solved", "problems solved more often than not % (95 % interval)", scale=100),
-    ]
-    notes = [
-        f"Interquartile mean over {units}, bootstrap standard error with the small-sample t quantile. P is the chance "
-        f"that a random {unit} of the arm beats a random {unit} of its reference, ties half.",
-    ]
-    return experiment_table(results, "robust", "robust readings", columns, rows, notes)
 
 
 def cost_table(results: Results) -> Table:
@@ -394,3 +311,140 @@ def _resolved(delta: Estimate | None) -> bool:
 
 def _seeds(results: Results, arm: PlannedArm) -> str:
     return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"
+
+
+_MEAN = "mean of all"
+
+Views = Mapping[str, Results]
+
+
+def benchmark_tables(results: Results) -> list[Table]:
+    """Make scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
+    everywhere = all_benchmarks(results)
+    tables: list[Table] = []
+    for metric in results.experiment.plan.metrics if len(everywhere) > 1 else ():
+        views = {name: view.about(metric) for name, view in everywhere.items()}
+        arms = results.experiment.plan.arms
+        if evaluated(metric) and any(view.values(arm) for view in views.values() for arm in arms):
+            tables += _of_one(results.about(metric), views)
+    return tables
+
+
+def _of_one(results: Results, views: Views) -> list[Table]:
+    mean = mean_over(list(views.values()))
+    scores = _scores(results, views, mean)
+    if (
+        results.experiment.plan.looks
+    ):  # seeds stopped where the declared benchmark told them to, which would bias the others
+        return [scores]
+    own = results.experiment.plan.benchmark
+    others = {name: view for name, view in views.items() if name != own} | {_MEAN: mean}
+    columns = results.columns * len(others)
+    found = {name: differences_to_reference(view, columns) for name, view in others.items()}
+    compared = any(not math.isnan(one.value) for column in found.values() for one in column.values())
+    return [scores, _differences(results, views, found)] if compared else [scores]
+
+
+def _scores(results: Results, views: Views, mean: Results) -> Table:
+    plan, metric = results.experiment.plan, results.metric
+    together = {**views, _MEAN: mean}
+    rows: list[Mapping[str, Cell]] = [
+        {"arm": arm.label, **{_key(name): view.mean(arm) for name, view in together.items()}}
+        for arm in plan.arms
+    ]
+    known = {_key(name): view.before_rl(view.column) for name, view in views.items()}
+    before = {key: value for key, value in known.items() if value is not None}
+    if before:
+        of_all = sum(before.values()) / len(before) if len(before) == len(views) else None
+        rows.insert(0, {"arm": "before RL", **before, _key(_MEAN): of_all})
+    unit = metric.percent or f", {metric.unit}"
+    columns = [
+        Column("arm", "arm"),
+        *(metric_column(metric, _key(name), f"{name}{unit} (95 % interval)") for name in together),
+    ]
+    key, title = f"benchmarks{metric_suffix(results)}", f"{_name(results, views)} by benchmark"
+    return experiment_table(results, key, title, columns, rows, _score_notes(results, views))
+
+
+def _key(name: str) -> str:
+    """The key of a benchmark's column, which is none of the table's own whatever its name."""
+    return f"on:{name}"
+
+
+def _score_notes(results: Results, views: Views) -> list[str]:
+    plan = results.experiment.plan
+    notes = [
+        f"The experiment is about {plan.benchmark}, whose checkpoints (last) are those of all columns{plan.cap_text}. "
+        "Intervals over training seeds, problems fixed, each by itself. The mean counts every benchmark the same, whatever its number of "
+        "problems.",
+        *base_notes(plan),
+    ]
+    if plan.looks:
+        notes.append(
+            f"No differences on the other benchmarks: {plan.benchmark} decided how many seeds ran, and their intervals would not allow "
+            "for that."
+        )
+    numbers = {name: samples(view) for name, view in views.items()}
+    if len(set(numbers.values())) > 1:
+        notes.append(f"Samples a problem: {', '.join(f'{name} {n}' for name, n in numbers.items())}.")
+    finished = {arm.name: len(results.experiment.finished_seeds(arm)) for arm in plan.arms}
+    short = [
+        f"{arm.label} {known} of {finished[arm.name]} on {name}"
+        for name, view in views.items()
+        for arm in plan.arms
+        if (known := len(view.values(arm))) < finished[arm.name]
+    ]
+    if short:
+        notes.append(
+            f"Finished seeds with a value at their checkpoint: {'; '.join(short)}. The mean has those with one on all benchmarks."
+        )
+    left_out = sorted(set(results.experiment.further).difference(views))
+    if left_out:
+        notes.append(f"No score at the checkpoints and this response cap on: {', '.join(left_out)}.")
+    told = set(results.experiment.notes)
+    return notes + [
+        f"Missing on {name}: {line}."
+        for name, one in results.experiment.further.items()
+        for line in one.notes
+        if line not in told
+    ]
+
+
+def _differences(results: Results, views: Views, found: Mapping[str, Mapping[str, Estimate]]) -> Table:
+    plan, metric = results.experiment.plan, results.metric
+    rows = [
+        {"arm": arm.label, **{_key(name): one.get(arm.name) for name, one in found.items()}}
+        for arm in plan.arms
+    ]
+    columns = [
+        Column("arm", "arm"),
+        *(
+            difference_column(metric, _key(name), f"{name}, Δ to {REFERENCE[plan.design]}", one.values())
+            for name, one in found.items()
+        ),
+    ]
+    notes = [*_family_notes(results, found), *base_notes(plan), *word_meanings(results)]
+    title = f"differences in {_name(results, views)} on the other benchmarks"
+    key = f"benchmark-differences{metric_suffix(results)}"
+    short = short_notes(results, (one for column in found.values() for one in column.values()))
+    return experiment_table(results, key, title, columns, rows, notes, short)
+
+
+def _family_notes(results: Results, found: Mapping[str, Mapping[str, Estimate]]) -> list[str]:
+    """What holds together; nothing where no difference has an interval."""
+    if all(math.isnan(one.low) for column in found.values() for one in column.values()):
+        return []
+    plan, columns = results.experiment.plan, results.columns
+    sizes = sorted({family_size(column.values()) for column in found.values()})
+    metrics = f" and of those of all {columns} metrics" if columns > 1 else ""
+    test = "paired t" if plan.paired else "Welch's t"
+    return [
+        f"Simultaneous intervals: all of this table{metrics} hold together at 95 % (Šidák: {level_text(sizes)}; {test}). Those on "
+        f"{plan.benchmark}, which the experiment is about, stand in its main table."
+    ]
+
+
+def _name(results: Results, views: Views) -> str:
+    """The metric, with its number of samples where that is the same on all benchmarks."""
+    same = len({samples(view) for view in views.values()}) == 1
+    return metric_name(results) if same else results.metric.title

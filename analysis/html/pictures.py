@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
 
 from matplotlib.figure import Figure
 
 from analysis.evidence.results import Results
-from analysis.figures.differences import differences_figure
-from analysis.figures.evaluation import grid_figure, waterfall_figure
-from analysis.figures.interactions import interactions_figure
+from analysis.figures.effects import differences_figure, grid_figure, interactions_figure, waterfall_figure
 from analysis.figures.style import styled, svg_bytes
-from analysis.html.dark import dark
 
 _Draw = Callable[[Results], Figure | None]
 # The first that an experiment has data for stand in the answer, what its design asks for before what every design has.
@@ -79,3 +76,28 @@ def _figure(figure: Figure, description: str, caption: str) -> str:
 
 def _data(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+# Every replacement has a contrast of at least 3 with the page's dark ground, #16181b.
+DARK: Mapping[str, str] = {
+    "#ffffff": "#16181b",
+    "#000000": "#ececec",
+    "#dddddd": "#3a3f45",
+    "#888888": "#a9a9a9",
+    "#777777": "#a9a9a9",
+    "#0072b2": "#4fa8e0",
+    "#7f3c8d": "#c58bd2",
+    "#8c6d31": "#b8975a",
+}
+
+
+def on_both(colour: str) -> str:
+    """Make the CSS colour that is ``colour`` on a light page and its counterpart on a dark one."""
+    return f"light-dark({colour}, {DARK.get(colour.lower(), colour)})"
+
+
+def dark(svg: str) -> str:
+    """Recolour a drawing for a dark ground; glyphs have no colour of their own, so the root gives them one."""
+    for light, replaced in DARK.items():
+        svg = svg.replace(light, replaced)
+    return svg.replace("<svg ", f'<svg fill="{DARK["#000000"]}" ', 1)

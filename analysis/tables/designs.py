@@ -1,23 +1,35 @@
-"""Tables that only some designs have: attribution of patches, grids, and the null of an A/A experiment."""
+"""Tables that only some designs have: effects, grids, and the looks of a sequential design."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Mapping
+from dataclasses import replace
 
-import numpy as np
-
-from analysis.evidence.effects import INTERACTIONS, MAIN, ORDER, SHAPLEY, effects_of, kinds_of
-from analysis.evidence.grid import grid_of, near_best
-from analysis.evidence.keys import key_label
+from analysis.evidence.comparisons import FollowedComparison, followed
+from analysis.evidence.designs import (
+    INTERACTIONS,
+    MAIN,
+    ORDER,
+    SHAPLEY,
+    effects_of,
+    grid_of,
+    key_label,
+    kinds_of,
+    near_best,
+)
 from analysis.evidence.results import Results
-from analysis.tables.differences import difference_column, short_notes, word_notes
-from analysis.tables.of_metric import experiment_table, metric_column, metric_header, of_metric
+from analysis.tables.differences import (
+    difference_column,
+    experiment_table,
+    metric_column,
+    metric_header,
+    metric_name,
+    of_metric,
+    short_notes,
+    word_notes,
+)
 from analysis.tables.table import Cell, Column, Table
 from harness.experiment.plan import Plan
-from harness.statistics.estimate import Verdict
-from harness.statistics.intervals import welch_difference
 
 _NAMES = {
     MAIN: "main effect",
@@ -30,6 +42,14 @@ _MEANING = {
     "print half of it).",
     ORDER: "What a patch is worth on top of all the others minus what it is worth alone: what the order of a ladder can do to it.",
 }
+
+
+def design_tables(results: Results) -> list[Table]:
+    """Make the tables that only the design of the experiment has: effects, looks, a grid."""
+    views = results.each_metric()
+    tables = [table for view in views for table in attribution_tables(view, metric_name(view))]
+    others = [*map(looks_table, views), *(grid_table(view, metric_name(view)) for view in views)]
+    return [*tables, *(table for table in others if table)]
 
 
 def attribution_tables(results: Results, metric: str) -> list[Table]:
@@ -99,52 +119,54 @@ def grid_table(results: Results, metric: str) -> Table | None:
     return of_metric(experiment_table(results, "grid", "grid", columns, rows, notes), results)
 
 
-def null_table(results: Results, splits: int = 2000) -> Table | None:
-    """Count how often two groups of seeds of *one* configuration are called different, or None where no two arms are the same.
-
-    The seeds of arms with the same ``arm_id`` are pooled and split at random into two disjoint groups of S seeds, each
-    split tested by Welch's t as independent arms are. All splits share the pool, so the rate has the pool's own noise.
-    """
+def looks_table(results: Results) -> Table | None:
+    """Make one row a comparison, one column a look; None where all seeds are looked at once."""
     plan = results.experiment.plan
-    runs: dict[str, dict[str, float]] = {}  # arms that share a seed share the run: it is in the pool once
-    for arm in plan.arms:
-        scores = {} if results.unreached(arm) else results.values(arm)
-        runs.setdefault(arm.arm_id, {}).update((arm.runs[seed], score) for seed, score in scores.items())
-    by_content = {content: list(scores.values()) for content, scores in runs.items()}
-    arms = [arm.arm_id for arm in plan.arms]
-    same = [content for content in by_content if content and arms.count(content) > 1]
-    if not same:
+    if not plan.looks:
         return None
-    rows: list[Mapping[str, Cell]] = []
-    rng = np.random.default_rng(0)
-    for content, seeds in itertools.product(same, (3, 5, 10)):
-        pool = np.array(by_content[content])
-        if len(pool) < 2 * seeds:
-            continue
-        found = []
-        for _ in range(splits):
-            order = rng.permutation(len(pool))
-            found.append(welch_difference(pool[order[:seeds]], pool[order[seeds : 2 * seeds]]))
-        widths = [(e.high - e.low) / 2 for e in found if not math.isnan(e.low)]
-        rows.append(
-            {
-                "seeds": f"{seeds} against {seeds}",
-                "pool": str(len(pool)),
-                "rate": float(np.mean([e.resolved for e in found])),
-                "covered": float(np.mean([e.low <= 0.0 <= e.high for e in found])),
-                "half": float(np.mean(widths)) if widths else None,
-            }
-        )
-    columns = (
-        Column("seeds", "seeds"),
-        Column("pool", "runs in the pool"),
-        Column("rate", "null called resolved %", scale=100),
-        Column("covered", "95 % interval covers zero %", scale=100),
-        metric_column(results.metric, "half", f"mean half width, {results.metric.unit}"),
-    )
-    notes = [
-        f"The arms are one configuration: every difference is chance. {splits} random splits of the pooled seeds into two "
-        f"disjoint groups, Welch's t; nominal 5 %. {Verdict.NOT_RESOLVED.capitalize()} is the right word for each.",
+    found = followed(results)
+    rows: list[Mapping[str, Cell]] = [
+        {
+            "arm": one.arm.label,
+            "reference": one.reference.label,
+            **{f"look_{estimate.seeds}": estimate for estimate in one.looks},
+            "state": state_text(one),
+        }
+        for one in found
     ]
-    title = "A/A: splits of one configuration"
-    return of_metric(experiment_table(results, "null", title, columns, rows, notes), results)
+    reached = max([plan.looks[0], *(one.newest.seeds for one in found)])
+    looks = [seeds for seeds in plan.looks if seeds <= reached]
+    columns = [
+        Column("arm", "arm"),
+        Column("reference", "against"),
+        *(
+            replace(
+                difference_column(results.metric, f"look_{n}", "", []),
+                header=f"Δ at {n} seeds (95 % simultaneous)",
+            )
+            for n in looks
+        ),
+        Column("state", "decided"),
+    ]
+    notes = [
+        "Each interval uses the first seeds of both arms up to its look, and holds together with those of all looks and all "
+        "comparisons; the first that gives a word closes the comparison.",
+    ]
+    return of_metric(experiment_table(results, "looks", "looks", columns, rows, notes), results)
+
+
+def look_states(results: Results) -> dict[str, str]:
+    """Map each arm to what has become of its comparison; nothing where all seeds are looked at once."""
+    if not results.experiment.plan.looks:
+        return {}
+    return {one.arm.name: state_text(one) for one in followed(results)}
+
+
+def state_text(one: FollowedComparison) -> str:
+    """Say where a comparison stands: ``at 8 seeds``, ``open, next look at 11 seeds`` or ``open at the budget, 20 seeds``."""
+    if one.newest.absent:
+        return one.newest.absent
+    if one.next_look is not None:
+        return f"open, next look at {one.next_look} seeds"
+    decided = one.state == "decided"
+    return f"at {one.newest.seeds} seeds" if decided else f"{one.state}, {one.newest.seeds} seeds"

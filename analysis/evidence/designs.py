@@ -1,0 +1,228 @@
+"""What the arms of a design add up to: effects of a factorial, Shapley values, and grids of settings with their labels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.evidence.results import Results
+from harness.evaluation.metrics.names import HIGHER
+from harness.experiment.plan import Plan, PlannedArm
+from harness.statistics.attribution import (
+    NONE,
+    Attribution,
+    IncompleteDesign,
+    Judging,
+    Scores,
+    interactions,
+    last_minus_first,
+    main_effects,
+    shapley,
+)
+
+MAIN, INTERACTIONS, ORDER, SHAPLEY = "main-effects", "interactions", "order", "shapley"
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effects that a design computes of its arms; ``missing`` says why nothing could be."""
+
+    found: Attribution
+    missing: str = ""
+
+
+def kinds_of(plan: Plan) -> list[str]:
+    """List what the design computes. The order of patches and their Shapley values are those of patches that are on or off."""
+    if plan.design not in ("factorial", "shapley"):
+        return []
+    subsets = all(len(levels) == 2 and levels[0] == NONE for levels in plan.crossing.factors.values())
+    return [MAIN, INTERACTIONS] * (plan.design == "factorial") + (
+        [ORDER] * (plan.design == "factorial") + [SHAPLEY] if subsets else []
+    )
+
+
+def effects_of(results: Results, kind: str) -> Effects:
+    """Compute one kind of effect in the metric of the results, per seed first."""
+    plan, scores = results.experiment.plan, cell_scores(results)
+    never = next((f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm))), "")
+    judging = Judging(results.margin, results.columns, plan.replicates)
+    crossing = plan.crossing
+    patches = [level for of in crossing.factors.values() for level in of if level != NONE]
+    try:
+        if never:
+            return Effects(Attribution((), ()), never)
+        if kind == MAIN:
+            return Effects(main_effects(crossing, scores, judging))
+        if kind == INTERACTIONS:
+            return Effects(interactions(crossing, scores, judging))
+        if kind == ORDER:
+            return Effects(last_minus_first(patches, scores, judging))
+        return Effects(shapley(patches, scores, plan.orders or None, judging))
+    except IncompleteDesign as error:
+        return Effects(Attribution((), ()), str(error))
+
+
+def cell_scores(results: Results) -> Scores:
+    """The metric per seed of each arm, by its patches."""
+    return {frozenset(arm.patches): results.values(arm) for arm in results.experiment.plan.arms}
+
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Arms by two settings: the keys and values of its rows and columns, and the arm of each pair of values."""
+
+    row_key: str
+    rows: list[Any]
+    column_key: str
+    columns: list[Any]
+    arms: dict[tuple[Any, Any], PlannedArm]
+
+
+def grid_of(plan: Plan) -> Grid | None:
+    """Return the grid that the arms form over two settings; None where they fill less than half of one, as the trials of a search do."""
+    axes = grid_axes(plan)
+    if axes is None or len(axes) != 2:
+        return None
+    (row, rows), (column, columns) = axes.items()
+    if 2 * len(plan.arms) < len(rows) * len(columns):
+        return None
+    arms = {(grid_value(plan, arm, row), grid_value(plan, arm, column)): arm for arm in plan.arms}
+    return Grid(row, rows, column, columns, arms)
+
+
+def grid_axes(plan: Plan) -> dict[str, list[Any]] | None:
+    """Setting to its sorted values, for arms that vary the same one or two settings; None where they do not.
+
+    ``changes`` of an arm are ``{setting: [base value, own value]}``; a setting an arm leaves alone has the base
+    value. Where they are no grid (a chosen group member changes many settings), overrides ``setting=value`` are compared.
+    """
+    if plan.design != "arms":
+        return None
+    changed = {key for arm in plan.arms for key in (arm.changes or _overrides(arm))}
+    return _axes(plan, sorted(changed)) or _axes(
+        plan, sorted({key for arm in plan.arms for key in _overrides(arm)})
+    )
+
+
+def _axes(plan: Plan, found: list[str]) -> dict[str, list[Any]] | None:
+    keys = [key for key in found if len({str(grid_value(plan, arm, key)) for arm in plan.arms}) > 1]
+    if not 1 <= len(keys) <= 2 or len(plan.arms) < 3:
+        return None
+    points = [tuple(grid_value(plan, arm, key) for key in keys) for arm in plan.arms]
+    if len(set(map(str, points))) < len(points):
+        return None
+    return {key: _ordered([point[i] for point in points]) for i, key in enumerate(keys)}
+
+
+def grid_value(plan: Plan, arm: PlannedArm, key: str) -> Any:
+    """The value of a setting in an arm, None where nothing says it."""
+    overrides = _overrides(arm)
+    if key in overrides:
+        return overrides[key]
+    if key in arm.changes:
+        return arm.changes[key][-1]
+    return next((other.changes[key][0] for other in plan.arms if key in other.changes), None)
+
+
+def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
+    """The best arm, and the arms whose difference to it is not resolved.
+
+    Which arm is best is an outcome, so every pair of arms counts in the family: whichever turns out best, its comparisons hold together.
+    None without scores, and in a metric that has no better direction. With one seed nothing is resolved, so every arm is near the best.
+    """
+    plan = results.experiment.plan
+    scored = [arm for arm in plan.arms if not math.isnan(results.mean(arm).value)]
+    if not scored or not results.metric.better:
+        return None
+    sign = 1 if results.metric.better == HIGHER else -1
+    best = max(scored, key=lambda arm: sign * results.mean(arm).value)
+    pairs = {(a.name, b.name): (a, b) for a, b in itertools.combinations(scored, 2)}
+    tested = results.differences({" and ".join(names): pair for names, pair in pairs.items()})
+    open_pairs = [names for names in pairs if best.name in names and not tested[" and ".join(names)].resolved]
+    return best.name, frozenset(name for names in open_pairs for name in names if name != best.name)
+
+
+def _overrides(arm: PlannedArm) -> dict[str, Any]:
+    pairs = (item.lstrip("+").partition("=") for item in arm.overrides)
+    found = {key: value for key, _, value in pairs if key != "seed"}
+    numbers = {key: float(value) for key, value in found.items() if _NUMBER.fullmatch(value)}
+    whole = {key: int(found[key]) for key in numbers if found[key].lstrip("+-").isdigit()}
+    return {**found, **numbers, **whole}
+
+
+def _ordered(values: list[Any]) -> list[Any]:
+    distinct = list(dict.fromkeys(values))
+    return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct
+
+
+_LABELS = {
+    "algorithm": "algorithm",
+    "algorithm.advantage.baseline": "advantage baseline",
+    "algorithm.advantage.ddof": "degrees of freedom",
+    "algorithm.advantage.scale": "advantage scale",
+    "algorithm.aggregation": "loss aggregation",
+    "algorithm.aggregation.kind": "loss aggregation",
+    "algorithm.dead_groups.policy": "groups of equal rewards",
+    "algorithm.entropy_coefficient": "entropy coefficient",
+    "algorithm.epochs_per_step": "epochs per rollout step",
+    "algorithm.importance_ratio": "importance ratio",
+    "algorithm.kl.coefficient": "KL coefficient",
+    "algorithm.kl.kind": "KL estimator",
+    "algorithm.kl.placement": "place of the KL term",
+    "algorithm.overlong.policy": "overlong responses",
+    "algorithm.prompts_per_step": "prompts per rollout step",
+    "algorithm.responses_per_prompt": "responses per prompt",
+    "algorithm.surrogate.clip_high": "upper clip bound",
+    "algorithm.surrogate.clip_low": "lower clip bound",
+    "algorithm.updates_per_step": "updates per rollout step",
+    "optimizer.learning_rate": "learning rate",
+    "optimizer.max_gradient_norm": "gradient norm limit",
+    "optimizer.warmup_steps": "warm-up, rollout steps",
+    "optimizer.weight_decay": "weight decay",
+    "sampling.lag_steps": "policy lag, rollout steps",
+    "sampling.max_response_tokens": "response cap, tokens",
+    "sampling.temperature": "sampling temperature",
+    "sampling.top_p": "nucleus mass (top-p)",
+    "training.generated_tokens": "generated tokens",
+    "training.steps": "rollout steps",
+}
+
+
+_VALUES = {
+    ("algorithm.overlong.policy", "score"): "scored as they are",
+    ("algorithm.overlong.policy", "wrong"): "scored as wrong",
+    ("algorithm.overlong.policy", "mask"): "left out of the loss",
+    ("algorithm.overlong.policy", "soft"): "punished by length",
+    ("algorithm.overlong.policy", "mask_and_soft"): "left out of the loss, and long ones punished by length",
+    ("algorithm.dead_groups.policy", "keep"): "kept",
+    ("algorithm.dead_groups.policy", "drop"): "left out",
+    ("algorithm.dead_groups.policy", "refill"): "replaced by further groups",
+}
+
+
+def key_label(key: str) -> str:
+    """Name a setting: ``upper clip bound``; one without an entry by the end of its key."""
+    key = key.replace("/", ".")
+    return _LABELS.get(key, key.rpartition(".")[2].replace("_", " "))
+
+
+def setting_label(key: str, value: Any) -> str:
+    """Write a value of a setting in a sentence: ``left out of the loss``, ``0.28``."""
+    return _VALUES.get((key, str(value))) or str(value).replace("_", " ")
+
+
+def value_label(value: Any) -> str:
+    """Write a value of a setting, small numbers as powers of ten."""
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        return str(value).replace("_", " ")
+    if value == 0 or 1e-2 <= abs(value) < 1e5:
+        return f"{value:g}"
+    power = math.floor(math.log10(abs(value)))
+    factor = f"{value / 10**power:g}"
+    return f"$10^{{{power}}}$" if factor == "1" else f"${factor}\\times 10^{{{power}}}$"

@@ -1,0 +1,285 @@
+"""Curves over training and over k: accuracy, a metric, every logged quantity, Pass@k and Maj@k, the profile of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import rcParams
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from analysis.evidence.load import StoredExperiment
+from analysis.evidence.metrics import evaluated
+from analysis.evidence.results import Results
+from analysis.figures.drawing import (
+    COUNTS,
+    FEW,
+    arm_appearances,
+    cap_label,
+    draw_series,
+    few_arms,
+    k_axis,
+    name_lines,
+    score_label,
+)
+from analysis.figures.series import AXES, Panel, Series, accuracy_series, k_curves, logged, panel_series
+from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, legend_below, new_figure
+from harness.experiment.plan import PlannedArm
+from harness.statistics.intervals import performance_profile
+
+
+def accuracy_figure(experiment: StoredExperiment) -> Figure | None:
+    """Draw evaluation accuracy against generated tokens and against rollout steps, side by side.
+
+    Of many arms the means only; ``accuracy_multiples`` has their intervals.
+    """
+    if not len(experiment.cells):
+        return None
+    few = few_arms(experiment)
+    figure, axes = new_figure(wide=True, ncols=2, sharey=True)
+    look = arm_appearances(experiment)
+    for arm in experiment.plan.arms:
+        for axes_, axis in zip(axes, ("tokens", "step"), strict=True):
+            series = accuracy_series(experiment, arm.name, axis)
+            draw_series(axes_, series, look[arm.name], label=arm.label, spread=few)
+    axes[0].set(xlabel="generated tokens", ylabel=score_label(experiment.plan))
+    axes[0].xaxis.set_major_formatter(COUNTS)
+    axes[1].set_xlabel("rollout steps")
+    name_lines(figure, experiment, ends=axes[1], spread=few)
+    return figure
+
+
+def metric_figure(results: Results) -> Figure | None:
+    """Draw the metric against rollout steps; None for the score, which has a figure, and for what no evaluation has."""
+    experiment, metric = results.experiment, results.metric
+    if metric == experiment.plan.score or not evaluated(metric) or results.column not in experiment.cells:
+        return None
+    figure, axes = new_figure()
+    few, look = few_arms(experiment), arm_appearances(experiment)
+    for arm in experiment.plan.arms:
+        series = accuracy_series(experiment, arm.name, "step", results.column, scale=metric.scale)
+        draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
+    axes.set(xlabel="rollout steps", ylabel=f"{metric.header}{cap_label(experiment.plan)}")
+    name_lines(figure, experiment, ends=axes, spread=few)
+    return figure
+
+
+def entropy_accuracy_figure(experiment: StoredExperiment) -> Figure | None:
+    """Draw training entropy at matched training accuracy: faster learners have lower entropy at any step."""
+    entropy, accuracy = Panel("entropy_nats", ""), Panel("accuracy_mean", "", scale=100.0)
+    if not logged(experiment, entropy):
+        return None
+    figure, axes = new_figure()
+    end = {"markersize": 2 * float(rcParams["lines.markersize"]), "markeredgecolor": "white", "zorder": 4}
+    for name, appearance in arm_appearances(experiment).items():
+        x = panel_series(experiment, name, accuracy, "step").mean
+        y = panel_series(experiment, name, entropy, "step").mean
+        axes.plot(x, y, **appearance.pen() | {"marker": None})
+        axes.plot(x[-1:], y[-1:], **appearance.pen() | end)
+    axes.set(xlabel="training accuracy, % (marker: end of training)", ylabel="entropy, nats per token")
+    name_lines(figure, experiment)
+    return figure
+
+
+def k_figure(results: Results) -> Figure | None:
+    """Draw Pass@k and Maj@k against k, before RL (dashed) and after; of many arms the means only."""
+    experiment, few = results.experiment, few_arms(results.experiment)
+    before = k_curves(results, None)
+    if not before:
+        return None
+    figure, axes = new_figure(wide=True, ncols=2, sharey=True)
+    dashed: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
+    look = arm_appearances(experiment)
+    for axes_, kind, label in zip(axes, ("pass", "maj"), ("Pass@k, %", "Maj@k, %"), strict=True):
+        start = before[kind]
+        axes_.plot(start.x, start.mean, zorder=4, **dashed)
+        for arm in experiment.plan.arms:
+            after = k_curves(results, arm.name)
+            if after:
+                draw_series(axes_, after[kind], look[arm.name], label=arm.label, spread=few)
+        k_axis(axes_, start.x, label)
+    name_lines(figure, experiment, ends=axes[1], spread=few, first=[Line2D([], [], **dashed)])
+    return figure
+
+
+def profile_figure(results: Results) -> Figure | None:
+    """Draw the share of problems solved more often than tau against tau, 95 % t band over seeds."""
+    thresholds = np.linspace(0.0, 0.99, 34)
+    figure, axes = new_figure()
+    few, appearance = few_arms(results.experiment), arm_appearances(results.experiment)
+    for arm in results.experiment.plan.arms:
+        profiles = [100 * performance_profile(p, thresholds) for p in results.problem_scores(arm).values()]
+        if profiles:
+            series = Series.of(thresholds, np.array(profiles))
+            draw_series(axes, series, appearance[arm.name], label=arm.label, spread=few)
+    if not axes.lines:
+        return None
+    axes.set(xlabel="τ (avg@n of a problem)", ylabel="problems above τ, %")
+    name_lines(figure, results.experiment, spread=few)
+    return figure
+
+
+_WIDE = 9  # arms, above which panels stand five in a row
+
+
+def accuracy_multiples(experiment: StoredExperiment) -> Figure | None:
+    """Draw the evaluation accuracy of every arm against rollout steps; None where the arms fit into one panel or nothing was evaluated.
+
+    Thick line: mean over seeds; band: its 95 % t interval; thin lines: the seeds; grey: the other arms' means. The number is the mean at
+    the last step.
+    """
+    arms = experiment.plan.arms
+    if few_arms(experiment) or not len(experiment.cells):
+        return None
+    series = {arm.name: accuracy_series(experiment, arm.name, "step") for arm in arms}
+    columns = 5 if len(arms) > _WIDE else 3
+    rows = -(-len(arms) // columns)
+    figure, axes = new_figure(
+        wide=True,
+        height=0.25 + 0.65 * rows,
+        nrows=rows,
+        ncols=columns,
+        squeeze=False,
+        sharex=True,
+        sharey=True,
+    )
+    appearance = arm_appearances(experiment)
+    for panel, arm in zip(axes.flat, arms, strict=False):
+        for other in series.values():
+            panel.plot(other.x, other.mean, color="#BBBBBB", linewidth=0.5, zorder=1)
+        own = series[arm.name]
+        draw_series(panel, own, appearance[arm.name])
+        panel.set_title(arm.label, loc="left")
+        if len(own) and np.isfinite(own.mean[-1]):
+            panel.text(0.97, 0.05, f"{own.mean[-1]:.0f}", transform=panel.transAxes, ha="right", va="bottom")
+    for panel in list(axes.flat)[len(arms) :]:
+        panel.set_axis_off()
+    for column in range(columns):
+        last = max(row for row in range(rows) if row * columns + column < len(arms))
+        axes[last][column].tick_params(labelbottom=True)
+        axes[last][column].set_xlabel("rollout steps")
+    for row in range(rows):
+        axes[row][0].set_ylabel("accuracy, %")
+    legend_below(
+        figure,
+        [
+            Line2D([], [], color="#000000"),
+            Patch(alpha=BAND_ALPHA, linewidth=0, color="#000000"),
+            Line2D([], [], alpha=SEED_ALPHA, linewidth=0.8, color="#000000"),
+            Line2D([], [], linewidth=0.5, color="#BBBBBB"),
+        ],
+        ["mean over seeds", "its 95 % t interval", "one seed", "means of the other arms"],
+    )
+    return figure
+
+
+PERCENT = 100.0
+FIGURES: dict[str, tuple[Panel, ...]] = {
+    "reward": (Panel("reward_mean", "mean reward"),),
+    "accuracy": (Panel("accuracy_mean", "training accuracy, %", scale=PERCENT),),
+    "entropy": (Panel("entropy_nats", "entropy, nats per token", zero=True),),
+    "length": (
+        Panel("response_tokens_mean_right", "tokens, right"),
+        Panel("response_tokens_mean_wrong", "tokens, wrong"),  # of truncated ones it is the cap
+    ),
+    "dead-groups": (
+        Panel("all_right_groups", "all-right groups, %", per="groups", scale=PERCENT, zero=True),
+        Panel("all_wrong_groups", "all-wrong groups, %", per="groups", scale=PERCENT, zero=True),
+    ),
+    "truncation": (Panel("truncated_fraction", "truncated responses, %", scale=PERCENT, zero=True),),
+    "clip-fraction": (
+        Panel("clip_fraction_low", "clipped low, % of tokens", scale=PERCENT, zero=True),
+        Panel("clip_fraction_high", "clipped high, % of tokens", scale=PERCENT, zero=True),
+    ),
+    "up-clipped-probability": (
+        Panel("up_clipped_old_probability_mean", "old prob. of up-clipped tokens", zero=True),
+    ),
+    "gradient-norm": (Panel("gradient_norm", "gradient norm, before clipping", zero=True),),
+}
+
+# What only one of two graders holds right (docs/evaluation.md): on the held-out problems, and on a share of the rollouts.
+GRADERS = (
+    Panel("graders_only_first", "verifier only, % of held-out", scale=PERCENT, zero=True, evaluated=True),
+    Panel("graders_only_second", "second only, % of held-out", scale=PERCENT, zero=True, evaluated=True),
+    Panel("graders_only_first_fraction", "verifier only, % of rollouts", scale=PERCENT, zero=True),
+    Panel("graders_only_second_fraction", "second only, % of rollouts", scale=PERCENT, zero=True),
+)
+
+
+def graders_figure(experiment: StoredExperiment) -> Figure | None:
+    """Draw over steps what only one of the two graders holds right; None where no sample has a second verdict."""
+    return panels_figure(experiment, experiment.plan.arms, GRADERS, "step")
+
+
+def training_figure(experiment: StoredExperiment, name: str, axis: str) -> Figure | None:
+    """Draw one figure of ``FIGURES`` against one of ``series.AXES``; None where no run has logged it."""
+    return panels_figure(experiment, experiment.plan.arms, FIGURES[name], axis)
+
+
+def overview_figure(experiment: StoredExperiment, axis: str) -> Figure | None:
+    """Draw all panels of ``FIGURES`` in one figure against one axis; None where nothing is logged."""
+    panels = [panel for group in FIGURES.values() for panel in group]
+    return panels_figure(experiment, experiment.plan.arms, panels, axis)
+
+
+def panels_figure(
+    experiment: StoredExperiment,
+    arms: Sequence[PlannedArm],
+    wanted: Sequence[Panel],
+    axis: str,
+) -> Figure | None:
+    """Draw the panels that some run has logged, at most three in a row; the x axis is named below the last of each column.
+
+    Of more than ``FEW`` arms means only: bands and seeds would hide each other.
+    """
+    panels = [panel for panel in wanted if logged(experiment, panel)]
+    if not panels or not arms:
+        return None
+    columns = 2 if len(panels) == 4 else min(len(panels), 3)
+    rows, few = -(-len(panels) // columns), len(arms) <= FEW
+    figure, axes = new_figure(
+        wide=columns > 1,
+        height=1.0 if rows == 1 else 0.75 * rows,
+        nrows=rows,
+        ncols=columns,
+        squeeze=False,
+        sharex=True,
+    )
+    for index, axes_ in enumerate(axes.flat):
+        if index >= len(panels):
+            axes_.set_axis_off()
+            continue
+        _draw_panel(axes_, experiment, arms, panels[index], axis, spread=few)
+        if index + columns >= len(panels):
+            axes_.tick_params(labelbottom=True)
+            axes_.set_xlabel("generated tokens" if axis == "tokens" and columns > 1 else AXES[axis])
+    last = axes[0][-1] if rows == 1 else None
+    name_lines(figure, experiment, [arm.name for arm in arms], ends=last, spread=few)
+    return figure
+
+
+def _draw_panel(
+    axes: Any, experiment: StoredExperiment, arms: Sequence[PlannedArm], panel: Panel, axis: str, spread: bool
+) -> None:
+    """Draw mean, 95 % t band and thin raw seeds of every arm; the seeds set the range, not the bands of few of them."""
+    appearance = arm_appearances(experiment)
+    drawn: list[Any] = [np.empty(0)]
+    for arm in arms:
+        series = panel_series(experiment, arm.name, panel, axis)
+        draw_series(axes, series, appearance[arm.name], label=arm.label, spread=spread)
+        drawn.append((series.seed_y if spread or series.collapsed else series.mean).ravel())
+    axes.set_ylabel(panel.label or score_label(experiment.plan))
+    axes.margins(x=0.01)
+    values = np.concatenate(drawn)
+    values = values[np.isfinite(values)]
+    if len(values):
+        low, high = float(values.min()), float(values.max())
+        pad = 0.08 * (high - low) or 0.05 * abs(high) or 1.0
+        axes.set_ylim(low - pad, high + pad)
+    low, high = axes.get_ylim()
+    if panel.zero and low < 0.35 * high:
+        axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_formatter(COUNTS)

@@ -1,0 +1,281 @@
+"""Figures of effects: the ladder, differences, grids, interactions, and the effects of one experiment against another's."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from analysis.evidence.designs import cell_scores, grid_of, key_label, near_best, value_label
+from analysis.evidence.results import Results
+from analysis.figures.drawing import arm_appearances, draw_interval, label_rows, score_label, score_name
+from analysis.figures.style import appearances, legend_below, new_figure
+from analysis.tables.differences import (
+    REFERENCE,
+    difference_column,
+    differences_to_reference,
+    interval_name,
+    metric_header,
+    metric_name,
+)
+from analysis.tables.table import cell_text
+from harness.statistics.attribution import subset_of
+from harness.statistics.estimate import Estimate, Verdict
+from harness.statistics.intervals import mean_interval
+
+# Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
+MARKS: dict[Verdict, dict[str, Any]] = {
+    Verdict.HIGHER: {"color": "#0072B2", "marker": ">"},
+    Verdict.HIGHER_INSIDE: {"color": "#0072B2", "marker": ">", "markerfacecolor": "white"},
+    Verdict.LOWER: {"color": "#D55E00", "marker": "<"},
+    Verdict.LOWER_INSIDE: {"color": "#D55E00", "marker": "<", "markerfacecolor": "white"},
+    Verdict.EQUIVALENT: {"color": "#009E73", "marker": "s"},
+    Verdict.NOT_RESOLVED: {"color": "#777777", "marker": "o", "markerfacecolor": "white"},
+}
+
+
+_HOLLOW: dict[str, Any] = {"facecolor": "none", "edgecolor": "#888888", "linewidth": 0.7, "linestyle": ":"}
+
+
+def waterfall_figure(results: Results) -> Figure | None:
+    """Draw the score of every arm with its interval; the step from its parent is a bar that looks as its word says."""
+    plan, metric = results.experiment.plan, results.metric
+    estimates = {arm.name: results.mean(arm) for arm in plan.arms}
+    if all(math.isnan(e.value) for e in estimates.values()):
+        return None
+    deltas = differences_to_reference(results)
+    appearance = arm_appearances(results.experiment)
+    labels = [textwrap.fill(arm.label, 28) for arm in plan.arms]
+    crowded = max(label.count("\n") for label in labels) * 0.3 + 1
+    figure, axes = new_figure(height=0.4 + 0.11 * len(labels) * crowded)
+    numbers = []
+    for y, arm in enumerate(plan.arms):
+        estimate, delta = estimates[arm.name], deltas.get(arm.name)
+        if math.isnan(estimate.value):
+            unfinished = not results.scores(arm, "avg")
+            numbers.append(estimate.absent or ("no finished run" if unfinished else "no value"))
+            continue
+        look = appearance[arm.name]
+        colour, number = look.colour, f"{metric.scale * estimate.value:.{metric.digits}f}"
+        if delta is not None and not math.isnan(delta.value):
+            width = metric.scale * delta.value
+            fill = {"color": colour, "alpha": 0.45} if delta.resolved else _HOLLOW
+            if delta.verdict is Verdict.EQUIVALENT:
+                fill = {**_HOLLOW, "linestyle": "-"}
+            axes.barh(y, width, left=metric.scale * estimate.value - width, height=0.56, zorder=2, **fill)
+            number += f"  ({width:+.{metric.digits}f})".replace("-", "−")
+        draw_interval(axes, y, estimate, metric.scale, color=colour, marker=look.marker, zorder=4)
+        numbers.append(number)
+    label_rows(axes, labels, numbers)
+    found = {delta.verdict for delta in deltas.values()}
+    bars = "bar: difference, filled: higher or lower"
+    bars += ", framed: equivalent" * (Verdict.EQUIVALENT in found)
+    bars += ", dotted: not resolved" * (Verdict.NOT_RESOLVED in found)
+    shown = score_name(plan) if metric == plan.score else metric.header
+    axes.set_xlabel(f"{shown}\n{bars}")
+    return figure
+
+
+def differences_figure(results: Results, *, wide: bool = True) -> Figure | None:
+    """Draw one row a comparison, as wide as a page or a column; None where no two arms can be compared."""
+    plan, metric, margin = results.experiment.plan, results.metric, results.shown_margin
+    known = differences_to_reference(results).items()
+    deltas = {name: delta for name, delta in known if not math.isnan(delta.value)}
+    if not deltas:
+        return None
+    references = {arm.parent for arm in plan.arms if arm.parent} if plan.design == "arms" else set()
+    labels = []
+    for arm in map(plan.arm, deltas):
+        other = plan.reference_of(arm) if len(references) > 1 else None
+        labels.append(
+            textwrap.fill(
+                arm.label if other is None else f"{arm.label} against {other.label}", 30 if wide else 22
+            )
+        )
+    breaks = [label.count("\n") for label in labels]
+    rows = len(labels) + 0.6 * (sum(breaks) if max(breaks) < 2 else len(labels) * max(breaks))
+    figure, axes = new_figure(wide=wide, height=0.3 + 0.1 * rows)
+    if (
+        max(breaks) > 1
+    ):  # letters are some hundredths wider where the file is drawn than where the layout measures them
+        figure.set_layout_engine("constrained", w_pad=0.11, h_pad=0.04)
+    if margin is not None:
+        axes.axvspan(-margin, margin, color="#009E73", alpha=0.12, linewidth=0, zorder=0)
+    axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
+    for y, delta in enumerate(deltas.values()):
+        draw_interval(axes, y, delta, metric.scale, zorder=3, **MARKS[delta.verdict])
+    column = difference_column(metric, "", "", deltas.values())
+    label_rows(axes, labels, [cell_text(delta, column) for delta in deltas.values()])
+    band = f"; band: within {margin:g}" if margin is not None else ""
+    of = "" if plan.about_score else f" in {metric_name(results)}"
+    alone = len(references) == 1  # one arm of a list: it is named
+    reference = plan.arm(references.pop()).label if alone else f"the {REFERENCE[plan.design]}"
+    label = f"difference{of} to {reference}, {metric.unit} ({interval_name(deltas.values())}{band})"
+    axes.set_xlabel(label)
+    return figure
+
+
+_DODGE = 0.06  # of the distance between two levels, so that whiskers stand beside each other
+
+
+def interactions_figure(results: Results) -> Figure | None:
+    """Draw a panel for every two factors: levels of the one on the axis, a line for each of the other; None without complete cells.
+
+    Parallel lines: no interaction. Whiskers are the 95 % t intervals of the means; what seeds share moves all lines together, so the
+    interval of an interaction can be shorter.
+    """
+    plan, scores = results.experiment.plan, cell_scores(results)
+    if plan.design != "factorial" or results.unreached(*plan.arms):
+        return None
+    pairs = list(itertools.combinations(plan.crossing.factors, 2))
+    if not pairs or any(not scores.get(subset_of(cell)) for cell in plan.crossing.cells):
+        return None
+    columns = min(len(pairs), 3 if len(pairs) <= 9 else 5)
+    rows = -(-len(pairs) // columns)
+    figure, axes = new_figure(
+        wide=columns > 1,
+        height=0.85 * rows,
+        nrows=rows,
+        ncols=columns,
+        squeeze=False,
+        sharey=True,
+    )
+    for panel, pair in zip(axes.flat, pairs, strict=False):
+        _draw(panel, results, *sorted(pair, key=lambda name: -len(plan.crossing.factors[name])))
+    for panel in list(axes.flat)[len(pairs) :]:
+        panel.set_axis_off()
+    for row in axes:
+        row[0].set_ylabel(metric_header(results))
+    return figure
+
+
+def _draw(axes: Any, results: Results, across: str, lines: str) -> None:
+    factors = results.experiment.plan.crossing.factors
+    drawn = appearances(factors[lines])
+    for number, line in enumerate(factors[lines]):
+        means = [_mean(results, {across: level, lines: line}) for level in factors[across]]
+        value, low, high = (
+            results.metric.scale * np.array([getattr(mean, end) for mean in means])
+            for end in ("value", "low", "high")
+        )
+        x = np.arange(len(means)) + _DODGE * (number - (len(factors[lines]) - 1) / 2)
+        axes.errorbar(
+            x, value, yerr=[value - low, high - value], capsize=2, label=key_label(line), **drawn[line].pen()
+        )
+    axes.set_xticks(range(len(factors[across])), [key_label(level) for level in factors[across]])
+    axes.set_xlabel(key_label(across))
+    above = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0.0, 1.0),
+        "ncols": min(3, len(factors[lines])),
+        "alignment": "left",
+    }
+    axes.legend(title=key_label(lines), handlelength=1.4, columnspacing=1.0, borderpad=0.2, **above)
+
+
+def _mean(results: Results, levels: dict[str, str]) -> Estimate:
+    """The mean over the cells with these levels, per seed first, with its t interval over seeds."""
+    plan, scores = results.experiment.plan, cell_scores(results)
+    names = list(plan.crossing.factors)
+    cells = [
+        scores[subset_of(cell)]
+        for cell in plan.crossing.cells
+        if all(cell[names.index(name)] == level for name, level in levels.items())
+    ]
+    seeds = sorted(set.intersection(*map(set, cells)))
+    return mean_interval(
+        plan.replicates({seed: math.fsum(of[seed] for of in cells) / len(cells) for seed in seeds})
+    )
+
+
+def grid_figure(results: Results) -> Figure | None:
+    """Draw a heat map of the score over two settings, or None where the arms are no two-way grid."""
+    plan, metric = results.experiment.plan, results.metric
+    grid = grid_of(plan)
+    if grid is None:
+        return None
+    values, places = np.full((len(grid.rows), len(grid.columns)), np.nan), {}
+    for (row, column), arm in grid.arms.items():
+        places[arm.name] = grid.rows.index(row), grid.columns.index(column)
+        values[places[arm.name]] = metric.scale * results.mean(arm).value
+    if np.isnan(values).all():
+        return None
+    figure, axes = new_figure(height=max(0.7, 0.2 * len(grid.rows) + 0.35))
+    image = axes.imshow(values, cmap="cividis", aspect="auto", origin="lower")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (i, j), value in np.ndenumerate(values):
+        shown = "–" if math.isnan(value) else f"{value:.{metric.digits}f}"
+        # Not quite white and black, which a dark page exchanges.
+        axes.text(j, i, shown, ha="center", va="center", color="#fefefe" if value < middle else "#010101")
+    axes.set_xticks(range(len(grid.columns)), map(value_label, grid.columns))
+    axes.set_yticks(range(len(grid.rows)), map(value_label, grid.rows))
+    axes.set(xlabel=key_label(grid.column_key), ylabel=key_label(grid.row_key))
+    axes.grid(visible=False)
+    found = near_best(results)
+    if (
+        found is not None
+    ):  # a solid frame around the best cell, a dotted one around those not distinguishable from it
+        best, near = found
+        for name in (arm.name for arm in plan.arms if arm.name in (best, *near)):
+            y, x = places[name]
+            line = {"linewidth": 1.8} if name == best else {"linewidth": 1.2, "linestyle": ":"}
+            frame = Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor="#D55E00", **line)
+            axes.add_patch(frame)
+        axes.set_title("frame: best; dotted: not told apart", loc="left")
+    figure.colorbar(image, ax=axes, label=score_label(plan) if metric == plan.score else metric.header)
+    return figure
+
+
+def transfer_figure(here: Results, there: Results) -> Figure | None:
+    """Draw the comparisons that both experiments have: those whose two arms have the same labels; None where there are none."""
+    others = _effects(there)
+    known = {pair: effect for pair, effect in _effects(here).items() if pair in others}
+    if not known:
+        return None
+    points = {
+        f"{arm.removeprefix('+ ')} against {reference.removeprefix('+ ')}": (x, others[arm, reference])
+        for (arm, reference), x in known.items()
+    }
+    return transfer_plot(points, _axis(here), _axis(there))
+
+
+def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], here: str, there: str) -> Figure:
+    """Draw one point a comparison: its effect and interval here across, there up, and the line where both are equal."""
+    figure, axes = new_figure(height=1.4)
+    handles = []
+    for pair, appearance in zip(points.values(), appearances(list(points)).values(), strict=True):
+        spread = [
+            [[0.0 if math.isnan(end) else abs(end - one.value)] for end in (one.low, one.high)]
+            for one in pair
+        ]
+        marks: dict[str, Any] = {**appearance.pen(), "linestyle": "none"}
+        place = pair[0].value, pair[1].value
+        axes.errorbar(*place, xerr=spread[0], yerr=spread[1], elinewidth=0.8, capsize=1.5, **marks)
+        handles.append(Line2D([], [], **marks))
+    axes.axhline(0.0, color="#000000", linewidth=0.5, zorder=0)
+    axes.axvline(0.0, color="#000000", linewidth=0.5, zorder=0)
+    axes.axline((0.0, 0.0), slope=1.0, color="#777777", linewidth=0.8, linestyle="--", zorder=0)
+    axes.set(xlabel=here, ylabel=there)
+    legend_below(figure, handles, list(points))
+    return figure
+
+
+def _axis(results: Results) -> str:
+    return f"Δ {metric_name(results)}, {results.metric.unit}: {results.experiment.plan.title}"
+
+
+def _effects(results: Results) -> dict[tuple[str, str], Estimate]:
+    """Differences with an interval in the shown unit, by the labels of arm and reference."""
+    plan, found = results.experiment.plan, {}
+    for name, delta in differences_to_reference(results).items():
+        reference = plan.reference_of(plan.arm(name))
+        if reference is not None and not math.isnan(delta.low):
+            found[plan.arm(name).label, reference.label] = delta.scaled(results.metric.scale)
+    return found
