@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from synthetic_store import build_store, loaded
 
@@ -33,9 +32,7 @@ def crossed(tmp_path_factory):
         evaluate=(0, 2),
     )
     factors = {"group": ["g4", "g8", "g16"], "bonus": ["none", "bonus"]}
-    store.write_plan(
-        "ladder", store.plan("ladder") | {"factors": factors, "trends": ["group"], "margin": 3.0}
-    )
+    store.write_plan("ladder", store.plan("ladder") | {"factors": factors, "margin": 3.0})
     return root
 
 
@@ -46,31 +43,19 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
     assert [name for name in tables if "shapley" in name or "order" in name] == []
     main, both = (tables[f"ladder-{name}"] for name in ("main-effects", "interactions"))
     assert [row["patch"] for row in main.rows] == [
-        "g8 against g4", "g16 against g4", "bonus", "group: linear trend, g4 to g16"
+        "g8 against g4", "g16 against g4", "bonus"
     ]  # fmt: skip
-    for row, expected in zip(main.rows, (0.2, 0.3, -0.067, 0.3), strict=True):
+    for row, expected in zip(main.rows, (0.2, 0.3, -0.067), strict=True):
         assert row["effect"].value == pytest.approx(expected, abs=0.06)
     assert both.rows[1]["effect"].value == pytest.approx(-0.2, abs=0.08)
     sentences = answer_sentences(results)
-    assert sentences[0].startswith("4 main effects: ")
+    assert sentences[0].startswith("3 main effects: ")
     assert ". 2 interactions: " in sentences[0]
-    assert sentences[6].startswith("- Interaction g16 × bonus: −")
-    assert sentences[6].endswith("lower.")
+    assert sentences[5].startswith("- Interaction g16 × bonus: −")
+    assert sentences[5].endswith("lower.")
     assert all(
         line in render_page(results, crossed) for line in ("Interaction g16 × bonus", "Parallel lines")
     )
-
-
-def test_a_trend_over_uneven_levels_is_the_line_over_their_places(crossed):
-    store = ResultStore(crossed)
-    even = store.plan("ladder")
-    store.write_plan("ladder", even | {"trends": {"group": [4.0, 8.0, 16.0]}})
-    (main,) = (table for table in all_tables(loaded(crossed)) if table.name == "ladder-main-effects")
-    store.write_plan("ladder", even)
-    of_8, of_16, _, trend = (row["effect"].value for row in main.rows)
-    slope = np.polyfit([4, 8, 16], [0.0, of_8, of_16], 1)[0]
-    assert trend == pytest.approx(12 * slope)
-    assert "the least-squares line over group at 4, 8, 16 rises" in " ".join(main.notes)
 
 
 def test_the_interaction_plot_draws_the_means_of_the_cells(crossed):

@@ -146,8 +146,10 @@ def test_write_answer_writes_every_file_once_and_reproducibly(ladder_root, witho
     names = [str(path.relative_to(tmp_path / "a")) for path in first]
     assert len(set(names)) == len(names)
     tables = {"tables/ladder.md", "tables/ladder.tex", "tables/per-seed.csv", "report.html"}
-    figures = ("ladder", "training/all-against-tokens", "cost/all-against-seconds")
-    assert tables | {f"figures/{figure}.svg" for figure in figures} <= set(names)
+    figures = {f"figures/{name}.svg" for name in ("ladder", "differences", "accuracy", "k-curves")}
+    assert tables | figures <= set(names)
+    assert {name for name in names if name.startswith("figures/")} == figures
+    assert len(names) + len(figures) <= 25  # in two formats
     for path in again:
         assert path.read_bytes() == (tmp_path / "a" / path.relative_to(folder)).read_bytes(), path.name
 
