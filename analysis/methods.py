@@ -110,10 +110,10 @@ class Methods:
         if "generated_tokens" not in steps or not len(steps):
             return ""
         runs = steps.groupby("run_id")["generated_tokens"].sum()
-        least, most = _tokens(runs.min()), _tokens(runs.max())
+        least, most = tokens_text(runs.min()), tokens_text(runs.max())
         return (
             f"A run generates {least if least == most else f'{least} to {most}'} tokens, discarded groups included; all runs together "
-            f"generate {_tokens(runs.sum())}."
+            f"generate {tokens_text(runs.sum())}."
         )
 
     def _protocol(self) -> str:
@@ -271,7 +271,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def _tokens(number: float) -> str:
+def tokens_text(number: float) -> str:
     """``1.9 million``, ``310 thousand`` or ``840``."""
     if number >= 1e6:
         return f"{number / 1e6:.1f} million"
