@@ -101,7 +101,7 @@ def _verb_parser(verb: str, description: str) -> argparse.ArgumentParser:
 
 
 def _first_line(verb: str) -> str:
-    source = importlib.util.find_spec(f"{FAMILY}.{verb}")
+    source = importlib.util.find_spec(kinds(FAMILY)[verb])
     assert source is not None
     assert source.origin is not None
     text = ast.get_docstring(ast.parse(Path(source.origin).read_text(encoding="utf-8"))) or verb

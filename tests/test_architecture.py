@@ -127,8 +127,8 @@ def test_configuration_members_import_nothing_heavy_at_the_top() -> None:
             "harness.configuration.schema, harness.configuration.identity, harness.experiment.planning",
             "sympy",
         ),
-        ("harness.store, harness.cli, harness.commands.run, harness.commands.import_runs", "sympy trl"),
-        ("harness.execution.supervisor, harness.execution.progress, harness.exchange.importers.wandb", "trl"),
+        ("harness.store, harness.cli, harness.commands.run, harness.commands.import_", "sympy trl"),
+        ("harness.execution.supervisor, harness.execution.progress, harness.exchange.import_logs", "trl"),
         ("analysis", "matplotlib"),
         (
             "analysis.html.samples, harness.problems.benchmarks.arithmetic, harness.problems.benchmarks.dataset",

@@ -1,4 +1,4 @@
-"""Other trainers: their names for our settings (dialects) and their logs in our store (importers).
+"""Other trainers: their configurations in our words and ours in theirs (TRL, verl), and their logs as runs of the store.
 
 May import: configuration, store.
 """

@@ -28,7 +28,7 @@ from harness.backends.verl.process import interpreter as find_interpreter
 from harness.backends.verl.run import prepare
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
-from harness.exchange.importers.verl import read
+from harness.exchange.logs import names_of, read_log
 from harness.model.checkpoint import copy_side_files, load_tokenizer
 from harness.problems.problem import load_benchmark
 from harness.rollout.prompts import prompt_tokens
@@ -161,8 +161,8 @@ def test_its_rollout_and_reward_code_sees_our_prompts_and_verdicts(tmp_path: Pat
         (1, "u1", 11, 0, 0),
         (1, "u1", 12, 0, 0),
     ]
-    (logged,) = read(place.metrics).steps
-    assert logged.values == {"critic/score/mean": 0.5, "actor/pg_clipfrac": 0.25}
+    (logged,) = read_log(place.metrics, names_of("verl"))
+    assert logged == {"step": 1, "critic/score/mean": 0.5, "actor/pg_clipfrac": 0.25}
 
 
 def test_its_merger_exports_a_policy_with_our_tokenizer(tmp_path: Path, base_policy: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import harness
-from harness.backends.verl.overrides import WRITTEN_PROMPT, Place, hydra_value, overrides, settings
+from harness.backends.verl.overrides import WRITTEN_PROMPT, Place, overrides, settings
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import RunConfig
+from harness.exchange.dialect import hydra_value
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 PLACE = Place(

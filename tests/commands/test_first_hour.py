@@ -14,8 +14,6 @@ from rich.console import Console
 
 from harness.configuration import compose
 from harness.configuration.error import ConfigError
-from harness.exchange.importers._log import ForeignLogError
-from harness.exchange.importers._store import Import, import_run
 from harness.execution.progress import LiveProgress, Snapshot
 from harness.execution.provenance import dirty_hash
 from harness.problems import hygiene
@@ -44,19 +42,6 @@ def test_data_that_cannot_be_had_names_the_key(tmp_path):
     missing = Dataset(name="x", path=str(tmp_path / "none.jsonl"))
     with pytest.raises(ConfigError, match=r"^task: cannot read .*none\.jsonl"):
         hygiene.report({}, missing)
-
-
-def test_a_score_is_found_by_the_logs_own_name_and_no_training_metric_is_suggested_for_it(tmp_path):
-    log = {"step": 1, "reward": 0.5, "eval_rewards/accuracy_reward/mean": 0.25, "eval_reward": 0.3}
-    path = tmp_path / "trainer_state.json"
-    path.write_text(json.dumps({"log_history": [log]}))
-    store = ResultStore(tmp_path / "results")
-    theirs = Import(path, "e", "a", 0, "trl", score="eval_rewards/accuracy_reward/mean")
-    assert import_run(store, theirs).score == "evaluation/eval/accuracy"
-    with pytest.raises(ForeignLogError) as error:
-        import_run(store, Import(path, "e", "a", 0, "trl", score="eval_rewards/format_reward/mean"))
-    assert "eval/accuracy" in str(error.value)
-    assert "reward_mean" not in str(error.value)
 
 
 @pytest.mark.parametrize("verb", ["report", "status"])

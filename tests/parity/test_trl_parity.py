@@ -17,7 +17,7 @@ from combinations_of_members import TAKEN, accepted
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import trl
+from harness.exchange import trl
 
 pytestmark = [
     pytest.mark.optional,

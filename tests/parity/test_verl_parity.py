@@ -17,7 +17,7 @@ from combinations_of_members import TAKEN, accepted
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import verl
+from harness.exchange import verl
 
 pytestmark = [
     pytest.mark.optional,

@@ -13,7 +13,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import run_id
 from harness.configuration.schema import RunConfig
-from harness.exchange.dialects import trl, verl
+from harness.exchange import trl, verl
 from harness.experiment.checks import inert
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.configuration.error import require
 from harness.configuration.limits import Checked, choice
-from harness.exchange.dialects._verl_tables import DEVIATIONS
+from harness.exchange.verl import DEVIATIONS
 
 if TYPE_CHECKING:
     from harness.configuration.schema import RunConfig

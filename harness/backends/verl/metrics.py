@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from harness.backends.verl.overrides import Place
 from harness.configuration.schema import RunConfig
-from harness.exchange.importers.verl import training_row
+from harness.exchange.logs import verl_row
 from harness.problems.problem import Benchmark, load_benchmark
 from harness.reward.grading import Grader
 from harness.store import RunDir
@@ -123,7 +123,7 @@ class MetricsImport:
     def update(self) -> None:
         """Take in what is there by now; a row waits for its ledger, and later rows for it."""
         lines, self._offset = new_lines(self._place.metrics, self._offset)
-        rows = (training_row(json.loads(line)) for line in lines)
+        rows = (verl_row(json.loads(line)) for line in lines)
         self._waiting += [row for row in rows if row is not None and int(row["step"] or 0) >= 1]
         while self._waiting and self._is_complete(int(self._waiting[0]["step"])):
             self._append(self._waiting.pop(0))

@@ -1,12 +1,11 @@
 """The configuration of a run in verl 0.9.1's Hydra keys, every unit converted, and what no key of verl can say.
 
-The algorithm's part is the dialect's (`harness.exchange.dialects.verl`); here stand data, model, machine, rewards, validation
+The algorithm's part is the dialect's (`harness.exchange.verl`); here stand data, model, machine, rewards, validation
 and files.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from typing import Any
 
 from harness.configuration.identity import content_hash
 from harness.configuration.schema import RunConfig, dump
-from harness.exchange.dialects import verl as dialect
-from harness.exchange.dialects._verl_tables import ACTOR, OPTIMIZER, ROLLOUT
+from harness.exchange import verl as dialect
+from harness.exchange.dialect import hydra_value
+from harness.exchange.verl import ACTOR, OPTIMIZER, ROLLOUT
 
 MODEL, REF = "actor_rollout_ref.model", "actor_rollout_ref.ref"
 REWARD, FUNCTION = "reward.reward_kwargs", "reward.custom_reward_function"
@@ -245,18 +245,6 @@ def _trainer(config: RunConfig, place: Place) -> dict[str, Any]:
         "trainer.default_local_dir": str(place.checkpoints),
         "trainer.resume_mode": "auto",
     }
-
-
-def hydra_value(value: Any) -> str:
-    """Write a value as Hydra's command line reads it back."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list):
-        return f"[{','.join(hydra_value(item) for item in value)}]"
-    text = re.sub(r"(\\*)'", r"\1\1\\'", str(value))
-    return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
 
 
 def refusals(config: RunConfig) -> list[str]:

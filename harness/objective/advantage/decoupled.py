@@ -15,8 +15,6 @@ from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor
 
-NAMES = {"verl": "gdpo"}
-
 
 @dataclass
 class Config(Advantage):

@@ -15,8 +15,6 @@ from harness.objective.advantage import Advantage
 from harness.objective.advantage.return_to_go import whiten
 from harness.objective.types import RolloutBatch, Tensor
 
-NAMES = {"verl": "gae"}
-
 
 @dataclass
 class CriticConfig(Checked, key="algorithm.advantage.critic"):

@@ -19,13 +19,6 @@ from harness.objective.types import RolloutBatch, Tensor
 
 BASELINES = ("group_mean", "leave_one_out", "none")
 SCALES = ("group_std", "others_std", "group_mean", "batch_std", "batch_reward_std", "batch_whiten", "none")
-NAMES = {
-    "verl": {
-        "rloo": {"baseline": "leave_one_out", "scale": "none"},
-        "reinforce_plus_plus_baseline": {"baseline": "group_mean", "scale": "batch_whiten"},
-        "grpo": {"baseline": "group_mean"},
-    }
-}
 
 
 @dataclass

@@ -14,8 +14,6 @@ from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import centre, weighted_moments, without_spread
 from harness.objective.types import RolloutBatch, Tensor
 
-NAMES = {"verl": "reinforce_plus_plus"}
-
 
 @dataclass
 class Config(Advantage):

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
-NAMES = {"trl": "dapo", "verl": "token-mean"}
-
 
 @dataclass
 class Config(Aggregation):

@@ -12,11 +12,6 @@ from harness.configuration.limits import ranged
 from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
-NAMES = {
-    "trl": {"dr_grpo": {}, "luspo": {"constant_tokens": 1.0}},
-    "verl": {"seq-mean-token-sum-norm": {}, "seq-mean-token-sum": {"constant_tokens": 1.0}},
-}
-
 
 @dataclass
 class Config(Aggregation):

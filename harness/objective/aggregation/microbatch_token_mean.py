@@ -12,8 +12,6 @@ from harness.configuration.limits import ranged
 from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
-NAMES = {"trl": "bnpo"}
-
 
 @dataclass
 class Config(Aggregation):

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from harness.objective.aggregation import Aggregation
 from harness.objective.types import Tensor, TokenCounts
 
-NAMES = {"verl": "token-sum"}
-
 
 @dataclass
 class Config(Aggregation):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from harness.objective.kl import KlPenalty, bounded
 from harness.objective.types import Tensor
-
-NAMES: dict[str, dict[str, dict[str, Any]]] = {"verl": {"low_var_kl": {}}}
 
 
 @dataclass

@@ -14,17 +14,6 @@ from harness.configuration.limits import ranged
 from harness.objective.surrogate import Surrogate, ppo_clip
 from harness.objective.types import Tensor, TokenBatch
 
-NAMES = {"verl": "clip_cov"}
-KEYS = {
-    "verl": {
-        "clip_ratio_low": "clip_low",
-        "clip_ratio_high": "clip_high",
-        "policy_loss.clip_cov_ratio": "fraction",
-        "policy_loss.clip_cov_lb": "low",
-        "policy_loss.clip_cov_ub": "high",
-    }
-}
-
 
 @dataclass
 class Config(Surrogate):

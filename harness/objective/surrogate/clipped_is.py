@@ -12,9 +12,6 @@ from harness.configuration.error import ConfigError
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-NAMES = {"trl": "cispo", "verl": "cispo"}
-KEYS = {"trl": {"epsilon_high": "cap_max"}}
-
 
 @dataclass
 class Config(Surrogate):

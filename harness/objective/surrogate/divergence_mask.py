@@ -15,10 +15,6 @@ from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
 _TINY = 1e-8  # keeps log(1 - p) finite at p = 1, as in verl
-NAMES = {"verl": {"dppo_tv": {"divergence": "tv"}, "dppo_kl": {"divergence": "kl"}}}
-KEYS = {
-    "verl": {"clip_ratio_low": "threshold_low", "clip_ratio_high": "threshold_high", "clip_ratio_c": "cap"}
-}
 
 
 @dataclass

@@ -15,15 +15,6 @@ from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
 _LOG_RANGE = (math.log(1e-8), 20.0)
-NAMES = {"trl": "vespo"}
-KEYS = {
-    "trl": {
-        "vespo_k_pos": "power_positive",
-        "vespo_lambda_pos": "decay_positive",
-        "vespo_k_neg": "power_negative",
-        "vespo_lambda_neg": "decay_negative",
-    }
-}
 
 
 @dataclass

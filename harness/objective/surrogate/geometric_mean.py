@@ -12,9 +12,6 @@ from harness.configuration.limits import ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-NAMES = {"verl": "geo_mean"}
-KEYS = {"verl": {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"}}
-
 
 @dataclass
 class Config(Surrogate):

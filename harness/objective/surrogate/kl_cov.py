@@ -13,9 +13,6 @@ from harness.configuration.limits import ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-NAMES = {"verl": "kl_cov"}
-KEYS = {"verl": {"policy_loss.kl_cov_ratio": "fraction", "policy_loss.ppo_kl_coef": "coefficient"}}
-
 
 @dataclass
 class Config(Surrogate):

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-NAMES = {"verl": {"gpg": {"importance_weighted": False}}}
-
 
 @dataclass
 class Config(Surrogate):

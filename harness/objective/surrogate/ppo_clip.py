@@ -14,12 +14,6 @@ from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Foun
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-NAMES = {"verl": "vanilla"}
-KEYS = {
-    "trl": {"epsilon": "clip_low", "epsilon_high": "clip_high", "delta": "dual_clip"},
-    "verl": {"clip_ratio_low": "clip_low", "clip_ratio_high": "clip_high"},
-}
-
 
 @dataclass
 class Config(Surrogate):

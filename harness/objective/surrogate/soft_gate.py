@@ -12,15 +12,6 @@ from harness.configuration.limits import ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 
-NAMES = {"trl": "sapo", "verl": "sapo"}
-KEYS = {
-    "trl": {
-        "sapo_temperature_pos": "temperature_positive",
-        "sapo_temperature_neg": "temperature_negative",
-    },
-    "verl": {"tau_pos": "temperature_positive", "tau_neg": "temperature_negative"},
-}
-
 
 @dataclass
 class Config(Surrogate):

@@ -1,0 +1,209 @@
+"""Read another trainer's configuration, or the runs that it logged: harness import dialect=trl file=training_args.json.
+
+harness import dialect=verl file=outputs/.hydra/config.yaml              overrides, and the list of what differs
+harness import dialect=trl file=training_args.json max_steps=500         settings on the command line come last
+harness import dialect=trl file=config.yaml out=mine/experiment/grpo.yaml    an experiment for `harness plan`
+harness import experiment=mine logs=runs.csv dialect=verl                runs: a file with a line arm,seed,log for each
+harness import experiment=mine logs=runs.csv step=iteration score=reward_mean unit=reward
+
+file: the configuration that the trainer resolved (verl's .hydra/config.yaml or --cfg job, wandb's config.yaml, TRL's training arguments as
+JSON or YAML), plain YAML, or a list of key=value; several add up. devices=N: processes that trained, where TRL's batch sizes do not say.
+for=testbed: the method alone, with the testbed's model, rates and lengths. overwrite=true: out= may replace a file.
+
+logs: paths are relative to the file; columns run (of an export with several) and label may follow. dialect= says whose names the metrics
+have; without it columns keep theirs. score, unit=fraction|percent|reward, step, responses_per_step, cap, paired, title, runtime.results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from harness.commands._arguments import key_values, read_yaml
+from harness.commands.export import DIALECTS, split_dialect
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError, require
+from harness.configuration.loader import load_dataclass
+from harness.exchange.dialect import Translation, load_table
+from harness.exchange.import_logs import Import, import_logs
+from harness.exchange.read_config import read_assignments, read_config
+from harness.store import ResultStore
+from harness.store.atomic import write_file
+from harness.store.layout import safe_name
+
+_OPTIONS = ("devices", "for", "out", "overwrite")
+# What the testbed keeps for itself: its model and data, and the rates, lengths and sizes that fit them.
+_TESTBED_KEEPS = re.compile(
+    r"(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
+    r"updates_per_step|aggregation\.(constant_tokens|micro_batch_responses))"
+)
+_HELP = "dialect=trl|verl, then file=FILE and key=value settings; or experiment=NAME and logs=FILE with a line arm,seed,log a run"
+ARGUMENTS = {"settings": {"nargs": "+", "metavar": "key=value", "help": _HELP}}
+
+
+def run(options: argparse.Namespace) -> int:
+    if any(item.startswith("logs=") for item in options.settings):
+        return _import_logs(options.settings)
+    return _import_config(options.settings)
+
+
+# ---- a configuration ----
+
+
+def _import_config(items: Sequence[str]) -> int:
+    name, rest = split_dialect(items)
+    translation, chosen = translate(name, rest)
+    overrides = translation.overrides()
+    try:
+        config = compose_run(overrides)  # what is printed can be run
+    except ConfigError as error:
+        origins = [
+            origin
+            for ours, origin in translation.origins.items()
+            if re.search(rf"{re.escape(ours)}\b", str(error))
+        ]
+        raise ConfigError(f"{error}{f' (from {origins[-1]})' if origins else ''}") from error
+    remarks = _remarks(name, translation)
+    if "out" not in chosen:
+        print("\n".join([*map(shlex.quote, overrides), *remarks]))
+        return 0
+    out = Path(chosen["out"])
+    require("overwrite", chosen.get("overwrite", "false"), ("true", "false"))
+    if out.exists() and chosen.get("overwrite") != "true":
+        raise ConfigError(f"out={out} is there; name another file, or say overwrite=true")
+    write_file(
+        out,
+        _experiment(
+            out.stem, overrides, list(config.evaluation.benchmarks)[-1], config.seed, remarks
+        ).encode(),
+    )
+    folder = out.resolve().parent
+    place = os.path.relpath(folder.parent) if folder.name == "experiment" else "FOLDER"
+    move = "" if folder.name == "experiment" else f"move it to FOLDER/experiment/{out.name}, then "
+    print("\n".join([f"wrote {out}; {move}harness plan config_dir={place} experiment={out.stem}", *remarks]))
+    return 0
+
+
+def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, str]]:
+    """Return the translation of files and `key=value` items, and the options among them.
+
+    Raises:
+        ConfigError: a file that cannot be read, an argument that is no `key=value`, or nothing that the dialect knows.
+    """
+    for item in items:
+        if "=" not in item:
+            raise ConfigError(f"{item!r} is no key=value")
+    chosen = {key: text for key, _, text in (item.partition("=") for item in items) if key in _OPTIONS}
+    files = [Path(item.removeprefix("file=")) for item in items if item.startswith("file=")]
+    settings = [item for item in items if item.partition("=")[0] not in ("file", *_OPTIONS)]
+    values: dict[str, Any] = {}
+    for path in files:
+        values |= read_config(path, read_yaml)
+    given = read_assignments(settings, read_yaml)
+    _require_known(name, given, values | given)
+    devices = chosen.get("devices")
+    if devices is not None and (not devices.isdigit() or not int(devices)):
+        raise ConfigError(f"devices={devices} is no count; give an integer from 1 on")
+    translation = DIALECTS[name].translate(values | given, int(devices) if devices else None)
+    if "for" in chosen:
+        require("for", chosen["for"], ("testbed",))
+        kept = {key: value for key, value in translation.settings.items() if not _TESTBED_KEEPS.match(key)}
+        translation.settings = kept
+        translation.notes.append("for=testbed: model, data, rates, lengths and batch sizes are the testbed's")
+    return translation, chosen
+
+
+def _require_known(name: str, given: dict[str, Any], values: dict[str, Any]) -> None:
+    """Refuse a mistyped setting of the command line, and settings of which another dialect knows more."""
+    if not values:
+        raise ConfigError(f"give file=FILE, or settings of {name} as key=value")
+    rows = {
+        each: [*load_table(each).rows, *(key for block in load_table(each).beside for key in block.rows)]
+        for each in DIALECTS
+    }
+    for key in given:
+        close = get_close_matches(key, [*rows[name], *_OPTIONS, "file"], n=1, cutoff=0.8)
+        if close and key not in rows[name] and not load_table(name).knows(key):
+            raise ConfigError(f"{name} has no setting {key!r}; did you mean {close[0]}=?")
+    counts = {each: len(values.keys() & set(rows[each])) for each in DIALECTS}
+    best = max(counts, key=lambda each: (counts[each], each == name))
+    if best != name:
+        raise ConfigError(
+            f"dialect={name} knows {counts[name]} of these settings, {best} {counts[best]}: give dialect={best}"
+        )
+    if not counts[name]:
+        raise ConfigError(f"nothing of {name} was read: its keys are {', '.join(list(values)[:5])}")
+
+
+def _remarks(name: str, translation: Translation) -> list[str]:
+    table = load_table(name)
+    lines = [f"# read as {table.trainer} {table.release} reads it"]
+    if translation.inexpressible:
+        lines += [
+            "# differs, since it cannot be said here:",
+            *(f"#   {line}" for line in translation.inexpressible),
+        ]
+    if translation.missing:
+        lines.append(
+            f"# not in the file, so that the values here stand for them: {', '.join(translation.missing)}"
+        )
+    lines += [f"# note: {note}" for note in translation.notes]
+    return [" ".join(line.splitlines()) for line in lines]
+
+
+def _experiment(name: str, overrides: list[str], benchmark: str, seed: int, remarks: list[str]) -> str:
+    lines = [
+        f"      - {json.dumps(line, ensure_ascii=False)}"
+        for line in overrides
+        if not line.startswith("seed=")
+    ]
+    head = [
+        "# @package experiment",
+        *remarks,
+        f"name: {name}",
+        "design: arms",
+        f"seeds: [{seed}]",
+        f"benchmark: {benchmark}",
+    ]
+    return "\n".join([*head, "arms:", f"  - name: {name}", "    overrides:", *lines]) + "\n"
+
+
+# ---- logs ----
+
+
+def _import_logs(items: Sequence[str]) -> int:
+    keys = [item.name for item in dataclasses.fields(Import)]
+    texts = [item.name for item in dataclasses.fields(Import) if "str" in str(item.type)]
+    values = key_values(
+        items, (*keys, "runtime.results"), "import", texts=(*texts, "logs", "runtime.results")
+    )
+    store = ResultStore(str(values.pop("runtime.results", None) or compose_run([]).runtime.results))
+    if values.get("experiment") is None:
+        raise ConfigError("import logs= needs experiment=NAME")
+    try:
+        safe_name(str(values["experiment"]), "experiment")
+    except ValueError as error:
+        raise ConfigError(f"import: {error}; it names a folder") from error
+    request = load_dataclass(Import, {**values, "logs": Path(str(values["logs"]))}, "import")
+    if request.cap < 0 or (request.responses_per_step is not None and request.responses_per_step < 1):
+        raise ConfigError("import: cap= is at least 0, responses_per_step= at least 1")
+    found = import_logs(store, request)
+    for each in found.runs:
+        known = "" if each.run_id in found.new else " (already in the store)"
+        print(f"arm {each.arm}, seed {each.seed}: run {each.run_id}, {len(each.rows)} steps{known}")
+    print(f"score {found.score}; columns: {', '.join(found.columns)}")
+    if request.responses_per_step and "generated_tokens" not in found.columns:
+        print(
+            f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses"
+        )
+    for line in found.replaced:
+        print(f"  {line}")
+    return 0

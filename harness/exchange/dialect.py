@@ -1,0 +1,419 @@
+"""A trainer's table of settings, applied both ways.
+
+The rows are data (`trl.yaml`, `verl.yaml`); the head of `trl.yaml` says how to read them.
+
+A trainer's module (`trl`, `verl`) adds what no row can say and defines
+
+`export(config) -> Translation`: our configuration in the trainer's names and units;
+`translate(values, devices) -> Translation`: a configuration that the trainer resolved, as overrides of ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+
+NO_CLIP = 1e9  # a bound that no ratio reaches
+COMPONENTS = ("outcome", "format", "length")  # rewards that the decoupled estimator weighs
+_ABSENT = object()
+# Sections of ours whose `kind` is chosen as a group of the configuration.
+_GROUPS = {
+    f"algorithm.{name}.kind": f"algorithm/{name}" for name in ("advantage", "surrogate", "aggregation", "kl")
+}
+_GROUPS |= {"model.kind": "model"}
+Row = str | Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that have an effect only beside other settings.
+
+    Attributes:
+        condition: their key → the values beside which the rows count.
+        rows: as in the table.
+        always: our key → what the trainer always does there, and why.
+    """
+
+    condition: Mapping[str, Sequence[Any]]
+    rows: Mapping[str, Row]
+    always: Mapping[str, Sequence[Any]]
+
+    def holds(self, values: Mapping[str, Any]) -> bool:
+        """Return whether these settings of theirs meet the condition."""
+        return all(
+            any(_same(values.get(key, _ABSENT), value) for value in wanted)
+            for key, wanted in self.condition.items()
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a trainer's settings are called here; the fields are the sections of its YAML file."""
+
+    trainer: str
+    release: str
+    rows: Mapping[str, Row]
+    optional: Sequence[str]
+    beside: Sequence[Block]
+    absent: Mapping[str, Sequence[Any]]
+    nothing: Sequence[str]
+    log: Mapping[str, Any]
+
+    def active(self, values: Mapping[str, Any]) -> dict[str, Row]:
+        """Return the rows that count beside these settings of theirs, in the order of the table."""
+        rows = dict(self.rows)
+        for block in self.beside:
+            if block.holds(values):
+                rows |= block.rows
+        return rows
+
+    def knows(self, key: str) -> bool:
+        """Return whether a key changes nothing, or has a row that has no effect beside the other settings."""
+        return any(key in block.rows for block in self.beside) or any(
+            fnmatchcase(key, name) for name in self.nothing
+        )
+
+
+@functools.cache
+def load_table(name: str) -> Table:
+    """Return the table of a trainer, `trl` or `verl`."""
+    text = (files("harness.exchange") / f"{name}.yaml").read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    blocks = [
+        Block(
+            {key: value if isinstance(value, list) else [value] for key, value in each["if"].items()},
+            each.get("rows", {}),
+            each.get("always", {}),
+        )
+        for each in content.pop("beside")
+    ]
+    return Table(beside=blocks, **content)
+
+
+@dataclass
+class Translation:
+    """Settings in the target's names, and what differs.
+
+    Attributes:
+        settings: the target's keys and values.
+        inexpressible: a line for each setting that cannot be said in the target's names.
+        notes: how units or defaults differ.
+        deviations: name → what the target does a little differently; a backend refuses it unless its configuration lists the name.
+        missing: of an import, keys that the file does not have, so that our values stand for them.
+        origins: of an import, our key → the setting of theirs that it comes from.
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    inexpressible: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    deviations: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def cannot(self, key: str, value: Any, reason: str) -> None:
+        """Record that a setting has no counterpart."""
+        self.inexpressible.append(f"{key}={value}: {reason}")
+
+    def set(self, ours: str, value: Any, origin: str = "") -> None:
+        """Set a value of ours; another `kind` drops the fields of the kind before it."""
+        section = ours.removesuffix("kind")
+        if ours in _GROUPS and self.settings.get(ours, value) != value:
+            for key in [key for key in self.settings if key.startswith(section)]:
+                del self.settings[key]
+        self.settings[ours] = value
+        if origin:
+            self.origins[ours] = origin
+
+    def overrides(self) -> list[str]:
+        """Return the settings as Hydra overrides; groups are chosen before their members' values are set."""
+        items = [(_GROUPS.get(key, key), value) for key, value in self.settings.items()]
+        return [
+            f"{key}={hydra_value(value)}" for key, value in sorted(items, key=lambda item: "." in item[0])
+        ]
+
+
+def hydra_value(value: Any) -> str:
+    """Write a value as Hydra's command line reads it back: words as they are, other texts in quotes."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(hydra_value, value))}]"
+    text = str(value)
+    if re.fullmatch(r"[A-Za-z_/][\w./-]*", text) and text.lower() not in (
+        "null",
+        "true",
+        "false",
+        "nan",
+        "inf",
+    ):
+        return text
+    text = re.sub(r"(\\*)'", r"\1\1\\'", text)
+    return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
+
+
+# ---- from their settings to ours ----
+
+
+class Settings:
+    """A trainer's resolved settings, with checks that name the key of a value that cannot be."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value as it stands. Raises `ConfigError` for one that refers to another."""
+        value = self.values.get(key, default)
+        if _refers(value):
+            raise ConfigError(
+                f"{key}={value} refers to another setting; give the configuration that the trainer resolved"
+            )
+        return value
+
+    def number(self, key: str, default: float | None = None) -> Any:
+        """Return a number; `default` where the key is absent or null. Raises `ConfigError` for another value."""
+        value = self.get(key)
+        if value is None:
+            return default
+        if not _is_number(value):
+            raise ConfigError(f"{key}={value} is not a number")
+        return value
+
+    def count(self, key: str) -> int | None:
+        """Return an integer from 1 on, None where the key is absent or null. Raises `ConfigError` for another value."""
+        value = self.number(key)
+        if value is not None and (value < 1 or value != int(value)):
+            raise ConfigError(f"{key}={value} is no count; give an integer from 1 on")
+        return None if value is None else int(value)
+
+    def flag(self, key: str) -> bool:
+        """Return a switch, False where the key is absent or null. Raises `ConfigError` for another value."""
+        value = self.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise ConfigError(f"{key}={value} is neither true nor false")
+        return bool(value)
+
+    def text(self, key: str, default: str = "") -> str:
+        """Return a text, `default` where the key is absent or null. Raises `ConfigError` for another value."""
+        value = self.get(key)
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{key}={value} is not a text")
+        return default if value is None else value
+
+    def names(self, key: str) -> list[str]:
+        """Return a list of names, or one name, as a list; empty where the key is absent or null. Raises `ConfigError` for another value."""
+        value = self.get(key)
+        found = [] if value is None else [value] if isinstance(value, str) else value
+        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+            raise ConfigError(f"{key}={value} is neither a name nor a list of names")
+        return found
+
+    def numbers(self, key: str) -> list[float] | None:
+        """Return a list of numbers, None where the key is absent or null. Raises `ConfigError` for another value."""
+        value = self.get(key)
+        if value is not None and not (isinstance(value, list) and all(map(_is_number, value))):
+            raise ConfigError(f"{key}={value} is no list of numbers")
+        return value
+
+
+def translate_rows(table: Table, values: Mapping[str, Any]) -> Translation:
+    """Return what the rows of a table make of settings: each key is translated, without effect, left to code, or listed."""
+    out = Translation()
+    rows = table.active(values)
+    patterns = {key: row for key, row in rows.items() if "*" in key}
+    order = {key: place for place, key in enumerate(rows)}
+    for key in sorted(values, key=lambda key: order.get(key, len(order))):
+        row = rows.get(key) or next((row for name, row in patterns.items() if fnmatchcase(key, name)), None)
+        if row is not None:
+            _read(row, key, values[key], out)
+        elif not table.knows(key):
+            out.cannot(key, values[key], "no row in the table")
+    for block in table.beside:
+        if block.holds(values):
+            for ours, (value, _) in block.always.items():
+                out.set(ours, value)
+    out.missing = [
+        key
+        for key in rows
+        if key not in values and not any(fnmatchcase(key, name) for name in [*table.optional, *patterns])
+    ]
+    return out
+
+
+def _read(row: Row, key: str, value: Any, out: Translation) -> None:
+    if row == "code":
+        return
+    if _refers(value):
+        out.cannot(key, value, "refers to another setting; give the configuration that the trainer resolved")
+        return
+    choices = {"number": row} if isinstance(row, str) else row
+    for choice, meaning in choices.items():
+        if (choice not in ("number", "empty") and _same(value, choice)) or (
+            choice == "empty" and value in ({}, [])
+        ):
+            if meaning != "nothing":
+                for ours, ours_value in meaning.items():
+                    out.set(ours, ours_value, f"{key}={value}")
+            return
+    if "number" in choices and _is_number(value):
+        out.set(str(choices["number"]), value, f"{key}={value}")
+        return
+    known = ", ".join("null" if choice is None else str(choice) for choice in choices if choice != "number")
+    out.cannot(key, value, f"no counterpart here{f', only for {known}' if known else ': it is no number'}")
+
+
+# ---- from our settings to theirs ----
+
+
+def export_rows(table: Table, config: RunConfig, pretend: Mapping[str, Any] | None = None) -> Translation:
+    """Return our configuration by the rows of a table: what has a counterpart is set, what has none is listed.
+
+    `pretend`: values of ours that the caller's code expresses by other keys of theirs, as they count for the rows.
+    """
+    out = Translation()
+    changed = pretend or {}
+    _refuse_others(config, table.absent, out)
+    for key, row in table.rows.items():
+        _write(table, key, row, config, changed, out)
+    for block in table.beside:
+        if block.holds(out.settings):
+            for key, row in block.rows.items():
+                _write(table, key, row, config, changed, out)
+            _refuse_others(config, block.always, out)
+    return out
+
+
+def _refuse_others(config: RunConfig, only: Mapping[str, Sequence[Any]], out: Translation) -> None:
+    """Record every setting of ours that differs from the one value that the trainer has."""
+    for key, (value, reason) in only.items():
+        ours = value_of(config, key)
+        if ours is not _ABSENT and ours != value:
+            out.cannot(key, ours, reason)
+
+
+def _write(
+    table: Table, key: str, row: Row, config: RunConfig, changed: Mapping[str, Any], out: Translation
+) -> None:
+    if row == "code" or "*" in key:
+        return
+    choices = {"number": row} if isinstance(row, str) else row
+    meanings = {choice: meaning for choice, meaning in choices.items() if isinstance(meaning, Mapping)}
+    current = {ours: changed.get(ours, value_of(config, ours)) for each in meanings.values() for ours in each}
+    exact = [
+        choice for choice, each in meanings.items() if all(_same(current[ours], each[ours]) for ours in each)
+    ]
+    number = value_of(config, choices["number"]) if "number" in choices else None
+    if not exact and _is_number(number):
+        out.settings[key] = number
+        return
+    if not meanings:
+        return
+    length = max(map(len, meanings.values()))
+
+    def distance(choice: Any) -> tuple[list[bool], int]:
+        each = meanings[choice]
+        wrong = [not _same(current[ours], value) for ours, value in each.items()]
+        return [*wrong, *[False] * (length - len(wrong))], -len(each)
+
+    # The nearest choice, the most specific of several; an earlier key of ours matters more than a later one.
+    choice = min(exact or meanings, key=distance)
+    out.settings[key] = choice
+    first = next(iter(meanings[choice]))
+    for ours, value in meanings[choice].items():
+        if not _same(current[ours], value) and current[ours] is not _ABSENT:
+            reason = f"{table.trainer} has {value} with {key}={choice}"
+            out.cannot(
+                ours, current[ours], f"{table.trainer} has no such setting" if ours == first else reason
+            )
+            break
+
+
+def value_of(config: RunConfig, key: str) -> Any:
+    """Return the value of a dotted key of ours, `_ABSENT` where the chosen member has no such field."""
+    value: Any = config
+    for name in key.split("."):
+        value = getattr(value, name, _ABSENT)
+    return value
+
+
+# ---- what both trainers have ----
+
+
+def note_rewards(config: RunConfig, out: Translation) -> None:
+    """Note which values the reward function has to give: in a trainer they are no settings."""
+    reward = config.algorithm.reward
+    credit = (
+        f", {reward.format_credit:g} more where an answer can be extracted" if reward.format_credit else ""
+    )
+    out.notes.append(
+        f"rewards are the reward function's: give {reward.correct:g} for a right answer and {reward.wrong:g} for a wrong one{credit}"
+    )
+
+
+def buffer_tokens(config: RunConfig, out: Translation) -> int:
+    """Return the tokens before the cap over which the length penalty ramps; record a fraction that makes no whole number."""
+    overlong, cap = config.algorithm.overlong, config.sampling.max_response_tokens
+    buffer = cap * overlong.buffer_fraction
+    if abs(buffer - round(buffer)) > 1e-6 or round(buffer) < 1:
+        out.cannot(
+            "algorithm.overlong.buffer_fraction", overlong.buffer_fraction, f"{buffer:g} tokens of {cap}"
+        )
+    return round(buffer)
+
+
+def set_decay(key: str, kind: str, least: float, out: Translation) -> None:
+    """Set how the learning rate falls, from a name of transformers' schedulers and the share that it ends at."""
+    name = kind.removesuffix("_with_min_lr").removesuffix("_with_warmup")
+    if name in ("linear", "cosine"):
+        out.set("optimizer.decay", name, f"{key}={kind}")
+        out.set("optimizer.final_share", least)
+    elif name == "constant":
+        out.set("optimizer.decay", "none", f"{key}={kind}")
+    else:
+        out.cannot(key, kind, "the learning rate here stays, or falls linearly or as a cosine")
+
+
+def set_model(path: str, rank: int, alpha: float, targets: Sequence[str], out: Translation) -> None:
+    """Choose the model that a trainer names, with its adapter."""
+    out.set("model.kind", "pretrained")
+    out.set("model.path", path)
+    out.notes.append(
+        f"a run of {path} needs model.revision=COMMIT, unless it is a folder; choose task= and evaluation= for it, too"
+    )
+    if rank:
+        out.set("model.lora.rank", rank)
+        out.set("model.lora.alpha", alpha)
+        out.set("model.lora.targets", ",".join(targets) or "all-linear")
+
+
+def per_reward(weights: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Yield our keys of the decoupled estimator's weights; a reward that is not there weighs nothing."""
+    for name in COMPONENTS:
+        yield f"algorithm.advantage.{name}_weight", weights.get(name, 0.0)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _refers(value: Any) -> bool:
+    return isinstance(value, str) and ("${" in value or value == "???")

@@ -1,0 +1,454 @@
+"""TRL's `GRPOConfig`: what its table (`trl.yaml`) cannot say in a row, both ways.
+
+Fixed in TRL: group statistics with ddof 1 and epsilon 1e-4; the KL term in the loss, k3 times the ratio or plain k3; no dynamic sampling;
+the CISPO cap is `epsilon_high` itself. Batches are counted in responses a device, warm-up in optimiser
+updates. An export is for one device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.exchange.dialect import (
+    COMPONENTS,
+    NO_CLIP,
+    Settings,
+    Translation,
+    buffer_tokens,
+    export_rows,
+    load_table,
+    note_rewards,
+    per_reward,
+    set_decay,
+    set_model,
+    translate_rows,
+)
+
+CORRECTIONS = {
+    "token_truncate": "token",
+    "sequence_truncate": "sequence",
+    "token_mask": "token_mask",
+    "sequence_mask": "sequence_mask",
+}
+_MODE = "vllm_importance_sampling_mode"
+_CAP, _FLOOR = "vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"
+_CLIPPED = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's clip
+
+
+# ---- ours in TRL's names ----
+
+
+def export(config: RunConfig) -> Translation:
+    """Return the configuration in the names and units of `GRPOConfig`, for one device."""
+    surrogate = config.algorithm.surrogate
+    unclipped = surrogate.kind == "policy_gradient" and surrogate.importance_weighted
+    pretend = (
+        {"algorithm.surrogate.kind": "ppo_clip", "algorithm.surrogate.dual_clip": None} if unclipped else None
+    )
+    out = export_rows(load_table("trl"), config, pretend)
+    for part in (
+        _export_batches,
+        _export_schedule,
+        _export_rewards,
+        _export_loss,
+        _export_kl,
+        _export_correction,
+    ):
+        part(config, out)
+    note_rewards(config, out)
+    return out
+
+
+def _export_batches(config: RunConfig, out: Translation) -> None:
+    algorithm = config.algorithm
+    responses = algorithm.prompts_per_step * algorithm.responses_per_prompt
+    out.settings |= {
+        "generation_batch_size": responses,
+        "per_device_train_batch_size": responses // algorithm.updates_per_step,
+        "gradient_accumulation_steps": 1,
+        "max_steps": config.training.steps * algorithm.updates_per_step * algorithm.epochs_per_step,
+    }
+    out.notes.append(
+        "per_device_train_batch_size counts responses of one update on one device; max_steps counts optimiser updates"
+    )
+    if algorithm.responses_per_prompt == 1:
+        out.cannot("algorithm.responses_per_prompt", 1, "GRPOTrainer needs at least 2 generations")
+
+
+def _export_schedule(config: RunConfig, out: Translation) -> None:
+    optimizer, algorithm = config.optimizer, config.algorithm
+    warmup, least = optimizer.warmup_steps, optimizer.final_share
+    falls = f"{optimizer.decay}_with_min_lr" if least else optimizer.decay
+    stays = "constant_with_warmup" if warmup else "constant"
+    out.settings |= {
+        "lr_scheduler_type": stays if optimizer.decay == "none" else falls,
+        "warmup_steps": warmup * algorithm.updates_per_step * algorithm.epochs_per_step,
+    }
+    if least and optimizer.decay == "cosine":
+        out.settings["lr_scheduler_kwargs"] = {"min_lr_rate": least}
+    elif least and optimizer.decay != "none":
+        out.cannot("optimizer.final_share", least, "transformers' linear schedule ends at 0")
+    if warmup:
+        out.notes.append(
+            "TRL's warm-up counts optimiser updates and rises with each of them, here with every rollout step"
+        )
+
+
+def _export_rewards(config: RunConfig, out: Translation) -> None:
+    algorithm, overlong = config.algorithm, config.algorithm.overlong
+    if algorithm.advantage.kind == "decoupled":
+        out.settings["reward_weights"] = [
+            getattr(algorithm.advantage, f"{name}_weight") for name in COMPONENTS
+        ]
+        out.notes.append(f"reward_weights are for reward functions in the order {', '.join(COMPONENTS)}")
+    out.settings["mask_truncated_completions"] = overlong.masks
+    if overlong.masks and overlong.statistics == "exclude":
+        out.cannot(
+            "algorithm.overlong.statistics", "exclude", "TRL keeps masked responses in the group statistics"
+        )
+    if overlong.policy == "wrong":
+        out.cannot(
+            "algorithm.overlong",
+            "wrong",
+            "the reward function has to give truncated completions the wrong reward",
+        )
+    if overlong.punishes:
+        cap, buffer = config.sampling.max_response_tokens, buffer_tokens(config, out)
+        out.notes.append(
+            f"add the reward function get_soft_overlong_punishment(max_completion_len={cap}, soft_punish_cache={buffer})"
+        )
+        if overlong.shape != "additive" or overlong.penalty != 1:
+            penalty = f"{overlong.shape}, penalty {overlong.penalty:g}"
+            out.cannot("algorithm.overlong", penalty, "TRL's punishment is added, at most -1")
+
+
+def _export_loss(config: RunConfig, out: Translation) -> None:
+    algorithm, surrogate, loss = config.algorithm, config.algorithm.surrogate, out.settings["loss_type"]
+    if surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
+        out.settings |= {"epsilon": 1.0, "epsilon_high": NO_CLIP, "delta": None}
+        out.notes.append("no clip is written as bounds that no ratio reaches")
+    elif surrogate.kind == "ppo_clip":
+        out.settings |= {"epsilon": surrogate.clip_low, "epsilon_high": surrogate.clip_high}
+        if surrogate.dual_clip and surrogate.dual_clip < 1 + surrogate.clip_high:
+            reason = "below 1 + clip_high TRL's delta bounds the ratio of positive advantages, too"
+            out.cannot("algorithm.surrogate.dual_clip", surrogate.dual_clip, reason)
+    elif surrogate.kind == "clipped_is":
+        out.settings["epsilon_high"] = surrogate.cap_max
+        out.notes.append("epsilon_high is the cap itself for cispo, not an offset from 1")
+    if loss == "luspo" and algorithm.importance_ratio != "sequence":
+        out.settings["loss_type"] = "dr_grpo"
+    _export_aggregation(config, out)
+    if out.settings["loss_type"] in ("dapo", "cispo", "vespo") and algorithm.updates_per_step > 1:
+        out.notes.append(
+            "TRL divides every update by the mean number of tokens of the step's updates, ours by its own"
+        )
+    means = algorithm.aggregation.kind == "batch_token_mean" and algorithm.top_entropy_fraction == 1
+    if algorithm.entropy_coefficient and not means:
+        reason = "TRL's bonus is a mean over the tokens that train, here it is aggregated like the policy loss, over all tokens"
+        out.cannot("algorithm.entropy_coefficient", algorithm.entropy_coefficient, reason)
+    if algorithm.top_entropy_fraction < 1:
+        out.notes.append(
+            "TRL ranks the tokens of an update by the current policy's entropy, here those of a rollout step by the sampling policy's"
+        )
+
+
+def _export_aggregation(config: RunConfig, out: Translation) -> None:
+    aggregation, loss = config.algorithm.aggregation, out.settings["loss_type"]
+    if loss == "dr_grpo" and aggregation.kind == "constant_sum":
+        constant = aggregation.constant_tokens
+        if constant != config.sampling.max_response_tokens:
+            out.cannot(
+                "algorithm.aggregation.constant_tokens", constant, "TRL divides by max_completion_length"
+            )
+    if loss != "bnpo" or aggregation.kind != "microbatch_token_mean":
+        return
+    if not aggregation.micro_batch_responses:
+        reason = "bnpo's micro-batch is per_device_train_batch_size responses"
+        out.cannot("algorithm.aggregation.micro_batch_tokens", aggregation.micro_batch_tokens, reason)
+        return
+    whole, size = out.settings["per_device_train_batch_size"], aggregation.micro_batch_responses
+    out.settings |= {"per_device_train_batch_size": size, "gradient_accumulation_steps": -(-whole // size)}
+    if whole % size:
+        out.cannot("algorithm.aggregation.micro_batch_responses", size, f"an update has {whole} responses")
+
+
+def _export_kl(config: RunConfig, out: Translation) -> None:
+    kl = config.algorithm.kl
+    if kl.coefficient and kl.reset_every_steps:
+        reason = "TRL's sync_ref_model moves the reference and keeps the optimiser's moments"
+        out.cannot("algorithm.kl.reset_every_steps", kl.reset_every_steps, reason)
+    if kl.coefficient == 0:
+        out.settings["beta"] = 0.0
+    elif kl.kind in ("k3", "k3_ratio") and kl.placement == "loss":
+        out.settings |= {"beta": kl.coefficient, "use_bias_correction_kl": kl.kind == "k3_ratio"}
+    else:
+        reason = "GRPOTrainer has k3 in the loss only, times the ratio or not"
+        out.cannot("algorithm.kl", f"{kl.kind} in the {kl.placement}", reason)
+
+
+def _export_correction(config: RunConfig, out: Translation) -> None:
+    correction = config.algorithm.engine_correction
+    modes = {ours: theirs for theirs, ours in CORRECTIONS.items()}
+    if correction.old_log_probs == "sampler":
+        out.notes.append(
+            "old_log_probs=sampler: TRL's ratio is to log-probabilities of the trainer itself, a rounding apart"
+        )
+    out.settings["vllm_importance_sampling_correction"] = correction.kind != "none"
+    if correction.kind == "none":
+        out.notes.append("vllm_importance_sampling_correction is on by default in TRL, here it is off")
+        return
+    out.settings["use_vllm"] = True
+    if correction.kind in modes:
+        out.settings |= {
+            _MODE: modes[correction.kind],
+            _CAP: correction.cap,
+            _FLOOR: correction.floor or None,
+        }
+    else:
+        reason = "TRL has no geometric mean of a response's weights"
+        out.cannot("algorithm.engine_correction.kind", correction.kind, reason)
+
+
+# ---- TRL's settings as ours ----
+
+
+def translate(values: Mapping[str, Any], devices: int | None = None) -> Translation:
+    """Return a resolved `GRPOConfig`, with the arguments of TRL's scripts where it has them, as overrides of ours.
+
+    Args:
+        values: their keys and values.
+        devices: processes that trained; None: as the batch sizes of a resolved configuration tell.
+
+    Raises:
+        ConfigError: a value that TRL would not take either, or batch sizes that do not divide.
+    """
+    out, given = translate_rows(load_table("trl"), values), Settings(values)
+    out.settings = {
+        "algorithm": "grpo",
+        "algorithm.engine_correction.old_log_probs": "recomputed",
+        **out.settings,
+    }
+    _batches(given, devices, out)
+    for part in (_schedule, _rewards, _clip, _kl, _correction, _model):
+        part(given, out)
+    return out
+
+
+def _batches(given: Settings, devices: int | None, out: Translation) -> None:
+    """Responses of a generation and of an update; TRL counts them for one device, and for all in `generation_batch_size`."""
+    group, key = given.count("num_generations"), "per_device_train_batch_size"
+    per_device, accumulated = given.count(key), given.count("gradient_accumulation_steps")
+    generation, parts = given.count("generation_batch_size"), given.count("steps_per_generation")
+    if not (group and per_device and accumulated):
+        for name in (key, "gradient_accumulation_steps", "generation_batch_size", "steps_per_generation"):
+            if given.get(name) is not None:
+                out.cannot(name, given.get(name), "the other batch sizes and num_generations are not given")
+        return
+    if devices is None and generation and parts:
+        devices = max(1, generation // (per_device * parts))
+    if devices is None:
+        out.cannot(
+            key, per_device, "counts responses on one device; give devices=N, the processes that trained"
+        )
+        return
+    whole = per_device * devices * (parts or accumulated)
+    if generation and parts and generation != whole:
+        raise ConfigError(
+            f"generation_batch_size={generation} is not {key}={per_device} x steps_per_generation={parts} on {devices} devices"
+        )
+    generation, update = generation or whole, per_device * accumulated * devices
+    if generation < update and update % generation == 0:
+        generation = update  # several generations make one update
+    if generation % group or generation % update or (generation // group) % (generation // update):
+        raise ConfigError(
+            f"{generation} responses a generation in groups of num_generations={group}, {update} an update ({key}={per_device} x "
+            f"gradient_accumulation_steps={accumulated} on {devices} devices): these are no whole groups in every update"
+        )
+    out.set("algorithm.prompts_per_step", generation // group, f"generation_batch_size={generation}")
+    out.set("algorithm.updates_per_step", generation // update)
+    out.notes.append(f"batch sizes are read for {devices} device{'s' * (devices > 1)}")
+    if given.get("loss_type") == "bnpo":
+        out.set("algorithm.aggregation.micro_batch_responses", per_device, f"{key}={per_device}")
+
+
+def _schedule(given: Settings, out: Translation) -> None:
+    """Steps here are rollout steps, TRL's are optimiser updates."""
+    steps, share = (
+        given.number("max_steps"),
+        given.number("warmup_steps", 0) or given.number("warmup_ratio", 0),
+    )
+    total = int(steps) if steps and steps > 0 else 0
+    updates = out.settings.get("algorithm.updates_per_step", 0) * int(
+        out.settings.get("algorithm.epochs_per_step", 1)
+    )
+    if total and updates:
+        out.set("training.steps", max(1, total // updates), f"max_steps={total}")
+        if total % updates:
+            out.notes.append(f"max_steps={total} updates are no whole number of rollout steps of {updates}")
+    elif total:
+        out.cannot(
+            "max_steps",
+            total,
+            "counts optimiser updates, and the batch sizes do not say how many a rollout step has",
+        )
+    elif given.number("num_train_epochs") or "max_steps" in given:
+        reason = (
+            "the length follows from the size of the data set; give max_steps=N, which trainer_state.json has"
+        )
+        out.cannot("num_train_epochs", given.number("num_train_epochs"), reason)
+    _decay(given, out)
+    if share < 0:
+        raise ConfigError(f"warmup_steps={share} is less than 0")
+    if share and given.get("lr_scheduler_type") == "constant":
+        out.notes.append(f"warmup_steps={share} has no effect with lr_scheduler_type=constant")
+    elif share and not (updates and (share >= 1 or total)):
+        out.cannot("warmup_steps", share, "the batch sizes, or max_steps for a share, are not known")
+    elif "warmup_steps" in given or "warmup_ratio" in given:
+        whole = share if share >= 1 else share * total
+        out.set("optimizer.warmup_steps", math.ceil(whole / updates) if whole else 0, f"warmup_steps={share}")
+
+
+def _decay(given: Settings, out: Translation) -> None:
+    more = given.get("lr_scheduler_kwargs") or {}
+    more = (
+        {key.rpartition(".")[2]: value for key, value in more.items()}
+        if isinstance(more, dict)
+        else {"": more}
+    )
+    for key in given.values:
+        if key.startswith("lr_scheduler_kwargs."):
+            more[key.removeprefix("lr_scheduler_kwargs.")] = given.number(key)
+    least = more.pop("min_lr_rate", 0.0)
+    if more or not isinstance(least, int | float):
+        out.cannot("lr_scheduler_kwargs", more or least, "only min_lr_rate has a counterpart")
+    elif "lr_scheduler_type" in given:
+        set_decay("lr_scheduler_type", given.text("lr_scheduler_type"), float(least or 0.0), out)
+
+
+def _rewards(given: Settings, out: Translation) -> None:
+    masked = given.flag("mask_truncated_completions")
+    out.set(
+        "algorithm.overlong.policy", "mask" if masked else "score", f"mask_truncated_completions={masked}"
+    )
+    weights, names = given.numbers("reward_weights"), given.names("reward_funcs")
+    if names and weights is not None and len(weights) != len(names):
+        raise ConfigError(
+            f"reward_funcs has {len(names)} names, reward_weights {len(weights)} numbers; TRL wants as many"
+        )
+    if given.get("multi_objective_aggregation") == "normalize_then_sum":
+        _decoupled(names, weights, out)
+        return
+    out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
+    if not names and weights in (None, [1], [1.0]):
+        out.notes.append(
+            "rewards are functions of the script there: 1 for a right answer and 0 for a wrong one are set here"
+        )
+    elif not names:
+        out.cannot(
+            "reward_weights",
+            weights,
+            "the reward here is algorithm.reward; name the functions, reward_funcs=[...]",
+        )
+    for name, weight in zip(names, (weights or [1.0] * len(names)) if names else [], strict=True):
+        if "accuracy" in name.rpartition(".")[2] and weight:
+            out.set("algorithm.reward.correct", float(weight), f"reward_funcs={name}")
+            out.notes.append(
+                f"rewards are {weight:g} for a right answer and 0 for a wrong one, as {name} gives them"
+            )
+        else:
+            reason = (
+                "no such reward here; algorithm.reward.function=FILE.py:NAME takes a function of one's own"
+            )
+            out.cannot("reward_funcs", f"{name} (weight {weight:g})", reason)
+
+
+def _decoupled(names: list[str], weights: list[float] | None, out: Translation) -> None:
+    if weights is None or len(weights) > len(COMPONENTS):
+        out.cannot(
+            "reward_weights", weights, f"the rewards here are {', '.join(COMPONENTS)}; give a weight for each"
+        )
+        return
+    out.settings |= dict(per_reward(dict(zip(COMPONENTS, map(float, weights), strict=False))))
+    named = f", which are {', '.join(names)} there" if names else ""
+    out.notes.append(f"reward_weights are read in the order {', '.join(COMPONENTS)}{named}")
+
+
+def _clip(given: Settings, out: Translation) -> None:
+    loss, low, high = given.get("loss_type"), given.number("epsilon"), given.number("epsilon_high")
+    if high is None:
+        high = low
+    if loss == "cispo" and high is not None:
+        out.set("algorithm.surrogate.cap_max", high, f"epsilon_high={high}")
+    elif loss in _CLIPPED and high is not None and high >= NO_CLIP and low is not None and low >= 1:
+        out.set("algorithm.surrogate.kind", "policy_gradient", f"epsilon_high={high}")
+    elif loss in _CLIPPED or loss is None:
+        if low is not None:
+            out.set(
+                "algorithm.surrogate.clip_low", min(low, 1.0), f"epsilon={low}"
+            )  # from 1 on no lower bound binds
+        if high is not None:
+            out.set("algorithm.surrogate.clip_high", high, f"epsilon_high={high}")
+    if loss == "luspo" and given.get("importance_sampling_level") != "sequence":
+        out.cannot(
+            "loss_type",
+            loss,
+            "weighs responses by their length here only with importance_sampling_level=sequence",
+        )
+    if loss == "dr_grpo" and "sampling.max_response_tokens" in out.settings:
+        out.set("algorithm.aggregation.constant_tokens", float(out.settings["sampling.max_response_tokens"]))
+
+
+def _kl(given: Settings, out: Translation) -> None:
+    beta = given.number("beta")
+    if beta is None:
+        return
+    weighted = given.flag("use_bias_correction_kl") and beta != 0
+    out.set("algorithm.kl.kind", "k3_ratio" if weighted else "k3", f"use_bias_correction_kl={weighted}")
+    out.set("algorithm.kl.coefficient", beta, f"beta={beta}")
+    if beta and given.flag("sync_ref_model"):
+        every, mixed = given.get("ref_model_sync_steps"), given.get("ref_model_mixup_alpha")
+        reason = f"every {every} updates the reference moves by {mixed}; kl.reset_every_steps here drops the optimiser's moments"
+        out.cannot("sync_ref_model", True, reason)
+
+
+def _correction(given: Settings, out: Translation) -> None:
+    samples, corrects = given.flag("use_vllm"), given.flag("vllm_importance_sampling_correction")
+    if not (samples and corrects):
+        out.set("algorithm.engine_correction.kind", "none")
+        return
+    mode, cap = given.text(_MODE), given.number(_CAP, NO_CLIP)
+    if mode not in CORRECTIONS:
+        out.cannot(_MODE, mode, f"no counterpart here, only for {', '.join(CORRECTIONS)}")
+        return
+    out.set("algorithm.engine_correction.kind", CORRECTIONS[mode], f"{_MODE}={mode}")
+    out.set("algorithm.engine_correction.cap", cap, f"{_CAP}={cap}")
+    out.set("algorithm.engine_correction.floor", given.number(_FLOOR, 0.0), f"{_FLOOR}={given.get(_FLOOR)}")
+
+
+def _model(given: Settings, out: Translation) -> None:
+    if (seed := given.number("seed")) is not None:
+        out.set("seed", seed, f"seed={seed}")
+    source, path = given.get("dataset_name"), given.text("model_name_or_path", given.text("_name_or_path"))
+    if source is not None:
+        out.cannot(
+            "dataset_name",
+            source,
+            "choose task=, or task=dataset with task.source=, task.revision= and task.fields",
+        )
+    rank = (given.count("lora_r") or 0) if given.flag("use_peft") else 0
+    targets = given.names("lora_target_modules")
+    if rank and not targets:
+        out.cannot(
+            "lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear"
+        )
+    if path:
+        set_model(path, rank, given.number("lora_alpha", 32.0), targets, out)
+        out.set("engine", "vllm" if given.flag("use_vllm") else "transformers")
+        if revision := given.text("model_revision"):
+            out.set("model.revision", revision)
+    elif rank:
+        out.cannot("lora_r", rank, "an adapter needs the model; give model_name_or_path")

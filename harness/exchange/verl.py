@@ -1,0 +1,507 @@
+"""verl's keys, as its release 0.9.1 reads them: what its table (`verl.yaml`) cannot say in a row, both ways.
+
+Batches are counted in prompts (verl multiplies by `rollout.n` inside). Fixed in verl: ddof 1 and epsilon 1e-6 in the group estimator,
+whitening over tokens in REINFORCE++ and GDPO, a dual clip that cannot be switched off (a constant that no ratio reaches stands for none).
+Clip bounds of `cispo` are offsets from 1. The actor clips gradients at `optim.clip_grad`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.exchange.dialect import (
+    COMPONENTS,
+    NO_CLIP,
+    Settings,
+    Translation,
+    buffer_tokens,
+    export_rows,
+    load_table,
+    note_rewards,
+    per_reward,
+    set_decay,
+    set_model,
+    translate_rows,
+)
+
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+OPTIMIZER = f"{ACTOR}.optim"
+DEVIATIONS = ("warmup_from_zero", "unbounded_refill", "selection_per_micro_batch")
+_BATCH, _MINI = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size"
+_STEPS, _WARMUP = "trainer.total_training_steps", f"{OPTIMIZER}.lr_warmup_steps"
+_MODE, _MEAN = f"{ACTOR}.policy_loss.loss_mode", f"{ACTOR}.loss_agg_mode"
+_CLIP, _LOW, _HIGH, _DUAL = (f"{ACTOR}.clip_ratio{side}" for side in ("", "_low", "_high", "_c"))
+_GDPO_KEYS, _GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
+_VALUE_CLIP = "critic.cliprange_value"
+_OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
+_FILTER, _CORRECTION = "algorithm.filter_groups", "algorithm.rollout_correction"
+_NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
+_RESPONSE_MEANS = (
+    "sapo",
+    "geo_mean",
+    "gspo",
+)  # losses that are means of responses whatever loss_agg_mode says
+_KL_PLACES = {  # where the KL term stands → its switch, its coefficient and its estimator
+    "loss": (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"),
+    "reward": ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty"),
+}
+_ESTIMATORS = {
+    "kl": "k1",
+    "mse": "k2",
+    "low_var_kl": "k3",
+    "low_var_kl+": "k3_k2",
+    "k1": "k1",
+    "k2": "k2",
+    "k3": "k3",
+    "k3+": "k3_k2",
+}
+# With a plus the value is the estimator's and the gradient k2's. In the reward only the value counts.
+_ESTIMATORS |= {"kl+": "k2", "k1+": "k2", "mse+": "k2", "k2+": "k2"}
+
+
+# ---- ours in verl's names ----
+
+
+def export(config: RunConfig) -> Translation:
+    """Return the algorithm's part of a configuration in verl's keys and units."""
+    surrogate = config.algorithm.surrogate
+    unclipped = surrogate.kind == "policy_gradient" and surrogate.importance_weighted
+    out = export_rows(
+        load_table("verl"), config, {"algorithm.surrogate.kind": "ppo_clip"} if unclipped else None
+    )
+    parts = (
+        _export_batches,
+        _export_schedule,
+        _export_advantage,
+        _export_loss,
+        _export_kl,
+        _export_overlong,
+        _export_dead_groups,
+        _export_correction,
+    )
+    for part in parts:
+        part(config, out)
+    note_rewards(config, out)
+    return out
+
+
+def _export_batches(config: RunConfig, out: Translation) -> None:
+    algorithm, optimizer = config.algorithm, config.optimizer
+    out.settings |= {
+        _MINI: algorithm.prompts_per_step // algorithm.updates_per_step,
+        f"{OPTIMIZER}.betas": [optimizer.beta1, optimizer.beta2],
+        _STEPS: config.training.steps,
+    }
+    out.notes.append("train_batch_size and ppo_mini_batch_size count prompts; verl multiplies by rollout.n")
+    if algorithm.updates_per_step > 1:
+        out.notes.append(
+            "verl deals the responses of a step out to its GPUs by length, so its updates take no whole groups; ours do"
+        )
+
+
+def _export_schedule(config: RunConfig, out: Translation) -> None:
+    optimizer, steps = config.optimizer, config.optimizer.warmup_steps
+    out.settings[_WARMUP] = steps
+    if optimizer.decay == "cosine":
+        out.settings |= {
+            f"{OPTIMIZER}.lr_scheduler_type": "cosine",
+            f"{OPTIMIZER}.min_lr_ratio": optimizer.final_share,
+        }
+    elif optimizer.decay != "none":
+        out.cannot("optimizer.decay", optimizer.decay, "verl's learning rate stays or falls as a cosine")
+    if steps:
+        out.deviations["warmup_from_zero"] = (
+            f"optimizer.warmup_steps={steps}: rollout step s has (s - 1)/{steps} of the learning rate in verl (the first changes "
+            f"nothing), s/{steps} here"
+        )
+
+
+def _export_advantage(config: RunConfig, out: Translation) -> None:
+    advantage = config.algorithm.advantage
+    if config.algorithm.responses_per_prompt == 1 and advantage.kind == "group":
+        out.cannot("algorithm.responses_per_prompt", 1, "verl subtracts no baseline from a group of one")
+    if advantage.kind == "decoupled":
+        weights = [getattr(advantage, f"{name}_weight") for name in COMPONENTS]
+        out.settings |= {_GDPO_KEYS: list(COMPONENTS), _GDPO_WEIGHTS: weights}
+        out.notes += [
+            "verl's gdpo whitens the sum over tokens, here it is divided over sequences",
+            f"gdpo_reward_keys: compute_score must return these rewards ({', '.join(COMPONENTS)}) beside the score",
+        ]
+    elif advantage.kind == "gae":
+        clip = advantage.critic.value_clip
+        out.settings[_VALUE_CLIP] = NO_CLIP if clip is None else clip
+        out.notes.append("verl's critic begins with a random head, ours with zeros")
+        if advantage.lambda_value != advantage.lambda_policy:
+            out.cannot("algorithm.advantage.lambda_value", advantage.lambda_value, "verl has one lambda")
+
+
+def _export_loss(config: RunConfig, out: Translation) -> None:
+    algorithm, surrogate, mode = config.algorithm, config.algorithm.surrogate, out.settings[_MODE]
+    factor = f"{ACTOR}.loss_scale_factor"
+    if algorithm.aggregation.kind == "constant_sum":
+        # A sum without a divisor is a divisor of 1 there, too.
+        constant = algorithm.aggregation.constant_tokens
+        out.settings |= {
+            _MEAN: "seq-mean-token-sum-norm",
+            factor: int(constant) if constant == int(constant) else constant,
+        }
+    if surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
+        out.settings |= {_LOW: 1.0, _HIGH: NO_CLIP, _DUAL: NO_CLIP}
+    elif surrogate.kind == "ppo_clip":
+        out.settings |= {_CLIP: surrogate.clip_low, _LOW: surrogate.clip_low, _HIGH: surrogate.clip_high}
+        out.settings[_DUAL] = surrogate.dual_clip or NO_CLIP
+        if mode == "gspo" and surrogate.dual_clip is not None:
+            out.cannot("algorithm.surrogate.dual_clip", surrogate.dual_clip, "verl's gspo has no dual clip")
+    elif surrogate.kind == "clipped_is":
+        out.settings |= {_LOW: 1 - surrogate.cap_min, _HIGH: surrogate.cap_max - 1}
+        out.notes.append(
+            "cispo's bounds are offsets from 1: cap_min = 1 - clip_ratio_low, cap_max = 1 + clip_ratio_high"
+        )
+    elif surrogate.kind in ("clip_cov", "kl_cov"):
+        out.deviations["selection_per_micro_batch"] = (
+            f"algorithm.surrogate={mode}: verl centres the covariance and counts its share of tokens in every micro-batch, at least one "
+            "token in each; here over the optimiser update"
+        )
+    # gspo weighs each token's gradient by its own advantage: with a critic, or less a penalty token by token, these differ.
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    varies = algorithm.advantage.kind == "gae" or (algorithm.advantage.kind == "return_to_go" and in_reward)
+    if varies and mode == "gspo":
+        reason = "verl's gspo weighs each token's gradient by its own advantage, here all of a response's by their mean"
+        out.cannot("algorithm.advantage.kind", algorithm.advantage.kind, reason)
+
+
+def _export_kl(config: RunConfig, out: Translation) -> None:
+    kl = config.algorithm.kl
+    names = {ours: theirs for theirs, ours in reversed(_ESTIMATORS.items())}
+    if kl.coefficient and kl.reset_every_steps:
+        out.cannot("algorithm.kl.reset_every_steps", kl.reset_every_steps, "verl keeps its reference policy")
+    for place, (switch, coefficient, estimator) in _KL_PLACES.items():
+        used = kl.coefficient > 0 and kl.placement == place
+        out.settings[switch] = used
+        if used and kl.kind in names:
+            out.settings |= {coefficient: kl.coefficient, estimator: names[kl.kind]}
+            if kl.kind.startswith("k3"):
+                out.notes.append(
+                    "verl holds low_var_kl within 10: beyond 2.6 nats between reference and policy it has no gradient there"
+                )
+        elif used:
+            out.cannot(
+                "algorithm.kl", kl.kind, "verl weights no KL estimate by the ratio; nearest: low_var_kl (k3)"
+            )
+
+
+def _export_overlong(config: RunConfig, out: Translation) -> None:
+    overlong = config.algorithm.overlong
+    if overlong.punishes:
+        out.settings |= {
+            "reward.reward_manager.name": "dapo",
+            f"{_OVERLONG}.enable": True,
+            f"{_OVERLONG}.len": buffer_tokens(config, out),
+            f"{_OVERLONG}.penalty_factor": overlong.penalty,
+            f"{_OVERLONG}.log": False,
+            "reward.reward_kwargs.max_resp_len": config.sampling.max_response_tokens,
+        }
+        if overlong.shape != "additive":
+            out.cannot("algorithm.overlong.shape", overlong.shape, "verl's punishment is added")
+    if overlong.masks:
+        out.cannot("algorithm.overlong.policy", overlong.policy, "verl has no overlong filtering")
+    if overlong.policy == "wrong":
+        out.cannot(
+            "algorithm.overlong.policy", "wrong", "verl's reward function is not told what was truncated"
+        )
+
+
+def _export_dead_groups(config: RunConfig, out: Translation) -> None:
+    dead = config.algorithm.dead_groups
+    if dead.policy != "refill":
+        return
+    out.settings[f"{_FILTER}.max_num_gen_batches"] = dead.max_rounds
+    if dead.surplus == "carry":
+        out.cannot("algorithm.dead_groups.surplus", "carry", "verl discards surplus groups")
+    out.deviations["unbounded_refill"] = (
+        f"algorithm.dead_groups.max_rounds={dead.max_rounds}: verl's own trainer ignores max_num_gen_batches and refills until the "
+        "batch is full (its DAPO recipe raises there); here the step trains on what it has"
+    )
+
+
+def _export_correction(config: RunConfig, out: Translation) -> None:
+    correction = config.algorithm.engine_correction
+    # In bypass mode the sampler's log-probabilities are the old ones, as ours with old_log_probs=sampler.
+    out.settings[f"{_CORRECTION}.bypass_mode"] = correction.old_log_probs == "sampler"
+    if correction.kind == "geometric_mask":
+        reason = "verl's rollout_rs=seq_mean_k1 takes rejected responses out of the denominators, too"
+        out.cannot("algorithm.engine_correction.kind", correction.kind, reason)
+    elif correction.kind != "none":
+        level, _, mask = correction.kind.partition("_")
+        bounds = f"{correction.floor or _NO_FLOOR:g}_{correction.cap:g}"  # two zero the weights outside
+        out.settings |= {
+            f"{_CORRECTION}.rollout_is": level,
+            f"{_CORRECTION}.rollout_is_threshold": bounds if mask else correction.cap,  # one cuts those above
+        }
+        if correction.floor and not mask:
+            out.cannot(
+                "algorithm.engine_correction.floor", correction.floor, "verl cuts weights above the cap only"
+            )
+
+
+# ---- verl's settings as ours ----
+
+
+def translate(values: Mapping[str, Any], devices: int | None = None) -> Translation:
+    """Return verl's resolved configuration as overrides of ours. `devices` says nothing: verl counts prompts over all of them.
+
+    Raises:
+        ConfigError: a value that verl would not take either, or numbers that do not divide.
+    """
+    if devices is not None:
+        raise ConfigError("devices= is for dialect=trl: verl counts its batches over all devices")
+    out, given = translate_rows(load_table("verl"), values), Settings(values)
+    out.settings = {"algorithm": "grpo", **out.settings}
+    for part in (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model):
+        part(given, out)
+    return out
+
+
+def _batches(given: Settings, out: Translation) -> None:
+    batch, mini = given.count(_BATCH), given.count(_MINI)
+    if batch and mini and batch % mini:
+        raise ConfigError(f"{_BATCH}={batch} prompts are no multiple of {_MINI}={mini}; mend one of them")
+    if batch and mini:
+        out.set("algorithm.updates_per_step", batch // mini, f"{_MINI}={mini}")
+    elif mini:
+        out.cannot(_MINI, mini, f"{_BATCH} is not given")
+
+
+def _optimizer(given: Settings, out: Translation) -> None:
+    betas, clip, old = given.numbers(f"{OPTIMIZER}.betas"), f"{OPTIMIZER}.clip_grad", f"{ACTOR}.grad_clip"
+    if betas is not None:
+        if len(betas) != 2:
+            raise ConfigError(f"{OPTIMIZER}.betas={betas} are not two numbers")
+        out.set("optimizer.beta1", betas[0], f"{OPTIMIZER}.betas={betas}")
+        out.set("optimizer.beta2", betas[1], f"{OPTIMIZER}.betas={betas}")
+    if old in given and (clip not in given or given.get(old) != given.get(clip)):
+        out.cannot(
+            old,
+            given.get(old),
+            f"read by nothing in verl 0.8 and later, where {clip} clips; before, it was this one",
+        )
+    more = f"{OPTIMIZER}.override_optimizer_config"
+    if more in given and not given.get(more):
+        out.set("optimizer.epsilon", 1e-8)  # AdamW's own
+    elif more in given:
+        out.cannot(more, given.get(more), "only its eps has a counterpart")
+    kind, least = f"{OPTIMIZER}.lr_scheduler_type", f"{OPTIMIZER}.min_lr_ratio"
+    if kind in given:
+        cosine = given.text(kind, "constant") == "cosine"
+        set_decay(kind, given.text(kind, "constant"), given.number(least, 0.0) if cosine else 0.0, out)
+        if not cosine and given.number(least, 0.0):
+            out.notes.append(
+                f"{least}={given.get(least)} has no effect in verl with lr_scheduler_type={given.get(kind)}"
+            )
+
+
+def _length(given: Settings, out: Translation) -> None:
+    """Training steps, and the warm-up: none, 0 or less means its share of the training steps."""
+    total, epochs = given.count(_STEPS), given.number("trainer.total_epochs")
+    if total:
+        out.set("training.steps", total, f"{_STEPS}={total}")
+    elif epochs is not None:
+        out.cannot(
+            "trainer.total_epochs",
+            epochs,
+            f"the length follows from the size of the data set; give {_STEPS}=N",
+        )
+    steps, ratio = given.number(_WARMUP, -1), given.number(f"{_WARMUP}_ratio", 0.0)
+    if steps <= 0 < ratio and not total:
+        out.cannot(f"{_WARMUP}_ratio", ratio, f"a share of {_STEPS}; give it")
+    elif _WARMUP in given or f"{_WARMUP}_ratio" in given:
+        shared = int(ratio * (total or 0)) if ratio > 0 else 0
+        out.set("optimizer.warmup_steps", int(steps) if steps > 0 else shared, f"{_WARMUP}={steps}")
+    if steps > 0 and ratio:
+        out.notes.append(f"{_WARMUP}_ratio={ratio} has no effect in verl beside {_WARMUP}={steps}")
+
+
+def _advantage(given: Settings, out: Translation) -> None:
+    name = given.get("algorithm.adv_estimator")
+    if name == "gdpo":
+        keys, weights = given.names(_GDPO_KEYS), given.numbers(_GDPO_WEIGHTS)
+        if not keys or not set(keys) <= set(COMPONENTS):
+            for key in (_GDPO_KEYS, _GDPO_WEIGHTS):
+                out.cannot(key, given.get(key), f"the rewards here are {', '.join(COMPONENTS)}")
+            return
+        if weights is not None and len(weights) != len(keys):
+            raise ConfigError(
+                f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers; verl wants as many"
+            )
+        out.settings |= dict(per_reward(dict(zip(keys, weights or [1.0] * len(keys), strict=True))))
+    elif name == "gae":
+        if (clip := given.number(_VALUE_CLIP)) is not None:
+            out.set(
+                "algorithm.advantage.critic.value_clip",
+                None if clip >= NO_CLIP else clip,
+                f"{_VALUE_CLIP}={clip}",
+            )
+        if (value := given.number("algorithm.lam")) is not None:
+            out.set("algorithm.advantage.lambda_value", value, f"algorithm.lam={value}")
+
+
+def _clip(given: Settings, out: Translation) -> None:
+    mode, whole = given.get(_MODE), given.number(_CLIP)
+    if mode not in ("vanilla", "gspo", "cispo"):
+        return
+    low, high = given.number(_LOW, whole), given.number(_HIGH, whole)
+    if whole is not None and whole not in (low, high):
+        out.notes.append(f"{_CLIP}={whole} has no effect in verl beside clip_ratio_low and clip_ratio_high")
+    if low is None or high is None:
+        return
+    if mode == "cispo":
+        out.set(
+            "algorithm.surrogate.cap_min", max(0.0, 1 - low), f"{_LOW}={low}"
+        )  # from 1 on no lower bound binds
+        out.set("algorithm.surrogate.cap_max", 1 + high, f"{_HIGH}={high}")
+        return
+    if low >= 1 and high >= NO_CLIP:
+        out.set("algorithm.surrogate.kind", "policy_gradient", f"{_HIGH}={high}")
+        return
+    dual = given.number(_DUAL) if mode == "vanilla" else NO_CLIP
+    if dual is not None:
+        out.set("algorithm.surrogate.dual_clip", None if dual >= NO_CLIP else dual, f"{_DUAL}={dual}")
+    out.set("algorithm.surrogate.clip_low", min(low, 1.0), f"{_LOW}={low}")
+    out.set("algorithm.surrogate.clip_high", high, f"{_HIGH}={high}")
+
+
+def _kl(given: Settings, out: Translation) -> None:
+    """Verl can add both terms, in the loss and in the reward; here is place for one, so the second is listed."""
+    used = []
+    for place, (switch, coefficient, estimator) in _KL_PLACES.items():
+        if not given.flag(switch):
+            continue
+        weight, name = given.number(coefficient, 0.0), given.text(estimator)
+        kind = _ESTIMATORS.get(name.removesuffix("+") if place == "reward" else name)
+        if used:
+            reason = (
+                f"verl adds this KL term of {coefficient}={weight} to the {used[0]}'s; one has a place here"
+            )
+            out.cannot(switch, True, reason)
+        elif kind is None:
+            out.cannot(estimator, name, f"no counterpart here, only for {', '.join(_ESTIMATORS)}")
+        else:
+            out.set("algorithm.kl.kind", kind, f"{estimator}={name}")
+            out.set("algorithm.kl.coefficient", weight, f"{coefficient}={weight}")
+            out.set("algorithm.kl.placement", place, f"{switch}=True")
+        used.append(place)
+    if not used and any(switch in given for switch, *_ in _KL_PLACES.values()):
+        out.set("algorithm.kl.coefficient", 0.0)
+    mode, mean = given.get(_MODE), given.get(_MEAN)
+    if "loss" in used and mode in _RESPONSE_MEANS and mean != "seq-mean-token-mean":
+        reason = f"verl takes the KL term by {mean} beside {mode}; here by the policy loss's response_mean"
+        out.cannot(_KL_PLACES["loss"][0], True, reason)
+
+
+def _overlong(given: Settings, out: Translation) -> None:
+    tokens, cap = given.number(f"{_OVERLONG}.len"), given.count("data.max_response_length")
+    if given.flag(f"{_OVERLONG}.enable") and given.get("reward.reward_manager.name") != "dapo":
+        out.cannot(f"{_OVERLONG}.enable", True, "only reward.reward_manager.name=dapo reads it")
+    elif given.flag(f"{_OVERLONG}.enable") and tokens and cap:
+        out.set("algorithm.overlong.policy", "soft", f"{_OVERLONG}.enable=True")
+        out.set("algorithm.overlong.buffer_fraction", tokens / cap, f"{_OVERLONG}.len={tokens}")
+        penalty = float(given.number(f"{_OVERLONG}.penalty_factor", 1.0))
+        out.set("algorithm.overlong.penalty", penalty, f"{_OVERLONG}.penalty_factor={penalty}")
+    elif given.flag(f"{_OVERLONG}.enable"):
+        out.cannot(
+            f"{_OVERLONG}.enable", True, f"{_OVERLONG}.len and data.max_response_length are not both given"
+        )
+    rounds = given.number(f"{_FILTER}.max_num_gen_batches", 0)
+    if given.flag(f"{_FILTER}.enable") and rounds > 0:
+        out.set("algorithm.dead_groups.max_rounds", rounds, f"{_FILTER}.max_num_gen_batches={rounds}")
+    elif given.flag(f"{_FILTER}.enable"):
+        reason = "verl refills without limit; algorithm.dead_groups.max_rounds bounds a step here"
+        out.cannot(f"{_FILTER}.max_num_gen_batches", rounds, reason)
+
+
+def _correction(given: Settings, out: Translation) -> None:
+    bypass, kind = given.flag(f"{_CORRECTION}.bypass_mode"), "algorithm.engine_correction.kind"
+    level, threshold = (
+        given.get(f"{_CORRECTION}.rollout_is"),
+        given.get(f"{_CORRECTION}.rollout_is_threshold"),
+    )
+    if f"{_CORRECTION}.bypass_mode" in given:
+        old = "sampler" if bypass else "recomputed"
+        out.set("algorithm.engine_correction.old_log_probs", old, f"{_CORRECTION}.bypass_mode={bypass}")
+    if level not in (None, "token", "sequence"):
+        out.cannot(f"{_CORRECTION}.rollout_is", level, "no counterpart here, only for null, token, sequence")
+    elif bypass and given.get(f"{_CORRECTION}.loss_type") == "reinforce":
+        _weighted(level, threshold, out)
+    elif bypass and given.text(f"{_CORRECTION}.loss_type", "ppo_clip") != "ppo_clip":
+        out.cannot(f"{_CORRECTION}.loss_type", given.get(f"{_CORRECTION}.loss_type"), "no counterpart here")
+    elif bypass or level is None:  # in bypass mode the ratio itself corrects
+        out.set(kind, "none")
+    else:
+        out.set(kind, level, f"{_CORRECTION}.rollout_is={level}")
+        _bounds(threshold, out)
+
+
+def _weighted(level: Any, threshold: Any, out: Translation) -> None:
+    """Bypass mode without a clip: log-probabilities weighted by the cut ratio to the sampler, as in CISPO."""
+    prefix, origin = "algorithm.surrogate.", f"{_CORRECTION}.rollout_is={level}"
+    out.settings = {key: value for key, value in out.settings.items() if not key.startswith(prefix)}
+    out.set(f"{prefix}kind", "policy_gradient", origin)
+    if level is None:
+        out.set(f"{prefix}importance_weighted", False, origin)
+    elif level == "token" and isinstance(threshold, int | float):
+        out.set(f"{prefix}kind", "clipped_is", origin)
+        out.set(f"{prefix}cap_min", 0.0)
+        out.set(f"{prefix}cap_max", float(threshold), f"{_CORRECTION}.rollout_is_threshold={threshold}")
+    else:
+        reason = "without a clip only cut token weights have a counterpart; here the ratio itself, not cut"
+        out.cannot(f"{_CORRECTION}.rollout_is", f"{level} ({threshold})", reason)
+
+
+def _bounds(threshold: Any, out: Translation) -> None:
+    """One number is a cap (weights above are cut); lower_upper zeroes the weights outside (IcePop)."""
+    key, prefix = f"{_CORRECTION}.rollout_is_threshold", "algorithm.engine_correction"
+    lower, separator, upper = str(threshold).strip().rpartition("_")
+    try:
+        floor, cap = float(lower) if separator else 0.0, float(upper)
+    except ValueError:
+        raise ConfigError(f"{key}={threshold} is neither a number nor lower_upper, such as 0.5_5.0") from None
+    if separator:
+        out.settings[f"{prefix}.kind"] += "_mask"
+        out.set(f"{prefix}.floor", 0.0 if floor <= _NO_FLOOR else floor, f"{key}={threshold}")
+    if floor <= 1 <= cap:
+        out.set(f"{prefix}.cap", cap, f"{key}={threshold}")
+    else:
+        out.cannot(key, threshold, "the bounds must hold 1 here")
+        out.settings.pop(f"{prefix}.floor", None)
+
+
+def _model(given: Settings, out: Translation) -> None:
+    out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
+    out.notes.append(
+        "rewards are 1 for a right answer and 0 for a wrong one, as verl's gsm8k scores them (its math_dapo: 1 and -1)"
+    )
+    files, path, model = (
+        given.get("data.train_files"),
+        given.text("actor_rollout_ref.model.path"),
+        "actor_rollout_ref.model",
+    )
+    if files is not None:
+        fields = "task.fields.problem=prompt.0.content task.fields.answer=reward_model.ground_truth"
+        out.cannot("data.train_files", files, f"choose task=, or task=dataset with task.path=FILE {fields}")
+    if longest := given.number("data.max_prompt_length"):
+        out.notes.append(
+            f"data.max_prompt_length={longest} has no counterpart: no prompt is dropped or cut here"
+        )
+    rank = int(given.number(f"{model}.lora_rank", 0))
+    targets, alpha = (
+        given.names(f"{model}.target_modules"),
+        given.number(f"{model}.lora_alpha", 16),
+    )
+    if path:
+        set_model(path, max(0, rank), alpha, targets, out)
+        out.set("engine", "vllm")
+    elif rank > 0:
+        out.cannot(f"{model}.lora_rank", rank, f"an adapter needs the model; give {model}.path")

@@ -1,0 +1,187 @@
+"""`harness export` and `harness import` of a configuration: what they read and print, and what they say of mistakes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from trainer_configs import ACTOR, TRL, VERL
+from verbs import Said
+
+from harness.commands._arguments import key_values, read_yaml
+from harness.configuration.compose import compose_run
+from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
+from harness.exchange.read_config import read_config
+
+
+def nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Dotted keys as the nested mapping of a file."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *path, leaf = key.split(".")
+        place = tree
+        for name in path:
+            place = place.setdefault(name, {})
+        place[leaf] = value
+    return tree
+
+
+def composed(text: str) -> RunConfig:
+    """The configuration that printed overrides make in a shell."""
+    words = [line for line in text.splitlines() if line and not line.startswith("#")]
+    command = f"printf '%s\\0' {' '.join(words)}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    return compose_run(done.stdout.split("\0")[:-1])
+
+
+def test_an_export_is_yaml_with_remarks(said: Said) -> None:
+    text = said("export", "dialect=trl", "algorithm=dapo")
+    assert yaml.safe_load(text)["epsilon_high"] == 0.28
+    assert "# trl cannot express:" in text
+    assert "dead_groups.policy=refill" in text
+    assert "naive GRPO" not in text
+    note = "# note: this is naive GRPO (algorithm=grpo): nothing given chooses another"
+    assert note in said("export", "dialect=trl", "optimizer.learning_rate=1e-6")
+
+
+def test_what_was_exported_is_imported(said: Said, tmp_path: Path) -> None:
+    file = tmp_path / "grpo_config.yaml"
+    file.write_text(said("export", "dialect=trl", "algorithm=dr_grpo", "algorithm.surrogate.clip_high=0.25"))
+    text = said("import", "dialect=trl", f"file={file}", "repetition_penalty=1.2", "devices=1")
+    config = composed(text)
+    assert (config.algorithm.aggregation.kind, config.algorithm.surrogate.clip_high) == ("constant_sum", 0.25)
+    assert "#   repetition_penalty=1.2: no counterpart here, only for 1.0" in text.splitlines()
+    assert "# read as TRL 1.16 reads it" in text.splitlines()
+
+
+# ---- files ----
+
+
+def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
+    """Hydra writes `${...}` as it stands."""
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "data: {max_response_length: 1024}\nactor_rollout_ref:\n  rollout: {n: 8, response_length: '${data.max_response_length}', k: {}}\n"
+        "  actor: {strategy: fsdp, rollout_n: '${oc.select:actor_rollout_ref.rollout.n,1}', optim: {lr: 1e-6}}\n"
+        "  ref: {strategy: '${actor_rollout_ref.actor.strategy}', all: '${actor_rollout_ref.actor.optim}', lost: '${no.such.key}'}\n"
+    )
+    values = read_config(file, read_yaml)
+    assert (values["actor_rollout_ref.rollout.response_length"], values["actor_rollout_ref.actor.rollout_n"]) == (1024, 8)
+    assert (values["actor_rollout_ref.ref.strategy"], values["actor_rollout_ref.ref.all.lr"]) == ("fsdp", 1e-6)
+    assert values["actor_rollout_ref.ref.lost"] == "${no.such.key}"
+    assert values["actor_rollout_ref.rollout.k"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("args.json", json.dumps({"beta": 0.1, "learning_rate": 1e-6})),
+        ("args.yaml", "beta: 0.1\nlearning_rate: 1e-6\n"),
+        ("config.yaml", "_wandb: {value: {cli_version: 1}}\nbeta: {desc: null, value: 0.1}\nlearning_rate: {value: 1e-6}\n"),
+        ("overrides.yaml", "- beta=0.1\n- +learning_rate=1e-6\n- seed=1\n- ~seed\n"),
+        ("overrides.txt", "# of the run\nbeta=0.1\n\nlearning_rate=1e-6\n"),
+    ],
+)
+def test_a_file_of_each_kind_is_read(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_config(tmp_path / name, read_yaml) == {"beta": 0.1, "learning_rate": 1e-6}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "hello", "train_grpo --beta 0.1", "import trl\nx = 1\n"])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(ConfigError, match=r"holds neither settings nor key=value lines|is not YAML"):
+        read_config(tmp_path / "x", read_yaml)
+
+
+@pytest.mark.parametrize(("dialect", "values"), [("trl", TRL), ("verl", VERL)])
+def test_a_resolved_configuration_becomes_overrides_and_a_list(
+    dialect: str, values: dict[str, Any], said: Said, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(nested(values)))
+    text = said("import", f"dialect={dialect}", f"file={file}", "a_key_of_mine=3")
+    assert composed(text).algorithm.surrogate.clip_high == 0.28
+    assert "#   a_key_of_mine=3: no row in the table" in text.splitlines()
+    assert "# not in the file" not in text
+
+
+def test_the_command_line_comes_last_and_what_is_missing_is_named(said: Said, tmp_path: Path) -> None:
+    file = tmp_path / "args.json"
+    file.write_text(json.dumps({"beta": 0.2, "epsilon": 0.3}))
+    text = said("import", "dialect=trl", f"file={file}", "beta=0.1")
+    assert composed(text).algorithm.kl.coefficient == 0.1
+    (missing,) = [line for line in text.splitlines() if line.startswith("# not in the file")]
+    assert "num_generations" in missing
+    assert " epsilon," not in missing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "algorithm=dapo"], "name one dialect"),
+        (["export", "dialect=tlr", "algorithm=dapo"], "did you mean 'trl'?"),
+        (["import", "dialect=trl"], "give file=FILE, or settings of trl as key=value"),
+        (["import", "dialect=trl", "file=nowhere.yaml"], "cannot read nowhere.yaml"),
+        (["import", "dialect=trl", "epsilon=high"], "epsilon=high is not a number"),
+        (["import", "dialect=verl", f"{ACTOR}.optim.betas=[0.9"], "is not YAML"),
+        (["import", "dialect=trl", "beta=0", "num_generatons=8"], "trl has no setting 'num_generatons'; did you mean num_generations=?"),
+        (["import", "dialect=trl", "beta=0", "device=2"], "did you mean devices=?"),
+        (["import", "dialect=trl", "beta=0", "devices=none"], "devices=none is no count"),
+        (["import", "dialect=verl", f"{ACTOR}.ppo_epochs=1", "devices=2"], "devices= is for dialect=trl"),
+        (["import", "dialect=verl", "beta=0", "num_generations=8"], "dialect=verl knows 0 of these settings, trl 2: give dialect=trl"),
+        (["import", "dialect=trl", "alpha=1", "gamma=2"], "nothing of trl was read: its keys are alpha, gamma"),
+        (["import", "dialect=trl", "beta=0", "out=x.yaml", "for=laptop"], "for='laptop' is not known"),
+        (["import", "dialect=trl", "learning_rate=-1"], "(from learning_rate=-1)"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(arguments: list[str], message: str, said: Said) -> None:
+    assert message in said(*arguments, code=2)
+
+
+def test_what_names_things_keeps_its_spelling() -> None:
+    given = key_values(["arm=1e-4", "run=010", "cap=1e3"], ("arm", "run", "cap"), "x", texts=("arm", "run"))
+    assert given == {"arm": "1e-4", "run": "010", "cap": 1000.0}
+    assert key_values(["regrade=1234567e12345678"], ("regrade",), "x") == {"regrade": "1234567e12345678"}
+    assert key_values(["out=my results #2"], ("out",), "x") == {"out": "my results #2"}
+
+
+# ---- experiments ----
+
+
+def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_path: Path) -> None:
+    file, out = tmp_path / "config.yaml", tmp_path / "questions" / "experiment" / "mine.yaml"
+    file.write_text(yaml.safe_dump({key: value for key, value in TRL.items() if "lora" not in key}))
+    out.parent.mkdir(parents=True)
+    command = ["import", "dialect=trl", f"file={file}", "for=testbed", f"out={out}"]
+    assert "experiment=mine" in said(*command)
+    assert "1 run, 0 finished" in said(
+        "plan", f"config_dir={out.parent.parent}", "experiment=mine", f"runtime.results={tmp_path}"
+    )
+    config = compose_run(yaml.safe_load(out.read_text())["arms"][0]["overrides"])
+    # The method is theirs; model, rates, lengths and sizes are the testbed's.
+    assert (config.model.kind, config.optimizer, config.training) == ("testbed", compose_run([]).optimizer, compose_run([]).training)
+    assert (config.algorithm.surrogate.clip_high, config.algorithm.kl.coefficient) == (0.28, 0.04)
+    assert f"out={out} is there; name another file, or say overwrite=true" in said(*command, code=2)
+    said(*command, "overwrite=true")
+
+
+def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training(
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own/experiment").mkdir(parents=True)
+    settings = ["max_completion_length=1024", "learning_rate=1e-6"]
+    assert "move it to FOLDER/experiment/x.yaml, then harness plan" in said("import", "dialect=trl", *settings, "out=x.yaml")
+    shown = said("import", "dialect=trl", *settings, "out=own/experiment/mine.yaml")
+    assert "; harness plan config_dir=own experiment=mine\n" in shown
+    planned = said("plan", "config_dir=own", "experiment=mine", code=1)
+    assert "refused mine: responses of up to" in planned
+    assert "[learning rate] mine: optimizer.learning_rate=1e-06" in planned
+    assert "(harness import ... for=testbed" in said("run", "config_dir=own", "experiment=mine", code=2)
+    assert not Path("results").exists()

@@ -1,0 +1,357 @@
+"""Logs of TRL, verl and trackers become runs of the store in our units, as one file `arm,seed,log` declares them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from verbs import Said
+
+from analysis.answer import answer_sentences
+from analysis.evidence.load import load_experiment
+from analysis.evidence.results import results_of
+from analysis.report import write_answer
+from analysis.tables.experiment_tables import all_tables, main_table, summary_table
+from analysis.tables.table import to_markdown
+from harness.configuration.error import ConfigError
+from harness.exchange import import_logs as module
+from harness.exchange.import_logs import Import, import_logs
+from harness.exchange.logs import ForeignLogError, Names, names_of, read_log, store_rows, with_tokens
+from harness.store import METRICS, ResultStore, RunClaimed, atomic, lease
+
+AIME = "val-core/HuggingFaceH4/aime_2024/acc/mean@32"
+SCORE = "evaluation/HuggingFaceH4-aime_2024/avg@32"
+
+
+def verl_line(step: int, score: float | None = None, **extra: float) -> str:
+    data = {
+        "critic/score/mean": -0.5 + 0.01 * step, "critic/rewards/mean": -0.6, "actor/entropy": 0.4, "response_length/mean": 750.0,
+        "prompt_length/mean": 250.0, "response_length/clip_ratio": 0.125, "perf/total_num_tokens": 60_000.0,
+        "actor/pg_clipfrac": 0.002, "actor/grad_norm": 0.3, "timing_s/step": 80.0, "training/global_step": step, **extra,
+    }  # fmt: skip
+    if score is not None:
+        data |= {AIME: score, "val-core/HuggingFaceH4/aime_2024/acc/best@32/mean": 0.7, "val-aux/x/reward/mean@32": -0.4}
+    return json.dumps({"step": step, "data": data})
+
+
+def write_verl(path: Path, final: float, start: float = 0.1) -> Path:
+    lines = [json.dumps({"step": 0, "data": {AIME: start}})]
+    lines += [verl_line(1), verl_line(2, (start + final) / 2), verl_line(3), verl_line(4, final)]
+    path.write_text("\n".join(lines) + '\n{"step": 5, "da')  # torn by the end of the job
+    return path
+
+
+def write_trl(path: Path, rewards: list[float], every: int = 10, **evaluation: float) -> Path:
+    history: list[dict[str, Any]] = [
+        {
+            "step": every * index, "reward": reward, "entropy": 0.5, "completions/mean_length": 200.0, "clip_ratio/high_mean": 0.003,
+            "frac_reward_zero_std": 0.5, "num_tokens": 1e5 * index, "step_time": 12.0,
+        }
+        for index, reward in enumerate(rewards, start=1)
+    ]  # fmt: skip
+    last = every * len(rewards)
+    history += [{"step": last, **evaluation}] if evaluation else []
+    history.append({"step": last, "train_runtime": 99.0, "train_loss": 0.1})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"global_step": last, "log_history": history}))
+    return path
+
+
+def write_list(path: Path, *lines: str, head: str = "arm,seed,log") -> Path:
+    path.write_text("\n".join([head, *lines]) + "\n")
+    return path
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """Two arms of verl with three seeds."""
+    for arm, level in (("grpo", 0.40), ("dapo", 0.50)):
+        for seed in range(3):
+            write_verl(tmp_path / f"{arm}-{seed}.jsonl", level + 0.01 * seed, 0.1 + seed / 1000 + level / 99)
+    return write_list(tmp_path / "runs.csv", *(f"{arm},{seed},{arm}-{seed}.jsonl" for arm in ("grpo", "dapo") for seed in range(3)))
+
+
+def imported(tmp_path: Path, theirs: Path, **more: Any) -> ResultStore:
+    store = ResultStore(tmp_path / "results")
+    import_logs(store, Import(theirs, "theirs", "verl", cap=20480, **more))
+    return store
+
+
+# ---- what a log says ----
+
+
+@pytest.mark.parametrize("dialect", ["trl", "verl"])
+def test_what_a_table_maps_to_is_ours_or_said_to_be_extra(dialect: str) -> None:
+    names = names_of(dialect)
+    assert set(names.metrics.values()) <= {*METRICS, "clip_fraction", "zero_spread_groups_fraction"}
+    assert names.remarks
+
+
+def test_verl_lines_become_our_columns_and_units(tmp_path: Path) -> None:
+    names = names_of("verl")
+    rows = store_rows(read_log(write_verl(tmp_path / "metrics.jsonl", final=0.5), names), names)
+    assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
+    last = rows[-1]
+    assert last["reward_mean"] == pytest.approx(-0.46)  # the score, not the reward minus its KL penalty
+    assert (last["truncated_fraction"], last["clip_fraction"], last["seconds_total"]) == (0.125, 0.002, 80.0)
+    assert last["generated_tokens"] == 45_000  # 60,000 x 750 / (750 + 250): prompts are not generated
+    assert last["generated_tokens_total"] == 4 * 45_000
+    assert last[SCORE] == 0.5
+    assert last["evaluation/HuggingFaceH4-aime_2024/verl_best@32"] == 0.7  # biased: never in a Pass@k column
+    assert last["val-aux/x/reward/mean@32"] == -0.4  # kept under its own name
+
+
+def test_trl_state_becomes_our_columns_and_units(tmp_path: Path) -> None:
+    write_trl(tmp_path / "checkpoint-10" / "trainer_state.json", [0.1])
+    write_trl(tmp_path / "checkpoint-20" / "trainer_state.json", [0.1, 0.2], eval_reward=0.25)
+    (tmp_path / "checkpoint-30").mkdir()
+    (tmp_path / "checkpoint-30" / "trainer_state.json").write_text('{"log_history": [{"step"')  # torn: the newest whole one counts
+    names = names_of("trl")
+    rows = store_rows(read_log(tmp_path, names), names, responses_per_step=64)
+    assert [row["step"] for row in rows] == [10, 20]
+    last = rows[-1]
+    assert (last["updates"], last["reward_mean"], last["clip_fraction_high"]) == (20, 0.2, 0.003)
+    assert last["seconds_total"] == 120.0  # step_time is a mean over the ten steps of a line
+    assert (last["generated_tokens"], last["generated_tokens_total"]) == (200 * 64 * 10, 200 * 64 * 20)
+    assert (last["zero_spread_groups_fraction"], last["evaluation/eval/reward"]) == (0.5, 0.25)
+    assert "train_loss" not in last
+
+
+def test_a_chart_of_several_runs_needs_a_choice(tmp_path: Path) -> None:
+    path, score = tmp_path / "export.csv", "critic/score/mean"
+    with path.open("w", newline="", encoding="utf-8-sig") as file:  # with a byte order mark, as spreadsheets write it
+        writer = csv.writer(file)
+        writer.writerow(["Step", f"a - {score}", f"a - {score}__MAX", f"b - {score}"])
+        writer.writerows([[1, 0.1, 0.9, 0.3], [2, 0.2, 0.9, ""]])
+    names = names_of("verl")
+    with pytest.raises(ForeignLogError, match="holds 2 runs; name one in a column `run`: a, b"):
+        read_log(path, names)
+    assert read_log(path, names, "a") == [{"step": 1, score: 0.1}, {"step": 2, score: 0.2}]
+    assert [row["step"] for row in read_log(path, names, "b")] == [1]
+
+
+def test_a_wandb_history_of_trls_trainer_reads_as_its_state(tmp_path: Path) -> None:
+    path, names = tmp_path / "history.json", names_of("trl")
+    first = {"_step": 0, "train/global_step": 10, "train/reward": 0.4, "_runtime": 5}
+    second = {"_step": 1, "train/global_step": 10, "eval/accuracy": 0.3, "gradients": {"_type": "histogram"}}
+    path.write_text(json.dumps([first, second]))
+    (row,) = store_rows(read_log(path, names), names)
+    assert row == {"step": 10, "attempt": 0, "updates": 10, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}
+
+
+def test_a_table_of_ones_own_has_named_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("iteration,reward_mean,evaluation/gsm8k/avg@1,note\n1,0.5,0.25,x\n2,0.75,0.5,y\n")
+    rows = store_rows(read_log(tmp_path / "a.csv", Names(), step="iteration"), Names())
+    assert rows[1] == {"step": 2, "attempt": 0, "reward_mean": 0.75, "evaluation/gsm8k/avg@1": 0.5}
+    with pytest.raises(ForeignLogError, match="has no row with a metric and a step; the step is one of: _step, Step, step"):
+        read_log(tmp_path / "a.csv", Names())
+
+
+def test_of_two_metrics_of_one_column_the_newer_name_has_it() -> None:
+    values = {"step": 1, "actor/entropy_loss": 0.7, "actor/entropy": 0.4}
+    (row,) = store_rows([values], names_of("verl"))
+    assert (row["entropy_nats"], row["actor/entropy_loss"]) == (0.4, 0.7)
+
+
+@pytest.mark.parametrize("again", ["train/num_gen_batches", "training/filter_groups/evicted_samples"])
+def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away(again: str) -> None:
+    logged = {"step": 1.0, "response_length/mean": 30.0, "prompt_length/mean": 10.0, "perf/total_num_tokens": 400.0}
+    assert with_tokens(logged)["generated_tokens"] == 300.0  # three quarters of the tokens are responses
+    rows = store_rows([logged, logged | {"step": 2, again: 3.0}, logged | {"step": 3}], names_of("verl"), responses_per_step=10)
+    tokens = [(row.get("generated_tokens"), row.get("generated_tokens_total")) for row in rows]
+    assert tokens == [(300, 300), (None, None), (300, None)]  # the total is not known from there on
+    assert rows[1]["trained_tokens"] == 300.0
+
+
+# ---- what becomes of a list ----
+
+
+def test_foreign_runs_get_tables_with_intervals_and_say_what_they_are(theirs: Path, tmp_path: Path) -> None:
+    results = results_of(load_experiment(imported(tmp_path, theirs).root, "theirs"))
+    table = main_table(results)
+    dapo = table.rows[-1]
+    assert dapo["score"].value == pytest.approx(0.51)
+    assert dapo["delta"].value == pytest.approx(0.10)
+    assert (dapo["delta"].method, dapo["delta"].resolved) == ("Welch t over seeds", True)
+    assert table.columns[1].header == "avg@32 % (95 % interval)"
+    notes = " ".join(table.notes)
+    assert "Foreign runs (verl: grpo, dapo): scores are as their trainer logged them" in notes
+    behaviour = {row["arm"]: row for row in summary_table(results).rows}
+    assert behaviour["dapo"]["train_generated_tokens_total"] == 180_000
+    assert answer_sentences(results)[1].endswith("higher.")
+    assert all(to_markdown(each) for each in all_tables(results))
+
+
+def test_foreign_runs_get_figures_and_a_page(theirs: Path, tmp_path: Path) -> None:
+    paths = write_answer(imported(tmp_path, theirs).root, "theirs", tmp_path / "out", formats=("svg",))
+    assert {"accuracy.svg", "entropy.svg", "report.html"} <= {path.name for path in paths}
+    assert "foreign.format" in (tmp_path / "out" / "report.html").read_text()  # provenance
+
+
+def test_runs_are_marked_and_named_by_their_content(theirs: Path, tmp_path: Path) -> None:
+    store = imported(tmp_path, theirs)
+    manifests = store.readable()
+    assert {found["labels"]["foreign"] for found in manifests} == {"verl"}
+    assert {found["status"] for found in manifests} == {"finished"}
+    assert len(manifests[0]["provenance"]["foreign"]["content_sha256"]) == 64
+    again = import_logs(store, Import(theirs, "theirs", "verl", cap=20480))
+    assert (again.new, again.replaced, len(store.run_ids())) == (frozenset(), [], 6)
+
+
+def test_the_rows_of_an_import_are_on_the_disk_before_it_counts_as_finished(
+    theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the run was finished and empty, and importing again said that it was there."""
+    store, order = ResultStore(tmp_path / "results"), list[str]()
+    sync, write = atomic.sync_file, atomic.write_file
+    monkeypatch.setattr(atomic, "sync_file", lambda path: (order.append(path.name), sync(path)))
+
+    def written(path: Path, data: bytes, **more: Any) -> None:
+        if b'"finished"' in data:
+            order.append("finished")
+        write(path, data, **more)
+
+    monkeypatch.setattr(atomic, "write_file", written)
+    import_logs(store, Import(theirs, "theirs", "verl"))
+    assert order == ["metrics.jsonl", "finished"] * 6
+
+
+def test_a_changed_list_is_the_plan_and_what_was_replaced_is_said(theirs: Path, tmp_path: Path) -> None:
+    store = imported(tmp_path, theirs)
+    before = store.plan("theirs")["arms"][0]["runs"]
+    write_verl(tmp_path / "again.jsonl", 0.7)
+    write_list(theirs, "grpo,0,again.jsonl,Naive", "grpo,1,grpo-1.jsonl,Naive", head="arm,seed,log,label")
+    found = import_logs(store, Import(theirs, "theirs", "verl", title="Theirs"))
+    (arm,) = store.plan("theirs")["arms"]
+    assert (arm["label"], list(arm["runs"]), arm["runs"]["1"]) == ("Naive", ["0", "1"], before["1"])
+    assert found.replaced[0] == f"arm grpo, seed 0 was run {before['0']}, now {arm['runs']['0']}"
+    assert found.replaced[1] == f"arm grpo, seed 2 was run {before['2']}, now not listed"
+
+
+def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: Path) -> None:
+    lines = []
+    for arm, level in (("a", 0.5), ("b", 1.5)):
+        for seed in range(2):
+            write_trl(tmp_path / f"{arm}{seed}.json", [0.0, level + seed / 10], every=1)
+            lines.append(f"{arm},{seed},{arm}{seed}.json")
+    store = ResultStore(tmp_path / "results")
+    import_logs(store, Import(write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward"))
+    results = results_of(load_experiment(store.root, "rewards"))
+    table = main_table(results)
+    assert table.columns[1].header == "reward_mean (95 % interval)"
+    assert table.text()[0][1].startswith("0.275")  # the mean of the last ten evaluations there are, over two seeds
+    assert "a training metric" in " ".join(table.notes)
+
+
+def test_percent_scores_become_fractions(tmp_path: Path) -> None:
+    write_trl(tmp_path / "s.json", [0.1], eval_accuracy=45.0)
+    store = ResultStore(tmp_path / "results")
+    found = import_logs(store, Import(write_list(tmp_path / "runs.csv", "a,0,s.json"), "mine", "trl", unit="percent"))
+    assert store.run(found.runs[0].run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
+
+
+def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
+    values = {"eval_rewards/accuracy_reward/mean": 0.9, "eval_rewards/format_accuracy/mean": 0.2}
+    write_trl(tmp_path / "s.json", [0.1], **values)
+    runs, store = write_list(tmp_path / "runs.csv", "grpo,0,s.json"), ResultStore(tmp_path / "results")
+    with pytest.raises(ForeignLogError, match=f"scores found: {', '.join(values)}; choose one with score="):
+        import_logs(store, Import(runs, "mine", "trl"))
+    with pytest.raises(ForeignLogError, match=r"score=eval/accuracy is .* or .*; choose one with score="):
+        import_logs(store, Import(runs, "mine", "trl", score="eval/accuracy"))
+    found = import_logs(store, Import(runs, "mine", "trl", score="eval_rewards/accuracy_reward/mean"))
+    last = store.run(found.runs[0].run_id).steps().iloc[-1]
+    assert found.score == "evaluation/eval/accuracy"
+    assert (last["evaluation/eval/accuracy"], last["eval_rewards/format_accuracy/mean"]) == (0.9, 0.2)
+
+
+# ---- what is refused, and that nothing is written then ----
+
+
+@pytest.mark.parametrize(
+    ("head", "lines", "message"),
+    [
+        ("arm,seed", ["grpo,0"], "needs the columns arm,seed,log"),
+        ("arm,seed,log,lable", ["grpo,0,x,y"], "needs the columns arm,seed,log"),
+        ("arm,seed,log", [], "lists no runs"),
+        ("arm,seed,log", ["grpo,,grpo-0.jsonl"], "line 2: seed is empty"),
+        ("arm,seed,log", ["grpo,zero,grpo-0.jsonl"], "line 2: seed 'zero' is no integer"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl,x"], "line 2: more values than columns"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"], "lines 2 and 3 are both arm grpo, seed 0"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "dapo,0,grpo-0.jsonl"], "a copy is no replicate"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,absent.jsonl"], "cannot read"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,runs.csv"], "has no row with a metric and a step"),
+        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,text.log"], "line 1 is not JSON"),
+        ("arm,seed,log,run", ["grpo,0,export.csv,c"], "has no run 'c'; runs: one, without a name"),
+    ],
+)
+def test_a_list_that_cannot_be_imported_says_why_and_writes_nothing(
+    theirs: Path, tmp_path: Path, head: str, lines: list[str], message: str
+) -> None:
+    (tmp_path / "text.log").write_text("hello\n")
+    (tmp_path / "export.csv").write_text("Step,critic/score/mean\n1,0.5\n")
+    store = ResultStore(tmp_path / "results")
+    with pytest.raises(ConfigError, match=message):
+        import_logs(store, Import(write_list(theirs, *lines, head=head), "theirs", "verl"))
+    assert (store.run_ids(), store.plans()) == ([], [])
+
+
+def test_scores_that_a_log_does_not_have_are_named(tmp_path: Path) -> None:
+    write_trl(tmp_path / "bare.json", [0.1])
+    write_trl(tmp_path / "two.json", [0.1], eval_reward=0.2, eval_accuracy=0.1)
+    store = ResultStore(tmp_path / "results")
+    for log, score, message in (
+        ("bare.json", None, "scores found: none; take a training metric, such as score=reward_mean"),
+        ("two.json", None, "eval/accuracy, eval/reward; choose one with score="),
+        ("two.json", "eval/acuracy", "did you mean 'eval/accuracy'"),
+        # Who asks for an evaluation is not shown the training metrics.
+        ("two.json", "eval_rewards/format/mean", "choose one of: eval/accuracy, eval/reward$"),
+    ):
+        with pytest.raises(ForeignLogError, match=message):
+            import_logs(store, Import(write_list(tmp_path / "runs.csv", f"a,0,{log}"), "mine", "trl", score=score))
+
+
+def test_an_experiment_of_our_own_takes_no_imports(theirs: Path, tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "results")
+    store.write_plan("theirs", {"name": "theirs", "arms": []})
+    with pytest.raises(ForeignLogError, match="planned by `harness run`"):
+        imported(tmp_path, theirs)
+    assert store.run_ids() == []
+
+
+def test_an_import_waits_for_the_one_that_changes_the_plan(theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ResultStore(tmp_path / "results")
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
+    with lease.acquire(store.root / "experiments" / "theirs" / "claim.lock"), pytest.raises(RunClaimed):
+        imported(tmp_path, theirs)
+    assert store.run_ids() == []
+    assert len(imported(tmp_path, theirs).run_ids()) == 6
+
+
+def test_an_import_that_was_killed_is_completed_by_the_next(theirs: Path, tmp_path: Path) -> None:
+    command = "import os, sys; from harness.store.run import RunDir; RunDir.append_step = lambda *_: os._exit(9); "
+    command += "from harness.cli import main; main(sys.argv[1:])"
+    arguments = ["import", "dialect=verl", "experiment=theirs", f"logs={theirs}", f"runtime.results={tmp_path / 'results'}"]
+    assert subprocess.run([sys.executable, "-c", command, *arguments], check=False).returncode == 9
+    store = imported(tmp_path, theirs)
+    assert [len(store.run(run_id).steps()) for run_id in store.run_ids()] == [5] * 6
+
+
+def test_the_command_prints_what_it_read_and_refuses_what_it_does_not_know(theirs: Path, tmp_path: Path, said: Said) -> None:
+    given = ["import", "dialect=verl", "experiment=theirs", f"logs={theirs}", f"runtime.results={tmp_path / 'results'}"]
+    text = said(*given, "cap=20480")
+    assert "arm grpo, seed 0: run " in text
+    assert f"score {SCORE}; columns: " in text
+    assert "already in the store" in said(*given, "cap=20480")
+    for more, message in (
+        ("cap=-1", "cap= is at least 0"),
+        ("replce=true", "import has no argument 'replce=true'"),
+        ("unit=permille", "unit='permille' is not known"),
+    ):
+        assert message in said(*given, more, code=2)
+    assert "experiment 'a b' must match" in said("import", "experiment=a b", f"logs={theirs}", code=2)
+    assert "needs experiment=NAME" in said("import", f"logs={theirs}", code=2)
