@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import json
 import shutil
 import subprocess
 
@@ -18,7 +17,6 @@ from harness.execution.progress import LiveProgress, Snapshot
 from harness.execution.provenance import dirty_hash
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
-from harness.store import ResultStore
 from harness.store.progress import RunState
 
 

@@ -71,8 +71,14 @@ def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
         "  ref: {strategy: '${actor_rollout_ref.actor.strategy}', all: '${actor_rollout_ref.actor.optim}', lost: '${no.such.key}'}\n"
     )
     values = read_config(file, read_yaml)
-    assert (values["actor_rollout_ref.rollout.response_length"], values["actor_rollout_ref.actor.rollout_n"]) == (1024, 8)
-    assert (values["actor_rollout_ref.ref.strategy"], values["actor_rollout_ref.ref.all.lr"]) == ("fsdp", 1e-6)
+    assert (
+        values["actor_rollout_ref.rollout.response_length"],
+        values["actor_rollout_ref.actor.rollout_n"],
+    ) == (1024, 8)
+    assert (values["actor_rollout_ref.ref.strategy"], values["actor_rollout_ref.ref.all.lr"]) == (
+        "fsdp",
+        1e-6,
+    )
     assert values["actor_rollout_ref.ref.lost"] == "${no.such.key}"
     assert values["actor_rollout_ref.rollout.k"] == {}
 
@@ -82,7 +88,10 @@ def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
     [
         ("args.json", json.dumps({"beta": 0.1, "learning_rate": 1e-6})),
         ("args.yaml", "beta: 0.1\nlearning_rate: 1e-6\n"),
-        ("config.yaml", "_wandb: {value: {cli_version: 1}}\nbeta: {desc: null, value: 0.1}\nlearning_rate: {value: 1e-6}\n"),
+        (
+            "config.yaml",
+            "_wandb: {value: {cli_version: 1}}\nbeta: {desc: null, value: 0.1}\nlearning_rate: {value: 1e-6}\n",
+        ),
         ("overrides.yaml", "- beta=0.1\n- +learning_rate=1e-6\n- seed=1\n- ~seed\n"),
         ("overrides.txt", "# of the run\nbeta=0.1\n\nlearning_rate=1e-6\n"),
     ],
@@ -165,7 +174,11 @@ def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_p
     )
     config = compose_run(yaml.safe_load(out.read_text())["arms"][0]["overrides"])
     # The method is theirs; model, rates, lengths and sizes are the testbed's.
-    assert (config.model.kind, config.optimizer, config.training) == ("testbed", compose_run([]).optimizer, compose_run([]).training)
+    assert (config.model.kind, config.optimizer, config.training) == (
+        "testbed",
+        compose_run([]).optimizer,
+        compose_run([]).training,
+    )
     assert (config.algorithm.surrogate.clip_high, config.algorithm.kl.coefficient) == (0.28, 0.04)
     assert f"out={out} is there; name another file, or say overwrite=true" in said(*command, code=2)
     said(*command, "overwrite=true")
@@ -177,7 +190,9 @@ def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training
     monkeypatch.chdir(tmp_path)
     Path("own/experiment").mkdir(parents=True)
     settings = ["max_completion_length=1024", "learning_rate=1e-6"]
-    assert "move it to FOLDER/experiment/x.yaml, then harness plan" in said("import", "dialect=trl", *settings, "out=x.yaml")
+    assert "move it to FOLDER/experiment/x.yaml, then harness plan" in said(
+        "import", "dialect=trl", *settings, "out=x.yaml"
+    )
     shown = said("import", "dialect=trl", *settings, "out=own/experiment/mine.yaml")
     assert "; harness plan config_dir=own experiment=mine\n" in shown
     planned = said("plan", "config_dir=own", "experiment=mine", code=1)

@@ -35,7 +35,11 @@ def verl_line(step: int, score: float | None = None, **extra: float) -> str:
         "actor/pg_clipfrac": 0.002, "actor/grad_norm": 0.3, "timing_s/step": 80.0, "training/global_step": step, **extra,
     }  # fmt: skip
     if score is not None:
-        data |= {AIME: score, "val-core/HuggingFaceH4/aime_2024/acc/best@32/mean": 0.7, "val-aux/x/reward/mean@32": -0.4}
+        data |= {
+            AIME: score,
+            "val-core/HuggingFaceH4/aime_2024/acc/best@32/mean": 0.7,
+            "val-aux/x/reward/mean@32": -0.4,
+        }
     return json.dumps({"step": step, "data": data})
 
 
@@ -73,7 +77,10 @@ def theirs(tmp_path: Path) -> Path:
     for arm, level in (("grpo", 0.40), ("dapo", 0.50)):
         for seed in range(3):
             write_verl(tmp_path / f"{arm}-{seed}.jsonl", level + 0.01 * seed, 0.1 + seed / 1000 + level / 99)
-    return write_list(tmp_path / "runs.csv", *(f"{arm},{seed},{arm}-{seed}.jsonl" for arm in ("grpo", "dapo") for seed in range(3)))
+    return write_list(
+        tmp_path / "runs.csv",
+        *(f"{arm},{seed},{arm}-{seed}.jsonl" for arm in ("grpo", "dapo") for seed in range(3)),
+    )
 
 
 def imported(tmp_path: Path, theirs: Path, **more: Any) -> ResultStore:
@@ -110,7 +117,9 @@ def test_trl_state_becomes_our_columns_and_units(tmp_path: Path) -> None:
     write_trl(tmp_path / "checkpoint-10" / "trainer_state.json", [0.1])
     write_trl(tmp_path / "checkpoint-20" / "trainer_state.json", [0.1, 0.2], eval_reward=0.25)
     (tmp_path / "checkpoint-30").mkdir()
-    (tmp_path / "checkpoint-30" / "trainer_state.json").write_text('{"log_history": [{"step"')  # torn: the newest whole one counts
+    (tmp_path / "checkpoint-30" / "trainer_state.json").write_text(
+        '{"log_history": [{"step"'
+    )  # torn: the newest whole one counts
     names = names_of("trl")
     rows = store_rows(read_log(tmp_path, names), names, responses_per_step=64)
     assert [row["step"] for row in rows] == [10, 20]
@@ -124,7 +133,9 @@ def test_trl_state_becomes_our_columns_and_units(tmp_path: Path) -> None:
 
 def test_a_chart_of_several_runs_needs_a_choice(tmp_path: Path) -> None:
     path, score = tmp_path / "export.csv", "critic/score/mean"
-    with path.open("w", newline="", encoding="utf-8-sig") as file:  # with a byte order mark, as spreadsheets write it
+    with path.open(
+        "w", newline="", encoding="utf-8-sig"
+    ) as file:  # with a byte order mark, as spreadsheets write it
         writer = csv.writer(file)
         writer.writerow(["Step", f"a - {score}", f"a - {score}__MAX", f"b - {score}"])
         writer.writerows([[1, 0.1, 0.9, 0.3], [2, 0.2, 0.9, ""]])
@@ -141,14 +152,24 @@ def test_a_wandb_history_of_trls_trainer_reads_as_its_state(tmp_path: Path) -> N
     second = {"_step": 1, "train/global_step": 10, "eval/accuracy": 0.3, "gradients": {"_type": "histogram"}}
     path.write_text(json.dumps([first, second]))
     (row,) = store_rows(read_log(path, names), names)
-    assert row == {"step": 10, "attempt": 0, "updates": 10, "reward_mean": 0.4, "evaluation/eval/accuracy": 0.3}
+    assert row == {
+        "step": 10,
+        "attempt": 0,
+        "updates": 10,
+        "reward_mean": 0.4,
+        "evaluation/eval/accuracy": 0.3,
+    }
 
 
 def test_a_table_of_ones_own_has_named_columns(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("iteration,reward_mean,evaluation/gsm8k/avg@1,note\n1,0.5,0.25,x\n2,0.75,0.5,y\n")
+    (tmp_path / "a.csv").write_text(
+        "iteration,reward_mean,evaluation/gsm8k/avg@1,note\n1,0.5,0.25,x\n2,0.75,0.5,y\n"
+    )
     rows = store_rows(read_log(tmp_path / "a.csv", Names(), step="iteration"), Names())
     assert rows[1] == {"step": 2, "attempt": 0, "reward_mean": 0.75, "evaluation/gsm8k/avg@1": 0.5}
-    with pytest.raises(ForeignLogError, match="has no row with a metric and a step; the step is one of: _step, Step, step"):
+    with pytest.raises(
+        ForeignLogError, match="has no row with a metric and a step; the step is one of: _step, Step, step"
+    ):
         read_log(tmp_path / "a.csv", Names())
 
 
@@ -160,9 +181,18 @@ def test_of_two_metrics_of_one_column_the_newer_name_has_it() -> None:
 
 @pytest.mark.parametrize("again", ["train/num_gen_batches", "training/filter_groups/evicted_samples"])
 def test_verls_generated_tokens_are_unknown_where_it_threw_groups_away(again: str) -> None:
-    logged = {"step": 1.0, "response_length/mean": 30.0, "prompt_length/mean": 10.0, "perf/total_num_tokens": 400.0}
+    logged = {
+        "step": 1.0,
+        "response_length/mean": 30.0,
+        "prompt_length/mean": 10.0,
+        "perf/total_num_tokens": 400.0,
+    }
     assert with_tokens(logged)["generated_tokens"] == 300.0  # three quarters of the tokens are responses
-    rows = store_rows([logged, logged | {"step": 2, again: 3.0}, logged | {"step": 3}], names_of("verl"), responses_per_step=10)
+    rows = store_rows(
+        [logged, logged | {"step": 2, again: 3.0}, logged | {"step": 3}],
+        names_of("verl"),
+        responses_per_step=10,
+    )
     tokens = [(row.get("generated_tokens"), row.get("generated_tokens_total")) for row in rows]
     assert tokens == [(300, 300), (None, None), (300, None)]  # the total is not known from there on
     assert rows[1]["trained_tokens"] == 300.0
@@ -240,18 +270,27 @@ def test_a_training_metric_can_stand_in_for_a_score_and_is_called_one(tmp_path: 
             write_trl(tmp_path / f"{arm}{seed}.json", [0.0, level + seed / 10], every=1)
             lines.append(f"{arm},{seed},{arm}{seed}.json")
     store = ResultStore(tmp_path / "results")
-    import_logs(store, Import(write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward"))
+    import_logs(
+        store,
+        Import(
+            write_list(tmp_path / "runs.csv", *lines), "rewards", "trl", score="reward_mean", unit="reward"
+        ),
+    )
     results = results_of(load_experiment(store.root, "rewards"))
     table = main_table(results)
     assert table.columns[1].header == "reward_mean (95 % interval)"
-    assert table.text()[0][1].startswith("0.275")  # the mean of the last ten evaluations there are, over two seeds
+    assert table.text()[0][1].startswith(
+        "0.275"
+    )  # the mean of the last ten evaluations there are, over two seeds
     assert "a training metric" in " ".join(table.notes)
 
 
 def test_percent_scores_become_fractions(tmp_path: Path) -> None:
     write_trl(tmp_path / "s.json", [0.1], eval_accuracy=45.0)
     store = ResultStore(tmp_path / "results")
-    found = import_logs(store, Import(write_list(tmp_path / "runs.csv", "a,0,s.json"), "mine", "trl", unit="percent"))
+    found = import_logs(
+        store, Import(write_list(tmp_path / "runs.csv", "a,0,s.json"), "mine", "trl", unit="percent")
+    )
     assert store.run(found.runs[0].run_id).steps()["evaluation/eval/accuracy"].iloc[-1] == pytest.approx(0.45)
 
 
@@ -281,7 +320,11 @@ def test_two_rewards_of_one_column_need_a_choice(tmp_path: Path) -> None:
         ("arm,seed,log", ["grpo,,grpo-0.jsonl"], "line 2: seed is empty"),
         ("arm,seed,log", ["grpo,zero,grpo-0.jsonl"], "line 2: seed 'zero' is no integer"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl,x"], "line 2: more values than columns"),
-        ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"], "lines 2 and 3 are both arm grpo, seed 0"),
+        (
+            "arm,seed,log",
+            ["grpo,0,grpo-0.jsonl", "grpo,00,grpo-1.jsonl"],
+            "lines 2 and 3 are both arm grpo, seed 0",
+        ),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "dapo,0,grpo-0.jsonl"], "a copy is no replicate"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,absent.jsonl"], "cannot read"),
         ("arm,seed,log", ["grpo,0,grpo-0.jsonl", "grpo,1,runs.csv"], "has no row with a metric and a step"),
@@ -312,7 +355,9 @@ def test_scores_that_a_log_does_not_have_are_named(tmp_path: Path) -> None:
         ("two.json", "eval_rewards/format/mean", "choose one of: eval/accuracy, eval/reward$"),
     ):
         with pytest.raises(ForeignLogError, match=message):
-            import_logs(store, Import(write_list(tmp_path / "runs.csv", f"a,0,{log}"), "mine", "trl", score=score))
+            import_logs(
+                store, Import(write_list(tmp_path / "runs.csv", f"a,0,{log}"), "mine", "trl", score=score)
+            )
 
 
 def test_an_experiment_of_our_own_takes_no_imports(theirs: Path, tmp_path: Path) -> None:
@@ -323,7 +368,9 @@ def test_an_experiment_of_our_own_takes_no_imports(theirs: Path, tmp_path: Path)
     assert store.run_ids() == []
 
 
-def test_an_import_waits_for_the_one_that_changes_the_plan(theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_waits_for_the_one_that_changes_the_plan(
+    theirs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = ResultStore(tmp_path / "results")
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
     with lease.acquire(store.root / "experiments" / "theirs" / "claim.lock"), pytest.raises(RunClaimed):
@@ -333,16 +380,32 @@ def test_an_import_waits_for_the_one_that_changes_the_plan(theirs: Path, tmp_pat
 
 
 def test_an_import_that_was_killed_is_completed_by_the_next(theirs: Path, tmp_path: Path) -> None:
-    command = "import os, sys; from harness.store.run import RunDir; RunDir.append_step = lambda *_: os._exit(9); "
+    command = (
+        "import os, sys; from harness.store.run import RunDir; RunDir.append_step = lambda *_: os._exit(9); "
+    )
     command += "from harness.cli import main; main(sys.argv[1:])"
-    arguments = ["import", "dialect=verl", "experiment=theirs", f"logs={theirs}", f"runtime.results={tmp_path / 'results'}"]
+    arguments = [
+        "import",
+        "dialect=verl",
+        "experiment=theirs",
+        f"logs={theirs}",
+        f"runtime.results={tmp_path / 'results'}",
+    ]
     assert subprocess.run([sys.executable, "-c", command, *arguments], check=False).returncode == 9
     store = imported(tmp_path, theirs)
     assert [len(store.run(run_id).steps()) for run_id in store.run_ids()] == [5] * 6
 
 
-def test_the_command_prints_what_it_read_and_refuses_what_it_does_not_know(theirs: Path, tmp_path: Path, said: Said) -> None:
-    given = ["import", "dialect=verl", "experiment=theirs", f"logs={theirs}", f"runtime.results={tmp_path / 'results'}"]
+def test_the_command_prints_what_it_read_and_refuses_what_it_does_not_know(
+    theirs: Path, tmp_path: Path, said: Said
+) -> None:
+    given = [
+        "import",
+        "dialect=verl",
+        "experiment=theirs",
+        f"logs={theirs}",
+        f"runtime.results={tmp_path / 'results'}",
+    ]
     text = said(*given, "cap=20480")
     assert "arm grpo, seed 0: run " in text
     assert f"score {SCORE}; columns: " in text

@@ -36,7 +36,10 @@ def situations(dialect: str) -> Iterator[tuple[dict[str, Any], set[str]]]:
     table, values = load_table(dialect), RESOLVED[dialect]
     yield values, {*values, *(key.replace("*", "x") for key in table.active(values))}
     for block in table.beside:
-        yield values | {key: wanted[0] for key, wanted in block.condition.items()}, {*block.condition, *block.rows}
+        yield (
+            values | {key: wanted[0] for key, wanted in block.condition.items()},
+            {*block.condition, *block.rows},
+        )
     if dialect == "verl":
         in_reward = {f"{ACTOR}.use_kl_loss": False, "algorithm.use_kl_in_reward": True}
         yield VERL | in_reward, {"algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty", *in_reward}
@@ -70,7 +73,11 @@ def test_no_key_at_an_odd_value_is_a_traceback(dialect: str) -> None:
         for key in sorted(keys):
             for odd in ODD:
                 answer = outcome(dialect, values | {key: odd})
-                named = key.rpartition(".")[2] in answer or "responses" in answer if isinstance(answer, str) else True
+                named = (
+                    key.rpartition(".")[2] in answer or "responses" in answer
+                    if isinstance(answer, str)
+                    else True
+                )
                 assert named, (key, odd, answer)
 
 
@@ -88,7 +95,11 @@ def changed(value: Any) -> Any:
         return not value
     if isinstance(value, int | float):
         return value * 2 if value else 3
-    return {str: "another", list: [*(value or []), 0.5] if isinstance(value, list) else None, type(None): 0.25}[type(value)]
+    return {
+        str: "another",
+        list: [*(value or []), 0.5] if isinstance(value, list) else None,
+        type(None): 0.25,
+    }[type(value)]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -113,7 +124,9 @@ def test_a_key_without_a_row_is_listed_with_its_value(dialect: str) -> None:
 def test_a_key_that_the_file_lacks_is_named(dialect: str, key: str) -> None:
     whole = DIALECTS[dialect].translate(RESOLVED[dialect])
     assert whole.missing == []
-    without = DIALECTS[dialect].translate({name: value for name, value in RESOLVED[dialect].items() if name != key})
+    without = DIALECTS[dialect].translate(
+        {name: value for name, value in RESOLVED[dialect].items() if name != key}
+    )
     assert without.missing == [key]
 
 
@@ -136,13 +149,34 @@ def test_a_resolved_configuration_of_trl() -> None:
     algorithm, flat = config.algorithm, flatten(dump(config))
     # 256 responses = 16 a device x 8 steps x 2 devices; an update takes 16 x 2 x 2 = 64 of them.
     assert (algorithm.prompts_per_step, algorithm.updates_per_step, config.training.steps) == (32, 4, 100)
-    assert (config.optimizer.warmup_steps, config.optimizer.decay, config.optimizer.final_share) == (4, "cosine", 0.1)
-    assert (algorithm.surrogate.clip_low, algorithm.surrogate.clip_high, algorithm.surrogate.dual_clip) == (0.2, 0.28, 4.0)
-    assert (algorithm.aggregation.kind, algorithm.kl.kind, algorithm.kl.coefficient) == ("batch_token_mean", "k3", 0.04)
+    assert (config.optimizer.warmup_steps, config.optimizer.decay, config.optimizer.final_share) == (
+        4,
+        "cosine",
+        0.1,
+    )
+    assert (algorithm.surrogate.clip_low, algorithm.surrogate.clip_high, algorithm.surrogate.dual_clip) == (
+        0.2,
+        0.28,
+        4.0,
+    )
+    assert (algorithm.aggregation.kind, algorithm.kl.kind, algorithm.kl.coefficient) == (
+        "batch_token_mean",
+        "k3",
+        0.04,
+    )
     correction = algorithm.engine_correction
-    assert (correction.kind, correction.floor, correction.cap, correction.old_log_probs) == ("token_mask", 0.5, 3.0, "recomputed")
+    assert (correction.kind, correction.floor, correction.cap, correction.old_log_probs) == (
+        "token_mask",
+        0.5,
+        3.0,
+        "recomputed",
+    )
     assert (algorithm.advantage.epsilon, algorithm.overlong.policy, config.seed) == (1e-4, "mask", 42)
-    assert (config.model.path, config.model.lora.rank, flat["model.lora.targets"]) == ("Qwen/Qwen2.5-0.5B", 16, "q_proj")
+    assert (config.model.path, config.model.lora.rank, flat["model.lora.targets"]) == (
+        "Qwen/Qwen2.5-0.5B",
+        16,
+        "q_proj",
+    )
 
 
 def test_a_resolved_configuration_of_verl() -> None:
@@ -150,11 +184,23 @@ def test_a_resolved_configuration_of_verl() -> None:
     algorithm = config.algorithm
     assert (algorithm.prompts_per_step, algorithm.updates_per_step, config.training.steps) == (32, 4, 100)
     assert (config.optimizer.warmup_steps, config.optimizer.decay) == (10, "cosine")  # a tenth of 100 steps
-    assert (algorithm.surrogate.clip_high, algorithm.surrogate.dual_clip, algorithm.aggregation.kind) == (0.28, 10.0, "batch_token_mean")
+    assert (algorithm.surrogate.clip_high, algorithm.surrogate.dual_clip, algorithm.aggregation.kind) == (
+        0.28,
+        10.0,
+        "batch_token_mean",
+    )
     assert (algorithm.overlong.policy, algorithm.overlong.buffer_fraction) == ("soft", 0.25)
-    assert (algorithm.dead_groups.policy, algorithm.dead_groups.metric, algorithm.dead_groups.max_rounds) == ("refill", "accuracy", 10)
+    assert (algorithm.dead_groups.policy, algorithm.dead_groups.metric, algorithm.dead_groups.max_rounds) == (
+        "refill",
+        "accuracy",
+        10,
+    )
     assert (algorithm.kl.kind, algorithm.kl.placement, algorithm.kl.coefficient) == ("k3", "loss", 0.001)
-    assert (algorithm.advantage.epsilon, algorithm.engine_correction.kind, config.sampling.top_k) == (1e-6, "token", 0)
+    assert (algorithm.advantage.epsilon, algorithm.engine_correction.kind, config.sampling.top_k) == (
+        1e-6,
+        "token",
+        0,
+    )
 
 
 FILTER = "algorithm.filter_groups"
@@ -228,7 +274,9 @@ def test_weights_that_are_not_as_many_as_the_reward_functions_are_refused() -> N
     with pytest.raises(ConfigError, match="reward_funcs has 3 names, reward_weights 1 numbers"):
         DIALECTS["trl"].translate(values)
     listed = lines("trl", values | {"reward_weights": [1.0, 0.5, 0.25]})
-    assert {"format (weight 0.5)", "length (weight 0.25)"} <= {line.partition("=")[2].partition(":")[0] for line in listed}
+    assert {"format (weight 0.5)", "length (weight 0.25)"} <= {
+        line.partition("=")[2].partition(":")[0] for line in listed
+    }
 
 
 @pytest.mark.parametrize(
@@ -286,7 +334,11 @@ def test_values_that_cannot_be_are_named(dialect: str, change: dict[str, Any], m
 
 
 def test_batch_sizes_of_trl_need_the_devices_where_nothing_tells_them() -> None:
-    bare = {key: value for key, value in TRL.items() if key not in ("generation_batch_size", "steps_per_generation")}
+    bare = {
+        key: value
+        for key, value in TRL.items()
+        if key not in ("generation_batch_size", "steps_per_generation")
+    }
     line = "per_device_train_batch_size=16: counts responses on one device; give devices=N, the processes that trained"
     assert line in lines("trl", bare)
     # 16 a device x 2 accumulated x 4 devices make 128 responses, one update.
@@ -316,7 +368,9 @@ def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name:
         return  # another kind of algorithm: nothing to come back to
     returned = read(dialect, there.settings, devices=1 if dialect == "trl" else None)
     lost = " ".join(there.inexpressible + there.notes)
-    for key, (before, after) in difference(compose_once(f"algorithm={name}", "optimizer.warmup_steps=5"), returned).items():
+    for key, (before, after) in difference(
+        compose_once(f"algorithm={name}", "optimizer.warmup_steps=5"), returned
+    ).items():
         leaf, section = key.rpartition(".")[2], key.split(".")[1]
         named = leaf in lost or f"algorithm.{section}" in lost or section in ("reward", "overlong", "kl")
         assert named, f"{key}: {before} came back as {after}\n" + "\n".join(there.inexpressible)
@@ -359,7 +413,9 @@ def test_what_is_expressible_survives_the_way_there_and_back(dialect: str, name:
         ),
     ],
 )  # fmt: skip
-def test_settings_have_their_names_and_units(dialect: str, overrides: list[str], settings: dict[str, Any]) -> None:
+def test_settings_have_their_names_and_units(
+    dialect: str, overrides: list[str], settings: dict[str, Any]
+) -> None:
     """None: the key is not written."""
     found = exported(dialect, *overrides).settings
     assert {key: found.get(key) for key in settings} == {
@@ -403,7 +459,10 @@ def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) 
     assert {"training.generated_tokens", "training.seconds", "sampling.stop_strings"} <= set(named)
     rewards = "give 1 for a right answer and 0 for a wrong one, 0.1 more where an answer can be extracted"
     assert any(rewards in note for note in out.notes)
-    assert not any(line.startswith(("training.", "sampling.stop")) for line in exported(dialect, "algorithm=grpo").inexpressible)
+    assert not any(
+        line.startswith(("training.", "sampling.stop"))
+        for line in exported(dialect, "algorithm=grpo").inexpressible
+    )
 
 
 def test_differences_that_a_backend_may_accept_have_names() -> None:

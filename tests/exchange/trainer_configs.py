@@ -10,7 +10,11 @@ from harness.configuration.schema import RunConfig
 from harness.exchange import trl, verl
 
 DIALECTS = {"trl": trl, "verl": verl}
-ACTOR, ROLLOUT, CORRECTION = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "algorithm.rollout_correction"
+ACTOR, ROLLOUT, CORRECTION = (
+    "actor_rollout_ref.actor",
+    "actor_rollout_ref.rollout",
+    "algorithm.rollout_correction",
+)
 OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 
 TRL: dict[str, Any] = {
@@ -47,7 +51,8 @@ VERL: dict[str, Any] = {
     f"{CORRECTION}.rollout_is_batch_normalize": False,
     "trainer.v1.trainer_mode": "sync", "trainer.project_name": "x", "actor_rollout_ref.model.path": "Qwen/Qwen2.5-0.5B",
     "actor_rollout_ref.model.lora_rank": 8, "actor_rollout_ref.model.lora_alpha": 16,
-    "actor_rollout_ref.model.target_modules": "all-linear", "data.train_files": "gsm8k/train.parquet", "algorithm.gdpo_reward_keys": ["outcome", "format"],
+    "actor_rollout_ref.model.target_modules": "all-linear", "data.train_files": "gsm8k/train.parquet",
+    "algorithm.gdpo_reward_keys": ["outcome", "format"],
     "algorithm.gdpo_reward_weights": [1.0, 0.5], "algorithm.gamma": 1.0, "algorithm.lam": 0.95, "critic.optim.lr": 1e-5,
     "critic.optim.clip_grad": 1.0, "trainer.critic_warmup": 0, "critic.cliprange_value": 0.5,
 }  # fmt: skip
