@@ -183,7 +183,7 @@ def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
     ("overrides_given", "named"),
     [
         (["algorithm.overlong.policy=mask"], "algorithm.overlong.policy=mask"),
-        (["algorithm/aggregation=microbatch_token_mean"], "algorithm.aggregation=microbatch_token_mean"),
+        (["algorithm/aggregation=microbatch_token_mean"], "algorithm.aggregation.kind=microbatch_token_mean"),
         (["algorithm.advantage.epsilon=1e-4"], "algorithm.advantage.epsilon=0.0001"),
         (["algorithm/advantage=gae"], "algorithm.advantage.kind=gae"),
         (["algorithm/curriculum=retire"], "algorithm.curriculum.kind=retire"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -418,3 +419,17 @@ def test_the_command_prints_what_it_read_and_refuses_what_it_does_not_know(
         assert message in said(*given, more, code=2)
     assert "experiment 'a b' must match" in said("import", "experiment=a b", f"logs={theirs}", code=2)
     assert "needs experiment=NAME" in said("import", f"logs={theirs}", code=2)
+
+
+def test_an_experiment_goes_with_the_runs_that_no_other_has(theirs: Path, tmp_path: Path, said: Said) -> None:
+    store, root = imported(tmp_path, theirs), f"runtime.results={tmp_path / 'results'}"
+    plan = store.plan("theirs")
+    shared = plan["arms"][0]["runs"]["1"]
+    store.write_plan("other", {**plan, "name": "other", "arms": [{**plan["arms"][0], "runs": {"1": shared}}]})
+    assert "name what is to go" in said("clean", "--experiment", root, code=2)
+    with store.run(shared).lock():
+        told = said("clean", "--experiment", "--yes", "experiment=theirs", root, code=2)
+        assert f"run {shared} runs (process {os.getpid()} on " in told
+    told = said("clean", "--experiment", "--yes", "experiment=theirs", root)
+    assert f"kept {store.run(shared).path}: it is of other, too" in told
+    assert (store.plans(), store.run_ids()) == (["other"], [shared])
