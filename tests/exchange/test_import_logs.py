@@ -17,7 +17,7 @@ from analysis.answer import answer_sentences
 from analysis.evidence.load import load_experiment
 from analysis.evidence.results import results_of
 from analysis.report import write_answer
-from analysis.tables.experiment_tables import all_tables, main_table, summary_table
+from analysis.tables.experiment import all_tables, main_table, summary_table
 from analysis.tables.table import to_markdown
 from harness.configuration.error import ConfigError
 from harness.exchange import import_logs as module
