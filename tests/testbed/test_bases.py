@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness.experiment.replication import starts
 from make_bases import make_set
 from safetensors.torch import load_file
 from small_runs import claimed
@@ -18,6 +17,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import resolve
+from harness.experiment.claim import base_policies
 from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.store import ResultStore
@@ -154,4 +154,4 @@ def test_without_a_seed_of_the_warm_up_every_training_seed_has_its_own_policy(
     folders = [testbed.prepare(own, ArithmeticConfig(), seed, tmp_path, "torch") for seed in (4, 5)]
     assert folders[0] == testbed.prepare(fixed, ArithmeticConfig(), 9, tmp_path, "torch") != folders[1]
     config = compose_run(["model.bases.set=null", "model.warmup.seed=null"])
-    assert len({*starts([config], [4, 5]).values()}) == 2
+    assert len({*base_policies([config], [4, 5]).values()}) == 2
