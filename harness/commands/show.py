@@ -87,8 +87,17 @@ def answer(options: argparse.Namespace) -> Answer:
     store = select([item for item in options.overrides if "=" in item]).store
     if len(others) > 1:
         raise ConfigError(f"show takes one run or two, not also {' '.join(others[1:])}")
+    if others and options.config:
+        raise ConfigError("--config shows one run; without it two runs are compared")
     run = store.run(find_run(store, options.run_id))
     other = store.run(find_run(store, others[0])) if others else None
+    pairs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    if other is not None:
+        pairs = {
+            "configuration": (flatten(run.settings()), flatten(other.settings())),
+            "provenance": (provenance_of(run), provenance_of(other)),
+            "results": (scores_of(store, run.run_id), scores_of(store, other.run_id)),
+        }
     manifest = run.manifest() or {}
     keys = [item.name for item in fields(Attempt)]
     return Answer(
@@ -102,7 +111,7 @@ def answer(options: argparse.Namespace) -> Answer:
         attempts=[Attempt(**{key: entry.get(key) for key in keys}) for entry in manifest.get("attempts", [])],
         configuration=run.settings(),
         other=None if other is None else other.run_id,
-        differences={} if other is None else _all_differences(store, run, other),
+        differences={kind: differences(*pair) for kind, pair in pairs.items()},
     )
 
 
@@ -145,14 +154,6 @@ def _show_differences(console: Console, found: Answer) -> None:
         for key, pair in rows.items():
             table.add_row(escape(key), *("" if value is None else escape(shown(value)) for value in pair))
         console.print(table)
-
-
-def _all_differences(store: ResultStore, a: RunDir, b: RunDir) -> dict[str, dict[str, tuple[Any, Any]]]:
-    return {
-        "configuration": differences(flatten(a.settings()), flatten(b.settings())),
-        "provenance": differences(provenance_of(a), provenance_of(b)),
-        "results": differences(scores_of(store, a.run_id), scores_of(store, b.run_id)),
-    }
 
 
 def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -120,6 +120,7 @@ def test_status_and_show(filled, asked, said):
     same = asked("show", one, one, here)["differences"]
     assert same == {"configuration": {}, "provenance": {}, "results": {}}
     assert "one run or two" in asked("show", one, other, one, here, code=Exit.REFUSED)["error"]
+    assert "--config shows one run" in asked("show", one, other, "--config", here, code=Exit.REFUSED)["error"]
 
 
 def test_report(filled, asked, said):
