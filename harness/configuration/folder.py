@@ -37,22 +37,9 @@ def file_of(group: str, name: str, overrides: Sequence[str]) -> Path:
     return next((path for path in places if path.exists()), places[0])
 
 
-RENAMED = {
-    "algorithm/cisco": "cispo",
-    "algorithm/cisco_seed": "cispo_kl_response_mean",
-    "algorithm/dapo_seed": "dapo_kl_multiplicative_penalty",
-    "algorithm/gdpo_seed": "best_worst_dpo",
-    "algorithm/olmo3_seed": "olmo3_success_bands",
-    "algorithm/olmo3_seed_retire": "olmo3_success_bands_retire",
-    "algorithm/reinforce_pp_seed": "rloo_clip_kl",
-}
-
-
 def no_option(group: str, name: str, overrides: Sequence[str] = ()) -> str:
-    """Say that a group has no such option, and what is near it or what it is called now."""
-    new = RENAMED.get(f"{group}/{name}")
-    hint = f"; it is called {new!r} now" if new else nearest(name, options(group, overrides))
-    return f"{group} has no option {name!r}{hint}"
+    """Say that a group has no such option, and what is near it."""
+    return f"{group} has no option {name!r}{nearest(name, options(group, overrides))}"
 
 
 def folders_of(overrides: Sequence[str]) -> list[Path]:

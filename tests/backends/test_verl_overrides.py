@@ -42,12 +42,6 @@ def test_naive_grpo_is_exactly_this_command_line() -> None:
 @pytest.mark.parametrize(
     ("arm", "parent", "expected"),
     [
-        ("dr_grpo_1_centred", "dr_grpo_0_grpo", {"algorithm.norm_adv_by_std_in_grpo": False}),
-        (
-            "dr_grpo_2_constant_sum",
-            "dr_grpo_1_centred",
-            {f"{ACTOR}.loss_agg_mode": "seq-mean-token-sum-norm", f"{ACTOR}.loss_scale_factor": 32},
-        ),
         (
             "sibling_dapo_3_replaces_filter",
             "dapo_0_naive_grpo",

@@ -33,7 +33,7 @@ from harness.configuration.identity import run_id
         (["algorithm=best_worst_dpo", "algorithm.advantage_sign=positive"], "set it to both"),
         (["algorithm=best_worst_dpo", "algorithm.off_policy_mask_nats=0.1"], "choose tokens"),
         (["algorithm=high_entropy_tokens", "engine=vllm"], "engine=vllm reports none"),
-        (["patch=[truncated_is_wrong,dynamic_sampling]"], "dead_groups.metric=reward"),
+        (["algorithm.overlong.policy=wrong", "patch=dynamic_sampling"], "dead_groups.metric=reward"),
     ],
 )
 def test_a_combination_that_would_do_nothing_is_refused(overrides: list[str], says: str) -> None:
@@ -43,7 +43,7 @@ def test_a_combination_that_would_do_nothing_is_refused(overrides: list[str], sa
 
 def test_what_repairs_it_composes() -> None:
     config = compose_run(
-        ["patch=[truncated_is_wrong,dynamic_sampling]", "algorithm.dead_groups.metric=reward"]
+        ["algorithm.overlong.policy=wrong", "patch=dynamic_sampling", "algorithm.dead_groups.metric=reward"]
     )
     assert (config.algorithm.overlong.policy, config.algorithm.dead_groups.policy) == ("wrong", "refill")
     config = compose_run(["algorithm=high_entropy_tokens", "engine=transformers"])

@@ -13,8 +13,8 @@ from harness.reward.shaping import shaped_rewards
 
 # Systems whose baseline is not the group's: the definition gives dead groups gradient.
 WITHOUT_GROUP_BASELINE = {
-    "reinforce", "reinforce_pp", "reinforce_pp_baseline_tokens", "reinforce_pp_baseline_openrlhf", "dr_grpo_batch_std", "ppo",
-    "ppo_token_mean", "vapo", "sft", "sft_selected", "rft",
+    "reinforce", "reinforce_pp", "dr_grpo_batch_std", "ppo",
+    "vapo", "sft", "sft_selected", "rft",
     "online_rft",
 }  # fmt: skip
 
