@@ -20,7 +20,7 @@ from analysis.tables.differences import (
     samples,
 )
 from analysis.tables.latex import latex_escape
-from harness.configuration.flat import flatten
+from harness.configuration.identity import flatten
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore
 

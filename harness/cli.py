@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.add_argument(*names.split(), **settings)
         if answering(module):
             parser.add_argument(
-                "--json", action="store_true", help=f"print the answer as JSON (harness schema {verb})"
+                "--json", action="store_true", help="print the answer as JSON (docs/scripts.md)"
             )
         # Flags may stand between overrides, as in `harness sweep KEY=... --trials 4 KEY=...`.
         options = parser.parse_intermixed_args(arguments[1:])

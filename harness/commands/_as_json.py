@@ -1,4 +1,4 @@
-"""Answers of verbs as values: their JSON and its schema, both made from the types of the value that the verb shows."""
+"""Answers of verbs as values, and their JSON, made from the types of the value that the verb shows."""
 
 from __future__ import annotations
 
@@ -52,22 +52,6 @@ def to_json(answer: VerbAnswer) -> str:
 
     plain = TypeAdapter(type(answer)).dump_python(answer, mode="json")
     return json.dumps(_finite(plain), indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def schema_of(name: str, verb: AnsweringVerb) -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of what `harness NAME --json` prints when it is not refused."""
-    from pydantic import TypeAdapter
-    from pydantic.json_schema import GenerateJsonSchema
-
-    class WithAllFields(GenerateJsonSchema):
-        """Requires fields with a default, too: every field is written."""
-
-        def field_is_required(self, field: Any, total: bool) -> bool:
-            return True
-
-    adapter: TypeAdapter[VerbAnswer] = TypeAdapter(verb.Answer)
-    made = adapter.json_schema(mode="serialization", schema_generator=WithAllFields)
-    return {"$schema": GenerateJsonSchema.schema_dialect, **made, "title": f"harness {name} --json"}
 
 
 def _finite(value: Any) -> Any:

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from harness.experiment.duration import format_seconds
+from harness.experiment.history import format_seconds
 
 _TERMINAL_SECONDS, _LOG_SECONDS = 0.2, 10.0
 

@@ -7,8 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from harness.configuration.flat import flatten
-from harness.configuration.identity import content_hash
+from harness.configuration.identity import content_hash, flatten
 from harness.configuration.schema import dump
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, atomic, layout

@@ -168,7 +168,7 @@ def _second_look(
     plan = make_plan(overrides)
     used = base_policies([arm.config for arm in plan.arms], plan.seeds)
     refuse_shared(look.experiment, look.policies, used)
-    return overrides, plan.seeds
+    return overrides, list(plan.seeds)
 
 
 def judge(root: Path, names: Sequence[str] = (), code: int = Exit.DONE) -> Answer:

@@ -25,8 +25,8 @@ from harness.commands._exit_codes import Exit
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
 from harness.configuration.gpus import visible_gpus
-from harness.configuration.own import own_members_faults
 from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.user_code import own_members_faults
 from harness.execution.provenance import hardware
 from harness.execution.supervisor import usable_cores, worker_count
 from harness.store import ResultStore, StoreError

@@ -15,7 +15,7 @@ from harness.commands._arguments import select
 from harness.commands._exit_codes import Exit
 from harness.configuration.error import ConfigError
 from harness.configuration.runtime import of_machine
-from harness.experiment.duration import counted
+from harness.experiment.history import counted
 from harness.store import StoreError
 from harness.store.merge import merge
 from harness.store.pack import opened

@@ -28,8 +28,7 @@ from harness.configuration.identity import difference
 from harness.configuration.schema import dump, yaml_text
 from harness.execution.supervisor import worker_count
 from harness.experiment.checks import report_checks
-from harness.experiment.duration import counted, format_seconds
-from harness.experiment.history import History, found_elsewhere, past_engagement
+from harness.experiment.history import History, counted, format_seconds, found_elsewhere, past_engagement
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan

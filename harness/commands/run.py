@@ -31,8 +31,7 @@ from harness.execution.sequential import Decisions, until_decided
 from harness.execution.supervisor import Summary
 from harness.experiment.checks import report_checks
 from harness.experiment.claim import remember
-from harness.experiment.duration import counted
-from harness.experiment.history import found_elsewhere
+from harness.experiment.history import counted, found_elsewhere
 from harness.experiment.plan import Plan
 from harness.experiment.planning import make_plan, with_runs
 from harness.experiment.refusals import refusal_lines, refuse
@@ -83,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         if only == "tables":
             print(f"figures and page are left out; they come with: harness report experiment={name}")
             return exit_code(summary) or Exit.AGAIN
-    return exit_code(summary)
+    return exit_code(summary) or (Exit.FOUND if sweep.blocked(summary) else Exit.DONE)
 
 
 def report_data(config: RunConfig) -> None:
@@ -131,7 +130,12 @@ class _Sweep:
         else:
             self._record(plan)
             summary = self._dispatch(plan)
-        print(describe(name, len(self.part.specs), summary, self.again))
+        if self.blocked(summary):
+            print(
+                f"{name}: nothing was run: {counted(len(summary.skipped))} finished before, and all arms that lack runs are refused"
+            )
+        else:
+            print(describe(name, len(self.part.specs), summary, self.again))
         if undecidable:
             print(
                 f"{name}: {undecidable} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
@@ -142,6 +146,10 @@ class _Sweep:
             print(f"{len(refused)} of {len(plan.arms)} arms were refused and not run:")
             print("\n".join(f"  {line}" for line in refusal_lines(refused)))
         return summary
+
+    def blocked(self, summary: Summary) -> bool:
+        """Say if nothing is left but runs of refused arms."""
+        return len(summary.skipped) == len(self.part.specs) and any(arm.refused for arm in self.plan.arms)
 
     def _record(self, part: Plan, decisions: Decisions | None = None) -> None:
         closed = {} if decisions is None else {"decisions": list(decisions.comparisons)}

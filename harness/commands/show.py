@@ -22,7 +22,7 @@ from harness.commands._as_json import VerbAnswer
 from harness.commands._exit_codes import Exit
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
+from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
 from harness.store import ResultStore, RunDir, layout
 from harness.store.device import devices_of

@@ -26,8 +26,7 @@ from harness.execution.dispatch import dispatch_runs
 from harness.execution.progress import progress_on
 from harness.execution.supervisor import worker_count
 from harness.experiment.declaration import Experiment
-from harness.experiment.given import refuse_seed
-from harness.experiment.planning import common_overrides, declared_experiment
+from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
 from harness.experiment.refusals import absent, refusals
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir

@@ -17,7 +17,7 @@ from harness.configuration.families import (
     neutral,
 )
 from harness.configuration.limits import Checked, choice, ranged
-from harness.configuration.source import source_hash
+from harness.configuration.user_code import source_hash
 
 CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask", "geometric_mask")
 

@@ -15,7 +15,6 @@ from typing import Any
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import HydraException
@@ -23,10 +22,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.error import ConfigError, UnknownKeyError
-from harness.configuration.flat import flatten
 from harness.configuration.folder import KEY as CONFIG_DIR
 from harness.configuration.folder import config_directory, file_of, no_option, options, searched
-from harness.configuration.kept import kept
+from harness.configuration.identity import flatten
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, load
 
@@ -65,20 +63,40 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     overrides = [f"runtime.{item}" if item.startswith("checks=") else item for item in overrides]
     # Hydra adds no key to a mapping that is given whole (`model.overrides={num_layers: 2}`); what is unknown is refused when it is loaded.
     overrides = [f"++{item}" if _MAPPING.match(item) else item for item in overrides]
+    _refuse_without_effect(overrides)
     try:
         values = OmegaConf.to_container(_composed(searched(overrides)), resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(_explained(str(error), error.__cause__, overrides)) from error
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(_broken(error)) from error
+        raise ConfigError(f"a configuration file is no YAML: {' '.join(str(error).split())}") from error
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
 
 
-def _composed(overrides: Sequence[str]) -> DictConfig:
-    """Return what `hydra.compose` returns; chosen files are merged once (120 ms) and kept, values are set on a copy (8 ms).
+def _refuse_without_effect(overrides: Sequence[str]) -> None:
+    """Raises `ConfigError` for what Hydra would take and ignore: settings of Hydra itself, no member of a group, an empty mapping."""
+    for item in overrides:
+        if re.match(r"[+~]*hydra[./@]", item):
+            raise ConfigError(
+                f"{item}: settings of Hydra's own application have no effect here; leave it out (where runs are sent: launcher=local|slurm|"
+                "ray; where results go: runtime.results=DIR)"
+            )
+    for item in parse_overrides([item for item in overrides if not item.startswith(f"{CONFIG_DIR}=")]):
+        group = item.key_or_group
+        if item.package is None and _is_group(group) and (item.is_delete() or item.value() is None):
+            raise ConfigError(f"{item.input_line}: a run needs a member of {group}; choose {group}=NAME")
+        if item.value() == {} and item.is_force_add():
+            raise ConfigError(
+                f"{item.input_line.lstrip('+')} changes nothing, since mappings are merged; take single entries out with ~{group}.NAME"
+            )
 
-    Hydra, too, sets values last, so a grid of thousands of them reads and merges the files once.
+
+def _composed(overrides: Sequence[str]) -> DictConfig:
+    """Return what `hydra.compose` returns.
+
+    Chosen files are merged once a process (0.1 s), and values are set on a copy (8 ms), so that a grid of a thousand arms takes seconds.
+    Hydra, too, sets values last.
     """
     values = [item for item in parse_overrides(overrides) if sets_a_value(item)]
     lines = {item.input_line for item in values}
@@ -93,6 +111,13 @@ def _composed(overrides: Sequence[str]) -> DictConfig:
     return config
 
 
+@functools.lru_cache(maxsize=1024)
+def _merged(directory: str, overrides: tuple[str, ...]) -> bytes:
+    """Return a pickled `DictConfig`: loading it is ten times faster than a deep copy."""
+    with initialize_config_dir(directory, version_base="1.3", job_name="harness"):
+        return pickle.dumps(hydra_compose("config", list(overrides)))
+
+
 def sets_a_value(item: Override) -> bool:
     """Say if an override gives a key a value, rather than choosing files, adding, deleting or sweeping."""
     plain = item.type in (OverrideType.CHANGE, OverrideType.FORCE_ADD) and item.package is None
@@ -101,8 +126,11 @@ def sets_a_value(item: Override) -> bool:
 
 def _chooses(item: Override) -> bool:
     """Say if an override chooses members of a group, rather than giving a key a value."""
-    key = item.key_or_group
-    return "/" in key or ((config_directory() / key).is_dir() and not isinstance(item.value(), dict))
+    return _is_group(item.key_or_group) and not isinstance(item.value(), dict)
+
+
+def _is_group(key: str) -> bool:
+    return "/" in key or (config_directory() / key).is_dir()
 
 
 def choices(overrides: Sequence[str]) -> list[tuple[str, Override]]:
@@ -130,23 +158,22 @@ def _takes_several(group: str) -> bool:
     return any(isinstance(entry, dict) and isinstance(entry.get(group), list) for entry in defaults)
 
 
-@functools.lru_cache(maxsize=1024)
-def _merged(directory: str, overrides: tuple[str, ...]) -> bytes:
-    """Return a pickled `DictConfig`: loading it is ten times faster than a deep copy."""
-
-    def merge() -> DictConfig:
-        with initialize_config_dir(directory, version_base="1.3", job_name="harness"):
-            return hydra_compose("config", list(overrides))
-
-    return pickle.dumps(kept(directory, overrides, merge))
-
-
 def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     """Read overrides by Hydra's grammar. Raises `ConfigError` for one that it cannot read."""
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise ConfigError(_explained(str(error), None, overrides)) from error
+
+
+class _Members:
+    """What Hydra's parser asks for the members that a glob may mean; those in the user's folders are among them."""
+
+    def __init__(self, overrides: Sequence[str]) -> None:
+        self._overrides = overrides
+
+    def get_group_options(self, group_name: str, **_: Any) -> list[str]:
+        return options(group_name, self._overrides)
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
@@ -156,20 +183,19 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
         ConfigError: an override that Hydra cannot parse, or an interval, which has no end of values.
     """
     jobs: dict[str, list[str]] = {}
-    with initialize_config_dir(str(config_directory()), version_base="1.3", job_name="harness"):
-        loader = GlobalHydra.instance().config_loader()  # globs ask it for the members of a group
-        try:
-            for item in OverridesParser.create(config_loader=loader).parse_overrides(list(overrides)):
-                key = item.get_key_element()
-                if item.is_sweep_override() and not item.is_discrete_sweep():
-                    raise ConfigError(
-                        f"{item.input_line}: an interval is for `harness sweep`; give range() or choice()"
-                    )
-                sweeps = item.is_sweep_override()
-                values = item.sweep_string_iterator() if sweeps else [item.get_value_element_as_str()]
-                jobs[key] = [f"{key}={value}" for value in values]
-        except HydraException as error:
-            raise ConfigError(_explained(str(error), None, overrides)) from error
+    try:
+        parsed = OverridesParser.create(config_loader=_Members(overrides)).parse_overrides(list(overrides))
+        for item in parsed:
+            key = item.get_key_element()
+            if item.is_sweep_override() and not item.is_discrete_sweep():
+                raise ConfigError(
+                    f"{item.input_line}: an interval is for `harness sweep`; give range() or choice()"
+                )
+            sweeps = item.is_sweep_override()
+            values = item.sweep_string_iterator() if sweeps else [item.get_value_element_as_str()]
+            jobs[key] = [f"{key}={value}" for value in values]
+    except HydraException as error:
+        raise ConfigError(_explained(str(error), None, overrides)) from error
     return [list(job) for job in itertools.product(*jobs.values())]
 
 
@@ -201,14 +227,6 @@ def _chosen_files(group: str, overrides: Sequence[str]) -> list[tuple[str, Path]
     return [(name, path) for name in names if (path := file_of(group, name, overrides)).exists()]
 
 
-def _broken(error: yaml.MarkedYAMLError) -> str:
-    """Say where a file stops being YAML, and why."""
-    mark, reason = error.problem_mark, error.problem or "cannot be read"
-    if mark is None:
-        return f"a configuration file is no YAML: {reason}"
-    return f"{mark.name}, line {mark.line + 1}, column {mark.column + 1}: {reason}; mend the YAML there or just above"
-
-
 def _explained(message: str, cause: BaseException | None, overrides: Sequence[str]) -> str:
     """Hydra's message, with the nearest valid key, option or group appended where one was mistyped, else with its cause."""
     first = message.strip().splitlines()[0] if message.strip() else "the configuration cannot be composed"
@@ -234,18 +252,17 @@ def _groups() -> list[str]:
 
 
 def _meant(word: str, overrides: Sequence[str]) -> str:
-    """What a word without `=` may stand for: the member of a group, else a group itself."""
+    """The member of a group that a word without `=` may stand for."""
     members = {name: group for group in reversed(_groups()) for name in options(group, overrides)}
     members |= dict.fromkeys(options("experiment", overrides), "experiment")
     close = get_close_matches(word, members, n=1, cutoff=0.8)
     if close:
         return f"; did you mean {members[close[0]]}={close[0]}?"
-    close = get_close_matches(word, _groups(), n=1, cutoff=0.8)
-    return f"; did you mean {close[0]}=NAME?" if close else "; give KEY=VALUE, for example experiment=NAME"
+    return "; give KEY=VALUE, for example experiment=NAME"
 
 
 def _nearest_key(key: str, overrides: Sequence[str]) -> str:
-    """The nearest key of the chosen members: the nearest last part under its prefix, else over all keys; of a single word also groups."""
+    """The nearest key of the chosen members; of a single word also the nearest group."""
     if key in _keys([]):
         return (
             f": it belongs to another choice of {key.partition('.')[0]}= than the one that is made, or the YAML of a member of your own "
@@ -253,13 +270,8 @@ def _nearest_key(key: str, overrides: Sequence[str]) -> str:
         )
     folders = [item for item in overrides if item.startswith(f"{CONFIG_DIR}=")]
     keys = _keys([*folders, *(str(item.input_line) for _, item in choices(overrides))])
-    parent, _, leaf = key.rpartition(".")
-    siblings = {k.rpartition(".")[2] for k in keys if k.rpartition(".")[0] == parent}
-    if not parent:
-        return nearest(key, sorted({*siblings, *_groups(), *_WORDS}))
-    if siblings:
-        hint = nearest(leaf, sorted(siblings))
-        return hint.replace("'", f"'{parent}.", 1) if "did you mean" in hint else hint
+    if "." not in key:
+        return nearest(key, sorted({*(name for name in keys if "." not in name), *_groups(), *_WORDS}))
     close = get_close_matches(key, keys, n=1)
     return f"; did you mean {close[0]!r}?" if close else "; `harness keys` lists them"
 

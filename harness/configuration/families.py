@@ -7,8 +7,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.own import own_files, register
 from harness.configuration.registry import kinds, member
+from harness.configuration.user_code import own_files, register
 
 ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
 AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
@@ -30,7 +30,7 @@ RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
         "trends": ([], False),
         "contrast_to": ("first", False),
     },
-    "harness.configuration.assumptions.Assumptions": {
+    "harness.configuration.runtime.Assumptions": {
         "response_tokens": (None, False),
         "groups_per_trained_group": (3.0, False),
         "update_utilisation": (0.35, False),

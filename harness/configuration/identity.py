@@ -15,7 +15,6 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.families import retired_keys
-from harness.configuration.flat import flatten
 from harness.configuration.schema import RunConfig, dump
 
 IDENTITY_VERSION = 1
@@ -112,8 +111,22 @@ def difference(a: RunConfig, b: RunConfig) -> dict[str, tuple[Any, Any]]:
     left, right = flatten(dump(a)), flatten(dump(b))
     missing = object()
     keys = sorted(key for key in left.keys() | right.keys() if key.split(".")[0] != "runtime")
-    return {
-        key: (left.get(key), right.get(key))
-        for key in keys
-        if left.get(key, missing) != right.get(key, missing)
+    pairs = {key: (left.get(key, missing), right.get(key, missing)) for key in keys}
+    shown = {
+        key: (None if old is missing else old, None if new is missing else new)
+        for key, (old, new) in pairs.items()
+        if old != new
     }
+    # A key that only one of them has, at null, says nothing.
+    return {key: pair for key, pair in shown.items() if pair != (None, None)}
+
+
+def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mapping → dotted keys; lists are leaves."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

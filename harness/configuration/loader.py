@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from harness.configuration.error import ConfigError, UnknownKeyError
 from harness.configuration.families import retired_keys
-from harness.configuration.own import gone
 from harness.configuration.registry import kinds, member, nearest
+from harness.configuration.user_code import gone
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import pkgutil
 from typing import Any
 
 from harness.configuration.error import nearest as nearest
-from harness.configuration.own import module_of, own_kinds, own_member
+from harness.configuration.user_code import module_of, own_kinds, own_member
 
 
 class UnknownMemberError(ValueError):

@@ -5,17 +5,65 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.assumptions import Assumptions
+from harness.configuration.error import ConfigError
 from harness.configuration.families import LAUNCH, TRACKING, family
+from harness.configuration.gpus import GPU_MEMORY_GIB
 from harness.configuration.limits import Checked, choice, ranged
-from harness.configuration.verl_runtime import VerlRuntime
 
+VERL_VERSION = "0.9.1"
 _OVERRIDES = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=", "config_dir=")
 
 
 def of_machine(override: str) -> bool:
     """Say if an override is about the place and manner of runs, not about their numbers."""
     return override.lstrip("+~").startswith(_OVERRIDES)
+
+
+@dataclass
+class Assumptions(Checked, key="runtime.assumed"):
+    """What `harness plan` assumes of machines and lengths where it counts memory and prices.
+
+    Attributes:
+        gpu: the kind of GPU (`harness.configuration.gpus`).
+        prompt_tokens: mean tokens of a prompt.
+        usable_memory: share of a GPU's memory that tensors can fill (the rest: context, communication buffers, fragments).
+        price_per_gpu_hour: what an hour of one GPU costs, in any currency; null: `harness plan` tells GPU-hours alone.
+    """
+
+    gpu: str = choice("h100", of=tuple(GPU_MEMORY_GIB))
+    prompt_tokens: int = ranged(256, low=1)
+    usable_memory: float = ranged(0.92, low=1e-3, high=1.0)
+    price_per_gpu_hour: float | None = ranged(None, low=0.0)
+
+
+@dataclass
+class VerlRuntime(Checked, key="runtime.verl"):
+    """The machine's side of backend=verl; no part of a run's identity.
+
+    Attributes:
+        python: the interpreter of verl's own environment (docs/verl.md says how to make it).
+        ray_address: of the Ray cluster that verl joins (`auto`: the one running here); null: it starts its own and ends it.
+        tensor_parallel: GPUs that hold one copy of the sampler.
+        sequence_parallel: GPUs that share one sequence in the update (Ulysses).
+        gpu_memory_utilization: share of each GPU's memory that the sampler takes while it samples.
+        offload: parameters and optimiser state wait in the host's memory while they are not used.
+        reward_workers: processes that grade responses, spread over the nodes.
+    """
+
+    python: str = ""
+    ray_address: str | None = None
+    tensor_parallel: int = ranged(1, low=1)
+    sequence_parallel: int = ranged(1, low=1)
+    gpu_memory_utilization: float = 0.5
+    offload: bool = False
+    reward_workers: int = ranged(8, low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.gpu_memory_utilization < 1:
+            raise ConfigError(
+                f"runtime.verl.gpu_memory_utilization={self.gpu_memory_utilization} must lie between 0 and 1"
+            )
 
 
 @dataclass

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
+from harness.configuration.identity import flatten
 
 LoadYaml = Callable[[str, str], Any]
 _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=.*", re.DOTALL)

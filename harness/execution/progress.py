@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.experiment.duration import counted, format_seconds
+from harness.experiment.history import counted, format_seconds
 from harness.store import ResultStore, layout
 from harness.store.progress import RunState, read_tail
 

@@ -15,9 +15,9 @@ import pyarrow.dataset  # noqa: F401 (and this, with `compute`, when it reads a 
 from transformers import AutoConfig, AutoTokenizer  # noqa: F401 (with torch's compiler, which its optimisers import)
 
 import harness.training.run  # noqa: F401
-from harness.configuration.own import blamed
 from harness.configuration.registry import implementation
 from harness.configuration.schema import load
+from harness.configuration.user_code import blamed
 from harness.execution.attempt import EXIT_INTERRUPTED
 from harness.store import RunDir
 

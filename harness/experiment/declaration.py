@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from harness.configuration.compose import compose_run, expand, refuse_second_choice
@@ -13,16 +15,17 @@ from harness.configuration.error import ConfigError, require, require_range
 from harness.configuration.families import neutral, neutral_when
 from harness.configuration.identity import arm_id
 from harness.configuration.loader import load_dataclass
+from harness.configuration.registry import nearest
+from harness.evaluation.metrics.names import TRAINING, Metric, UnknownMetric, metric
 from harness.experiment.arm_names import short_names
-from harness.experiment.asked import check_metrics
 from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms
-from harness.experiment.equal_budget import MATCHES
-from harness.experiment.looks import check_numbers
 from harness.experiment.plan import Arm
 from harness.statistics.attribution import Crossing
 from harness.statistics.collapse import BOUNDED, Collapse
-from harness.store import layout
+from harness.store import METRICS, layout
+
+MATCHES = ("steps", "tokens", "seconds")
 
 
 @dataclass
@@ -132,10 +135,10 @@ class Experiment:
             )
         if not self.arms:
             return
-        if self.design not in ("arms", "cumulative"):
+        if self.design in ("leave_one_out", "factorial", "shapley"):
             raise ConfigError(
                 f"experiment.design={self.design} makes its arms from experiment.patches, and this experiment lists its arms; use "
-                "design=arms or cumulative, or give patches instead of arms (experiment.arms=[])"
+                "design=arms, cumulative or one_factor, or give patches instead (experiment.arms=[] 'experiment.patches=[...]')"
             )
         for name in ("patches", "grid", "together"):
             if getattr(self, name):
@@ -233,3 +236,113 @@ def _point(job: Sequence[str]) -> str:
     """`optimizer.learning_rate=1e-4 sampling.top_k=5` as `learning_rate=1e-4_top_k=5`."""
     pairs = (item.lstrip("+").partition("=") for item in job)
     return "_".join(f"{re.split('[./]', key)[-1]}={value}" for key, _, value in pairs)
+
+
+# ---- seeds until it is decided ----
+
+
+@dataclass
+class Looks:
+    """`experiment.seeds` as a mapping.
+
+    Attributes:
+        start: seeds before the first look.
+        step: seeds between looks.
+        most: seeds at the last look, the budget of an arm.
+        first: the first seed.
+        looks: the numbers of seeds themselves instead; filled from the others, the budget is always the last.
+    """
+
+    start: int = 4
+    step: int = 2
+    most: int = 20
+    looks: list[int] | None = None
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if self.first < 0:
+            raise ConfigError(f"experiment.seeds.first={self.first} must be at least 0")
+        if self.step < 1:
+            raise ConfigError(f"experiment.seeds.step={self.step} must be at least 1")
+        if self.looks is None:
+            if self.most < self.start:
+                raise ConfigError(
+                    f"experiment.seeds.most={self.most} is below experiment.seeds.start={self.start}: no look would take place"
+                )
+            self.looks = sorted({*range(self.start, self.most, self.step), self.most})
+        check_numbers(self.looks)
+
+
+def with_looks(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """The declaration with a mapping under `seeds` spelled out: seeds from `first` up to the last look, and the looks.
+
+    Raises:
+        ConfigError: an unknown key or a wrong type, numbers that make no looks, or looks given twice.
+    """
+    values = dict(declared)
+    if not isinstance(values.get("seeds"), Mapping):
+        return values
+    given = values["seeds"]
+    if given.get("looks") is not None and given.keys() & {"start", "step", "most"}:
+        raise ConfigError("experiment.seeds: give either looks, or start, step and most")
+    found = load_dataclass(Looks, dict(given), "experiment.seeds")
+    looks = found.looks or []
+    return {**values, "seeds": list(range(found.first, found.first + looks[-1])), "looks": looks}
+
+
+def check_numbers(looks: Sequence[int]) -> None:
+    """Raises `ConfigError` unless the first look has at least two seeds and each has more than the one before."""
+    if not looks or looks[0] < 2:
+        first = looks[0] if looks else 0
+        raise ConfigError(
+            f"experiment.seeds: the first look is at {first} seeds; it needs at least 2 (start), one seed has no spread"
+        )
+    for before, after in pairwise(looks):
+        if after <= before:
+            raise ConfigError(f"experiment.seeds: looks must increase, but {after} seeds follow {before}")
+
+
+# ---- metrics and margins ----
+
+
+def asked_metrics(names: Sequence[str]) -> list[Metric]:
+    """The metrics of these names.
+
+    Raises:
+        ConfigError: none at all, one twice, an unknown one, or a column that no step logs.
+    """
+    if not names:
+        raise ConfigError("experiment.metric=[] asks for nothing; leave it out for avg")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"experiment.metric={list(names)} names a metric twice")
+    try:
+        found = [metric(name) for name in names]
+    except UnknownMetric as error:
+        raise ConfigError(f"experiment.metric: {error}") from error
+    for one in found:
+        if one.kind == TRAINING and one.parameter not in METRICS:
+            hint = nearest(str(one.parameter), list(METRICS))
+            raise ConfigError(f"experiment.metric={one.name!r}: no step logs {one.parameter!r}{hint}")
+    return found
+
+
+def check_metrics(names: Sequence[str], margin: float | Mapping[str, float] | None) -> None:
+    """Raises `ConfigError` for metrics that cannot be, and for margins that are not above zero or of no metric."""
+    units = {one.name: one.unit for one in asked_metrics(names)}
+    if margin is None:
+        return
+    if not isinstance(margin, Mapping):
+        if len(names) > 1:
+            example = ", ".join(f"{name}: {margin:g}" for name in names)
+            raise ConfigError(
+                f"experiment.margin={margin:g} with {len(names)} metrics has no unit; say it for each: {{{example}}}"
+            )
+        margin = {names[0]: margin}
+    for name, size in margin.items():
+        if name not in units:
+            raise ConfigError(f"experiment.margin: {name!r} is not asked about{nearest(name, list(units))}")
+        if not 0 < size < math.inf:
+            raise ConfigError(
+                f"experiment.margin={size:g} must be above zero: the {units[name]} of {name} that do not matter; leave it out to call "
+                "nothing equivalent"
+            )

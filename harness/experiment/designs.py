@@ -23,9 +23,8 @@ from harness.configuration.compose import (
     sets_a_value,
 )
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
 from harness.configuration.folder import file_of
-from harness.configuration.identity import difference
+from harness.configuration.identity import difference, flatten
 from harness.experiment.plan import Arm
 from harness.statistics.attribution import NONE, Crossing
 

@@ -14,7 +14,6 @@ from typing import Any
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
 from harness.engagement.measure import HARDLY, Measure
-from harness.experiment.duration import counted
 from harness.experiment.plan import Plan, RunSpec
 from harness.experiment.planning import cost_class
 from harness.store import ResultStore, StoreError
@@ -193,3 +192,20 @@ def found_elsewhere(store: ResultStore, run_ids: Iterable[str], runtime: Runtime
         f"runs that count as finished here were not made on {wanted}: {listed}. The device is no part of a run's identity; for a "
         f"comparison on {wanted} alone add runtime.results={store.root}-{name}"
     )
+
+
+# ---- as people read it ----
+
+
+def format_seconds(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3.5 h`; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def counted(number: int, noun: str = "run") -> str:
+    """`1 run`, `12 runs`."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.configuration.compose import compose_run, compose_values, expand, refuse_second_choice
+from harness.configuration.compose import choices, compose_run, compose_values, expand, refuse_second_choice
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, ids, run_id
 from harness.configuration.loader import load_dataclass
@@ -16,13 +17,9 @@ from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump
 from harness.engagement.rules import measures
 from harness.experiment.arm_names import short_names
-from harness.experiment.asked import asked_metrics, asked_of_a_multirun, refuse_too_few
 from harness.experiment.claim import base_policies, fingerprint, protocol
-from harness.experiment.declaration import Experiment
+from harness.experiment.declaration import Experiment, asked_metrics, with_looks
 from harness.experiment.designs import lower_rungs, random_orders
-from harness.experiment.equal_budget import spent, with_budget
-from harness.experiment.given import refuse_replaced, refuse_seed, spelled_out
-from harness.experiment.looks import replacing, with_looks
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.store import ResultStore
 
@@ -340,3 +337,133 @@ def _parents(arms: Mapping[str, Arm], common: Sequence[str]) -> dict[str, str | 
 
 def _unseeded(overrides: Sequence[str]) -> frozenset[str]:
     return frozenset(item for item in overrides if not item.startswith("seed="))
+
+
+# ---- overrides beside experiment=NAME ----
+
+
+def spelled_out(item: str) -> str:
+    """`match=tokens` as `++experiment.match=tokens`, `experiment.seeds=0,1` as a list.
+
+    Raises:
+        ConfigError: `experiment.seeds=3`, which may mean three seeds or the seed 3.
+    """
+    if item.startswith("match="):
+        return f"++experiment.{item}"
+    if alone := re.fullmatch(r"\+*experiment\.seeds=(\d+)", item):
+        raise ConfigError(
+            f"{item}: say which seeds, 'experiment.seeds=[{alone[1]}]' for the seed {alone[1]} alone, 'experiment.seeds=[0,1,2]' for three"
+        )
+    item = re.sub(r"^(experiment\.seeds=)(\d+(?:,\d+)*)$", r"\1[\2]", item)
+    # A documented field may be missing from the experiment's file: adding it is what the user means; typos are caught afterwards.
+    return f"++{item}" if item.startswith("experiment.") else item
+
+
+def refuse_seed(overrides: Sequence[str], instead: str) -> None:
+    """Raises `ConfigError` for `seed=`, which each run gets from its experiment."""
+    given = [item for item in overrides if item.lstrip("+").startswith("seed=")]
+    if given:
+        raise ConfigError(f"{given[0]} would be overridden: the seeds of an experiment are {instead}")
+
+
+def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
+    """Refuse overrides of all arms that choose a group in which the arms differ: all would be one under names that say otherwise.
+
+    Raises:
+        ConfigError: naming the override, what it would replace, and the fix.
+    """
+    for group, item in choices(common):
+        rungs = [arm.name for arm in arms if any(line.startswith("rung=") for line in arm.overrides)]
+        if group == "algorithm" and rungs:
+            raise ConfigError(
+                f"{item.input_line} would replace the algorithm that the rungs of {rungs[0]} and the others are built on, under their "
+                f"names; leave it out, or compare others: harness run -m {group}=A,B seed=0,1"
+            )
+        own = {
+            next((one for one in arm.overrides if one.startswith(f"{group}=")), f"no {group}="): arm.name
+            for arm in arms
+        }
+        if len(own) > 1:
+            differ = ", ".join(f"{choice} ({name})" for choice, name in list(own.items())[:3])
+            raise ConfigError(
+                f"{item.input_line} would replace what the arms differ in under their names: {differ}; leave it out, set single "
+                f"values as KEY=VALUE, or compare others: harness run -m {group}=A,B seed=0,1"
+            )
+
+
+def replacing(override: str) -> list[str]:
+    """A list or mapping for `experiment.seeds` takes the place of what the file has; Hydra would not merge one into the other."""
+    key, _, value = override.partition("=")
+    if key.lstrip("+") == "experiment.seeds" and value.lstrip().startswith(("{", "[")):
+        return ["++experiment.seeds=null", override]
+    return [override]
+
+
+def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
+    """Raises `ConfigError` for a k above the samples that an arm takes of a problem."""
+    samples = config.evaluation.samples_per_problem
+    for one in asked_metrics(names):
+        if isinstance(one.parameter, int) and one.parameter > samples:
+            raise ConfigError(
+                f"experiment.metric={one.name} needs {one.parameter} samples a problem, and arm {arm!r} takes {samples}; set "
+                f"evaluation.samples_per_problem={one.parameter}"
+            )
+
+
+_OF_A_MULTIRUN = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}
+
+
+def asked_of_a_multirun(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return what the `experiment.*` overrides of a multirun ask, and the overrides that are left.
+
+    Raises:
+        ConfigError: a key that the jobs of a multirun decide.
+    """
+    own = [item for item in overrides if item.lstrip("+").startswith("experiment.")]
+    rest = [item for item in overrides if item not in own]
+    values = compose_values([f"++{item.lstrip('+')}" for item in own])["experiment"] if own else {}
+    decided = sorted(values.keys() - _OF_A_MULTIRUN)
+    if decided:
+        raise ConfigError(
+            f"experiment.{decided[0]} is not for a multirun, whose jobs are its arms and seeds; it may say "
+            f"{', '.join(f'experiment.{key}' for key in sorted(_OF_A_MULTIRUN))}"
+        )
+    return values, rest
+
+
+# ---- comparisons at an equal budget ----
+
+
+# The budget, not the number of steps, has to end an arm; one that spends less a step takes more of them.
+STEP_LIMIT_FACTOR = 20
+
+
+def with_budget(config: RunConfig, match: str, budget: float) -> RunConfig:
+    """The configuration that stops after the step in which the budget (tokens or seconds) is spent."""
+    limit = {"generated_tokens": round(budget)} if match == "tokens" else {"seconds": round(budget, 3)}
+    steps = config.training.steps * STEP_LIMIT_FACTOR
+    return dataclasses.replace(config, training=dataclasses.replace(config.training, steps=steps, **limit))
+
+
+def spent(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:
+    """Return what finished runs spent on average: generated tokens, or seconds of training steps without evaluation. None: one is missing.
+
+    Raises:
+        ConfigError: a run spent nothing, so that there is no budget to match.
+    """
+    totals = []
+    for name in run_ids:
+        run = store.run(name)
+        if run.status != "finished":
+            return None
+        if match == "tokens":
+            totals.append(float((run.last_step() or {}).get("generated_tokens_total") or 0.0))
+        else:
+            steps = run.steps()
+            totals.append(float((steps["seconds_total"] - steps["seconds_evaluate"].fillna(0.0)).sum()))
+        if not totals[-1] > 0:
+            raise ConfigError(
+                f"experiment.match={match}: the reference run {name} spent no {match}; it needs training.steps of 1 or more, or set "
+                "experiment.match_budget"
+            )
+    return sum(totals) / len(totals) if totals else None

@@ -175,7 +175,9 @@ def explain_one(group: Group, algorithm: AlgorithmConfig) -> list[ExplainedRollo
             ref_logprobs_N=reference_N,
             likelihood_weights_R=likelihood_R,
             # Two tokens in ten thousand, which are not among so few tokens.
-            selected_N=torch.zeros_like(response_N, dtype=torch.bool) if objective.surrogate.selects else None,
+            selected_N=torch.zeros_like(response_N, dtype=torch.bool)
+            if objective.surrogate.selects
+            else None,
         ),
     )
     coefficient_N = torch.zeros_like(old_N)

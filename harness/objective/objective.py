@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from harness.configuration.algorithm import AlgorithmConfig
-from harness.configuration.own import module_of
+from harness.configuration.user_code import module_of
 from harness.objective.advantage import Advantage
 from harness.objective.aggregation import Aggregation
 from harness.objective.kl import KlPenalty

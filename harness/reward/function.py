@@ -18,7 +18,7 @@ import torch
 
 from harness.configuration.algorithm import RewardConfig
 from harness.configuration.error import ConfigError
-from harness.configuration.source import parts_of
+from harness.configuration.user_code import parts_of
 
 _NAMES = ("response", "gold", "problem")
 

@@ -20,8 +20,7 @@ import optuna
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
-from harness.configuration.identity import identity
+from harness.configuration.identity import flatten, identity
 from harness.configuration.schema import RunConfig
 from harness.execution.supervisor import Summary
 from harness.experiment.arm_names import short_names

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
-from harness.configuration.identity import content_hash
+from harness.configuration.identity import content_hash, flatten
 from harness.configuration.registry import nearest
 from harness.store.atomic import publish_directory_once
 

@@ -23,8 +23,8 @@ def main(run_path: Path, attempt: int) -> int:
     die_with(
         os.getppid()
     )  # torchrun gives ranks a session of their own, where the supervisor's signals do not reach
-    from harness.configuration.own import blamed
     from harness.configuration.schema import load
+    from harness.configuration.user_code import blamed
     from harness.model.ranks import Ranks, close_groups
     from harness.training.run import train_run
     from harness.training.torchrun import ERROR, RESULT, STOP

@@ -90,3 +90,15 @@ def test_the_others_run_and_the_answer_says_what_is_missing(
     experiment = load_experiment(results, "dapo_ladder")
     assert list(experiment.states["arm"]) == ["dapo_0_naive_grpo"]
     assert f"dapo_1_overlong_filtering: refused, {REASON}" in experiment.notes
+
+
+def test_a_run_that_can_only_refuse_what_is_left_says_so_and_fails(tmp_path: Path, said: Said) -> None:
+    given = ["algorithm.overlong.policy=score,mask", *ON_VERL, f"runtime.results={tmp_path}"]
+    plan = plan_multirun(given)
+    run = ResultStore(tmp_path).run(plan.arms[0].runs[0])
+    run.path.mkdir(parents=True)
+    manifest = {"arm_id": plan.arms[0].arm_id, "seed": 0, "labels": {}, "attempts": []}
+    run.write_manifest({"status": "finished", **manifest})
+    told = said("run", "-m", *given, "--no-answer", code=1)
+    assert "nothing was run: 1 run finished before, and all arms that lack runs are refused" in told
+    assert "nothing to do" not in told

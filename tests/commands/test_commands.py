@@ -17,10 +17,9 @@ from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.execution.supervisor import Summary
-from harness.experiment.equal_budget import STEP_LIMIT_FACTOR
 from harness.experiment.history import History
 from harness.experiment.plan import Plan
-from harness.experiment.planning import plan_experiment, plan_multirun
+from harness.experiment.planning import STEP_LIMIT_FACTOR, plan_experiment, plan_multirun
 from harness.experiment.power import Power, planned_comparisons, power_lines, seed_spread
 from harness.statistics.power import minimum_detectable_difference
 

@@ -10,7 +10,7 @@ from verbs import Said
 from harness.commands.keys import all_keys, matching, page
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
+from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
 
 PAGE = Path(__file__).parents[2] / "docs" / "keys.md"

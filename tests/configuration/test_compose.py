@@ -11,13 +11,12 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from harness.configuration import kept
 from harness.configuration.compose import compose_run, compose_values, expand
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
 from harness.configuration.folder import config_directory, options
+from harness.configuration.identity import flatten
 
 
 def by_hydra(overrides: list[str]) -> Any:
@@ -76,46 +75,25 @@ def test_a_multirun_expands_as_hydra_s_own() -> None:
         expand(["optimizer.learning_rate=interval(1e-5,1e-3)"])
 
 
-def test_what_was_merged_is_taken_from_the_cache_until_a_file_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(kept, "_folder", kept._folder.__wrapped__)
-    conf, merged = tmp_path / "conf", 0
-    conf.mkdir()
-
-    def steps(content: str, *overrides: str) -> object:
-        (conf / "config.yaml").write_text(content)
-        return kept.kept(str(conf), overrides, merge).steps
-
-    def merge() -> DictConfig:
-        nonlocal merged
-        merged += 1
-        return DictConfig(OmegaConf.load(conf / "config.yaml"), flags={"struct": True})
-
-    assert [steps(text) for text in ("steps: ${n}\nn: 1", "steps: 2", "steps: ${n}\nn: 1")] == [1, 2, 1]
-    assert merged == 2
-    assert [steps("steps: 2", "hydra.searchpath=[a]") for _ in "ab"] == [2, 2]  # other folders: not kept
-    assert merged == 4
-    (entry,) = kept._folder(str(conf)).iterdir()
-    entry.write_text("{torn")
-    assert steps("steps: 2") == 2
-    (conf / "config.yaml").write_text("1: one")  # no key of JSON
-    assert [kept.kept(str(conf), (), merge)[1] for _ in "ab"] == ["one", "one"]
-    assert merged == 7
-    monkeypatch.setenv("XDG_CACHE_HOME", str(conf / "config.yaml"))  # no folder can be made there
-    assert steps("steps: 3") == 3
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("task=null", "task=null: a run needs a member of task; choose task=NAME"),
+        ("model=null", "choose model=NAME"),
+        ("~task", "~task: a run needs a member of task"),
+        ("evaluation.benchmarks={}", r"take single entries out with ~evaluation\.benchmarks\.NAME"),
+        ("hydra.sweep.dir=elsewhere", "settings of Hydra's own application have no effect here"),
+        ("hydra/launcher=basic", r"launcher=local\|slurm\|ray"),
+    ],
+)
+def test_what_hydra_would_take_and_ignore_is_refused(override: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        compose_run([override])
 
 
-def test_a_file_edited_during_a_process_is_not_kept_as_what_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    (conf / "config.yaml").write_text("steps: 1")
-    folder = kept._folder.__wrapped__(str(conf))
-    monkeypatch.setattr(kept, "_folder", lambda directory: folder)
-    (conf / "config.yaml").write_text("steps: 2")
-    assert kept.kept(str(conf), (), lambda: OmegaConf.create({"steps": 2})).steps == 2
-    assert list(folder.iterdir()) == []
+def test_a_glob_finds_members_in_the_users_folder(tmp_path: Path) -> None:
+    (tmp_path / "rung").mkdir()
+    for name in ("mine_0", "mine_1"):
+        (tmp_path / "rung" / f"{name}.yaml").write_text("# @package _global_\n")
+    jobs = expand([f"config_dir={tmp_path}", "rung=glob(mine_*)"])
+    assert [job[1] for job in jobs] == ["rung=mine_0", "rung=mine_1"]

@@ -12,7 +12,7 @@ import yaml
 from verbs import Said
 
 from harness.configuration import folder as folders
-from harness.configuration import own
+from harness.configuration import user_code as own
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.families import FAMILIES
@@ -170,24 +170,12 @@ def test_two_members_of_one_name_are_refused(mine: Path, tmp_path: Path) -> None
         composed(mine, tmp_path / "theirs")
 
 
-@pytest.mark.parametrize(
-    ("returned", "says"),
-    [
-        ("batch.nothing", r"line 8: AttributeError: .*; objective/advantage asks `advantages\(batch"),
-        (
-            "open('/etc/hostname').read()",
-            r"line 8: it reads /etc/hostname; a member of objective/advantage reads no file",
-        ),
-        ("__import__('numpy').load('/dev/null')", r"line 8: it reads /dev/null; a member of objective/adv"),
-    ],
-)
-def test_what_a_member_does_wrong_names_file_line_and_contract(
-    returned: str, says: str, tmp_path: Path
-) -> None:
-    text = f"    def advantages(self, batch):\n        return {returned}\n"
+def test_what_a_member_does_wrong_names_file_line_and_contract(tmp_path: Path) -> None:
+    text = "    def advantages(self, batch):\n        return batch.nothing\n"
     path = write(tmp_path, "objective/advantage/median", text)
     objective = Objective(composed(tmp_path).algorithm)
-    with pytest.raises(own.MemberError, match=f"{path}, {says}"), own.blamed():
+    says = rf"{path}, line 8: AttributeError: .*; objective/advantage asks `advantages\(batch"
+    with pytest.raises(own.MemberError, match=says), own.blamed():
         objective.advantages(rollouts(0))
 
 

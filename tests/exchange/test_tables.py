@@ -23,8 +23,7 @@ from trainer_configs import (
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
-from harness.configuration.flat import flatten
-from harness.configuration.identity import difference
+from harness.configuration.identity import difference, flatten
 from harness.configuration.schema import dump
 from harness.exchange.dialect import Translation, load_table
 

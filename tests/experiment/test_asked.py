@@ -75,8 +75,8 @@ def test_a_margin_of_the_file_is_not_taken_for_one_of_another_metric():
 def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothing():
     plain = make_plan(MULTIRUN, multirun=True)
     asked = make_plan([*MULTIRUN, "experiment.metric=length_wrong", "experiment.name=lengths"], multirun=True)
-    assert (asked.experiment.name, asked.experiment.metric) == ("lengths", "length_wrong")
-    assert asked.experiment.title == "lengths"
+    assert (asked.name, asked.metrics[0].name) == ("lengths", "length_wrong")
+    assert asked.title == "lengths"
     assert {spec.labels["experiment"] for spec in asked.specs} == {"lengths"}  # what trackers show
     assert [spec.run_id for spec in asked.specs] == [spec.run_id for spec in plain.specs]
     stored = make_plan([*MULTIRUN, "model.bases.count=8"], multirun=True)
@@ -169,3 +169,14 @@ def test_seeds_given_take_the_place_of_seeds_declared(name, seeds):
     experiment = declared_experiment([f"experiment={name}", f"experiment.seeds={seeds}"])
     expected = ([0, 1], []) if seeds == "[0,1]" else ([0, 1, 2, 3], [2, 3, 4])
     assert (experiment.seeds, experiment.looks) == expected
+
+
+def test_an_algorithm_beside_a_ladder_of_rungs_is_refused() -> None:
+    with pytest.raises(ConfigError, match="algorithm=dr_grpo would replace the algorithm that the rungs"):
+        make_plan(["experiment=dapo_ladder", "algorithm=dr_grpo"])
+
+
+def test_a_key_that_only_one_arm_has_at_null_is_no_change() -> None:
+    plan = make_plan(["algorithm=grpo,vapo", "seed=0"])
+    assert [pair for arm in plan.arms for pair in arm.changes.values() if pair == (None, None)] == []
+    assert "algorithm.advantage.kind" in plan.arms[1].changes

@@ -217,9 +217,7 @@ def test_a_change_that_nothing_reads(key: str) -> None:
 
 
 def test_the_same_arm_under_two_names() -> None:
-    finding = only(
-        planned("dapo", "algorithm=dapo"), planned("again", "algorithm=dapo", parent="dapo")
-    )
+    finding = only(planned("dapo", "algorithm=dapo"), planned("again", "algorithm=dapo", parent="dapo"))
     assert finding.check == "the same arm twice"
     assert "exactly that of dapo" in finding.reason
 

@@ -11,6 +11,7 @@ import pytest
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.experiment.designs import design_arms, patch_changes, patches_of, with_patch
+from harness.experiment.plan import Plan, PlanError
 from harness.experiment.planning import make_plan, plan_experiment
 from harness.experiment.power import Power
 from harness.experiment.refusals import refuse
@@ -206,7 +207,9 @@ def test_two_levels_are_the_patches_of_before(factors: Factors, tmp_path: Path) 
     declared = "{a: [none, group_16], b: [none, bonus]}"
     levels = plan_experiment(factors(declared)).arms
     patches = plan_experiment(own_patches(tmp_path)).arms
-    assert levels == patches
+    assert [(a.name, a.arm_id, a.patches, a.label) for a in levels] == [
+        (a.name, a.arm_id, a.patches, a.label) for a in patches
+    ]
     assert "factors" not in plan_experiment(own_patches(tmp_path)).record()
 
 
@@ -241,3 +244,36 @@ def test_an_empty_cell_is_refused_before_anything_runs(
     monkeypatch.setattr("harness.experiment.refusals.refusals", lambda config: wide.pop())
     with pytest.raises(ConfigError, match=r"the cell group_4\+bonus cannot be run.*no room"):
         refuse(plan)
+
+
+def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
+    plan = plan_experiment(["experiment=dapo_shapley"])
+    drawn = plan.record()["orders"]
+    assert len(drawn) == 8
+    prefixes = {frozenset(order[:size]) for order in drawn for size in range(len(order) + 1)}
+    assert {frozenset(arm.patches) for arm in plan.arms} == prefixes
+    assert Plan.read(plan.record()).record() == plan.record()
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ("experiment.design=leave_one_out", "lists its arms"),
+        ("experiment.design=shapley", "lists its arms"),
+        ("experiment.patches=[clip_higher]", "has no effect beside experiment.arms"),
+        ("experiment.grid=[seed=1]", "has no effect beside experiment.arms"),
+    ],
+)
+def test_a_design_of_patches_beside_listed_arms_is_refused(changed: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        plan_experiment(["experiment=dapo_ladder", changed])
+
+
+def test_a_stored_plan_with_a_setting_that_is_gone_names_it() -> None:
+    record = plan_experiment(["experiment=dapo_ladder"]).record()
+    assert (
+        Plan.read({**record, "dev_benchmark": None, "fraction": 1, "contrast_to": "first"}).name
+        == "dapo_ladder"
+    )
+    with pytest.raises(PlanError, match="has fraction=2, a setting that is gone"):
+        Plan.read({**record, "fraction": 2})

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from objective_support import algorithm, one_group
+from objective_support import one_group
 
 from harness.configuration.algorithm import OverlongConfig, RewardConfig
 from harness.configuration.compose import compose_run
@@ -147,7 +147,7 @@ def test_a_truncated_response_may_earn_the_wrong_reward() -> None:
 
 def test_whitening_as_the_authors_of_reinforce_pp_do_it() -> None:
     # One group, rewards 1 and 0 of 1 and 3 tokens: centred 1/2 and -1/2; over tokens mean -1/4, population variance 3/16.
-    given = algorithm("reinforce_pp_baseline_openrlhf").advantage
+    given = group.Config(scale="batch_whiten", whiten_over="tokens", ddof=0, epsilon=0.0)
     result = given.advantages(one_group([1.0, 0.0], [1, 3])).tolist()
     assert result == pytest.approx([0.75 / math.sqrt(3 / 16)] + [-0.25 / math.sqrt(3 / 16)] * 3)
 

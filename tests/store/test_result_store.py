@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from harness.configuration.error import ConfigError
-from harness.experiment.equal_budget import spent
+from harness.experiment.planning import spent
 from harness.store import ResultStore, SchemaMismatch, StoreError
 
 IDS = [f"{number:016x}" for number in range(3)]

@@ -3,11 +3,13 @@
 The folder mirrors the package: `FOLDER/objective/advantage/median.py` is the member `median` of `harness.objective.advantage`. A member is
 one file. Its content is part of a run's identity: its `Config` gets a field `code`, which stored configurations hold, so that other code is
 another run, and runs are read without the file. Loading a member checks that it defines what its family's class `Member` asks.
-Members of the objective and curricula read no file, for their code alone is the identity.
+A member should read no file: its code and its configuration decide a run.
+`FILE.py:NAME` in a configuration names a single function, whose file's content counts alike.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import hashlib
@@ -28,8 +30,6 @@ from harness.configuration.limits import Checked
 _PREFIX = "own_member_"
 # Family and kind to the file; of a name in several folders that of the newest command.
 FILES: dict[tuple[str, str], Path] = {}
-_READ_NOTHING = ("harness.objective.", "harness.sampling.curriculum")
-_OF_PYTHON = (".py", ".pyc", ".so", ".pyd")
 
 
 class MemberError(RuntimeError):
@@ -61,8 +61,6 @@ def register(
             if key[1] in shipped(key[0]):
                 raise ConfigError(f"{path} has the name of a shipped member; rename it")
             found[key] = path
-    if found:
-        _watch_reads()
     FILES.update(found)
 
 
@@ -207,29 +205,6 @@ def _label(family: str) -> str:
     return family.removeprefix("harness.").replace(".", "/")
 
 
-@functools.cache
-def _watch_reads() -> None:
-    """Refuse, from now on, what a member that is to read nothing reads. Code that it imports is read."""
-
-    def opened(event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" or not isinstance(arguments[0], str) or arguments[0].endswith(_OF_PYTHON):
-            return
-        if (arguments[1] or "r")[0] != "r":
-            return
-        none = {str(path): family for (family, _), path in FILES.items() if family.startswith(_READ_NOTHING)}
-        frame = inspect.currentframe()
-        while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
-            if frame.f_code.co_filename in none:
-                where, family = frame.f_code.co_filename, none[frame.f_code.co_filename]
-                raise MemberError(
-                    f"{where}, line {frame.f_lineno}: it reads {arguments[0]}; a member of {_label(family)} reads no file: what decides a "
-                    "run is its code and its configuration. Make it a field of Config"
-                )
-            frame = frame.f_back
-
-    sys.addaudithook(opened)
-
-
 @contextmanager
 def blamed() -> Iterator[None]:
     """Raise what goes wrong in a member of one's own as a `MemberError` that names its file and line and what its family asks."""
@@ -252,3 +227,47 @@ def blamed() -> Iterator[None]:
 def _line(error: Exception, path: Path) -> int | None:
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
+
+
+# ---- functions named FILE.py:NAME ----
+
+
+def parts_of(reference: str) -> tuple[Path, str]:
+    """Return file and name of `FILE.py:NAME`, and those of `package.module:NAME` for a module that Python finds.
+
+    Raises:
+        ConfigError: it is written otherwise, there is no such file or module, or the file is no Python or defines no such name.
+    """
+    text, _, name = reference.rpartition(":")
+    if not text or not name.isidentifier():
+        raise ConfigError(f"{reference!r} names no function; write FILE.py:NAME or package.module:NAME")
+    path = Path(text).expanduser() if text.endswith(".py") else _file_of(text)
+    if not path.is_file():
+        raise ConfigError(f"{reference!r}: there is no file {path}")
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(f"{path} is no Python: {error}") from error
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if name not in defined:
+        raise ConfigError(
+            f"{path} defines no function {name!r}; it has {', '.join(sorted(defined)) or 'none'}"
+        )
+    return path, name
+
+
+def _file_of(module: str) -> Path:
+    """Return the file of a module; the packages around it are imported."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None:
+        raise ConfigError(f"there is no Python module {module!r}; write FILE.py:NAME or package.module:NAME")
+    return Path(spec.origin)
+
+
+def source_hash(reference: str) -> str:
+    """Return 16 hexadecimal digits of a file's content and the name. Raises ConfigError as `parts_of`."""
+    path, name = parts_of(reference)
+    return hashlib.sha256(path.read_bytes() + b"\0" + name.encode()).hexdigest()[:16]
