@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.problems.problem import benchmark_config, load_benchmark
 from harness.store import RunDir
-
-_SWITCH = "HF_HUB_OFFLINE"
-_TRUE = {"1", "ON", "YES", "TRUE"}
-_READ_IT = ("huggingface_hub.constants", "datasets.config")
 
 
 @dataclass(frozen=True)
@@ -25,28 +23,6 @@ class ProblemText:
     gold: str
 
 
-@contextmanager
-def _offline() -> Iterator[None]:
-    """As long as it lasts, the Hub's data come from its cache or not at all. Its libraries read the switch once, when they are imported."""
-    said = os.environ.get(_SWITCH)
-    before = {name: getattr(sys.modules[name], _SWITCH) for name in _READ_IT if name in sys.modules}
-    os.environ[_SWITCH] = "1"
-    for name in before:
-        setattr(sys.modules[name], _SWITCH, True)
-    try:
-        yield
-    finally:
-        if said is None:
-            del os.environ[_SWITCH]
-        else:
-            os.environ[_SWITCH] = said
-        for name in _READ_IT:
-            if name in sys.modules:
-                setattr(
-                    sys.modules[name], _SWITCH, before.get(name, said is not None and said.upper() in _TRUE)
-                )
-
-
 def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
     """Return prompt and gold by problem id, nothing where this machine does not have the data. Never asks the network."""
     values = run.settings()
@@ -54,9 +30,40 @@ def problem_texts(run: RunDir, benchmark: str) -> dict[str, ProblemText]:
         values = values.get(key) if isinstance(values, dict) else None
     if not isinstance(values, dict) or "kind" not in values:
         return {}
+    of_hub = values.get("source") and not values.get("path")
     try:
-        with _offline():
-            problems = load_benchmark(benchmark_config(values, benchmark)).problems
+        rows = _of_the_hub(values) if of_hub else _rows(values)
     except (ConfigError, ValueError):
         return {}
-    return {problem.id: ProblemText(problem.prompt, problem.gold) for problem in problems}
+    return {identifier: ProblemText(prompt, gold) for identifier, prompt, gold in rows}
+
+
+def _rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    problems = load_benchmark(benchmark_config(values, "benchmark")).problems
+    return [(problem.id, problem.prompt, problem.gold) for problem in problems]
+
+
+def _of_the_hub(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Read a dataset of the Hub in a process of its own, since the Hub's libraries read the switch once, when they are imported.
+
+    Raises:
+        ConfigError: it is not in the cache.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", __name__],
+        input=json.dumps(values),
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise ConfigError(f"{values['source']} is not in the cache of this machine")
+    return [(identifier, prompt, gold) for identifier, prompt, gold in json.loads(done.stdout)]
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(json.dumps(_rows(json.load(sys.stdin))))
+    except ConfigError as error:
+        sys.exit(str(error))

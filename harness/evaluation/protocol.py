@@ -19,6 +19,10 @@ from harness.store import RunDir
 
 PRESET = "dapo"  # n = 32, temperature 1, top-p 0.7: the protocol most ablation tables are read against
 _VERIFIER = "answer_line"  # a box, else an answer line: covers what every template asks for
+_GRADED_AS_TRAINING = (
+    "testbed",
+    "language",
+)  # the other protocols are papers', whose graders take any form of the value
 _MACHINE = ("runtime", "engine", "launcher", "tracker", "config_dir")
 
 
@@ -110,6 +114,9 @@ def _of_request(request: Request) -> dict[str, Any]:
     defaults = {"evaluation": PRESET, "verifier": _VERIFIER}
     overrides = [f"{group}={name}" for group, name in defaults.items() if group not in given]
     overrides += [item for item in request.overrides if _key(item).split(".")[0] != "task"]
+    protocol = next((item.partition("=")[2] for item in overrides if _key(item) == "evaluation"), PRESET)
+    if protocol not in _GRADED_AS_TRAINING and not given & {"verifier", "verifier.form"}:
+        overrides.append("verifier.form=value")
     preset = compose_values(overrides)["evaluation"]["benchmarks"]
     names = request.benchmarks
     added = [name for name in names if name not in preset]

@@ -64,7 +64,8 @@ def codes(values: pd.Series) -> tuple[Ints, list[str]]:
     """Return codes of a text column and the texts that occur, sorted; a missing text gets -1."""
     column = values.astype("category").cat.remove_unused_categories()
     texts = sorted(column.cat.categories)
-    return column.cat.reorder_categories(texts).cat.codes.to_numpy(dtype=np.int64), texts
+    code_R = column.cat.reorder_categories(texts).cat.codes
+    return np.asarray(code_R, dtype=np.int64), texts
 
 
 def _classes(frame: pd.DataFrame, problem_R: Ints, equivalent: Equivalence | None) -> Ints:

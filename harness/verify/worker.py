@@ -52,6 +52,6 @@ def main(descriptor: int, cpu_seconds: float) -> None:
         except EOFError:
             return
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
-        answer = plain.grade(*case) if len(case) == 2 else symbolic.grade(*case)
+        verdict = plain.grade(*case) if len(case) == 2 else symbolic.grade(*case)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        link.send(answer)
+        link.send(verdict)

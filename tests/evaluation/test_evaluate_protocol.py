@@ -26,6 +26,19 @@ def test_a_preset_lists_its_papers_benchmarks_under_one_template(preset: str) ->
     assert len({item.template for item in config.evaluation.benchmarks.values()}) == 1
 
 
+@pytest.mark.parametrize(
+    ("overrides", "form"),
+    [
+        (["evaluation=dapo"], "value"),
+        (["evaluation=testbed"], "evaluated"),
+        (["evaluation=dapo", "verifier=boxed"], "evaluated"),
+        (["evaluation=dapo", "verifier.form=evaluated"], "evaluated"),
+    ],
+)
+def test_a_papers_protocol_grades_by_value_as_its_grader_does(overrides: list[str], form: str) -> None:
+    assert protocol_config(Request(overrides=overrides), []).verifier.form == form
+
+
 def test_dr_grpo_is_greedy_with_one_sample() -> None:
     evaluation = protocol_config(Request(overrides=["evaluation=dr_grpo"]), []).evaluation
     assert (evaluation.temperature, evaluation.samples_per_problem, evaluation.caps) == (0.0, 1, [3000])

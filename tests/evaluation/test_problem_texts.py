@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-import sys
-import types
+import subprocess
 from pathlib import Path
 
-import pytest
-
-from harness.configuration.error import ConfigError
 from harness.evaluation.problem_texts import problem_texts
 from harness.problems.benchmarks.arithmetic import Config, load
 from harness.store import ResultStore, RunDir
@@ -45,24 +42,20 @@ def test_a_local_file_is_read_and_a_missing_one_is_no_error(tmp_path):
     assert problem_texts(run, "mine") == {}
 
 
-@pytest.mark.parametrize("said", [None, "0", "1"])
-def test_the_network_is_closed_while_the_data_are_read_and_as_it_was_afterwards(tmp_path, monkeypatch, said):
-    """The libraries read the variable when they are imported: one before, the other meanwhile."""
-    run, seen, allowed = a_run(tmp_path, ARITHMETIC), [], said == "1"
+def test_a_dataset_of_the_hub_is_read_without_network_in_a_process_of_its_own(tmp_path, monkeypatch):
+    """The Hub's libraries read their switch at import, so it cannot be turned in this process."""
+    config = "evaluation: {benchmarks: {far: {kind: dataset, name: far, source: nobody/nothing}}}\n"
+    calls = []
+
+    def run(command, **options):
+        calls.append(options["env"]["HF_HUB_OFFLINE"])
+        rows = json.dumps([["far/0", "What is 6 times 7?", "42"]])
+        return subprocess.CompletedProcess(command, len(calls) - 1, rows if len(calls) == 1 else "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    if said is not None:
-        monkeypatch.setenv("HF_HUB_OFFLINE", said)
-    hub, data = types.SimpleNamespace(HF_HUB_OFFLINE=allowed), types.SimpleNamespace(HF_HUB_OFFLINE=True)
-    monkeypatch.setitem(sys.modules, "huggingface_hub.constants", hub)
-    monkeypatch.delitem(sys.modules, "datasets.config", raising=False)
-
-    def load(config):
-        monkeypatch.setitem(sys.modules, "datasets.config", data)
-        seen.append((os.environ["HF_HUB_OFFLINE"], hub.HF_HUB_OFFLINE))
-        raise ConfigError("not here")
-
-    monkeypatch.setattr("harness.evaluation.problem_texts.load_benchmark", load)
-    assert problem_texts(run, "held") == {}
-    assert seen == [("1", True)]
-    assert os.environ.get("HF_HUB_OFFLINE") == said
-    assert [allowed] * 2 == [hub.HF_HUB_OFFLINE, data.HF_HUB_OFFLINE]
+    found = problem_texts(a_run(tmp_path, config), "far")
+    assert found["far/0"].gold == "42"
+    assert problem_texts(a_run(tmp_path / "other", config), "far") == {}  # not in the cache
+    assert calls == ["1", "1"]
+    assert "HF_HUB_OFFLINE" not in os.environ

@@ -155,12 +155,13 @@ def win_probability(size: int, rivals: tuple[int, ...], n: int, k: int) -> float
     for t in range(1, min(size, k) + 1):
         strong = [rival for rival in rivals if rival >= t]
         # by_ties[j][i] = P[j rivals tie, i samples drawn]; abstentions and classes below t can be drawn freely.
-        by_ties = [pmf[n - size - sum(strong), : k - t + 1]]
+        by_ties: list[Floats] = [pmf[n - size - sum(strong), : k - t + 1]]
         for rival in strong:
             fewer = [np.convolve(drawn, pmf[rival, :t])[: k - t + 1] for drawn in by_ties]
             shifted = [np.append(np.zeros(t), drawn)[: k - t + 1] for drawn in by_ties[: k // t - 1]]
             equal = [pmf[rival, t] * drawn for drawn in shifted]
-            by_ties = [lost + tied for lost, tied in zip_longest(fewer, [0.0, *equal], fillvalue=0.0)]
+            nothing = np.zeros(k - t + 1)
+            by_ties = [lost + tied for lost, tied in zip_longest(fewer, [nothing, *equal], fillvalue=nothing)]
         total += pmf[size, t] * sum(drawn[k - t] / (ties + 1) for ties, drawn in enumerate(by_ties))
     return float(total / pmf[n, k])
 

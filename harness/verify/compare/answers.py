@@ -41,8 +41,9 @@ class AnswerComparison:
             return quantities.exact_equal(gold.exact, answer.exact, self.percent)
         if wording.reads_the_same(gold.text, answer.text):
             return True
-        if (stated := relations.without_constant(gold, answer)) is not None:
-            return self.equal(*stated)
+        for rewritten in (relations.one_condition, relations.without_constant):
+            if (pair := rewritten(gold, answer)) is not None:
+                return self.equal(*pair)
         if (
             r"\mod" in gold.text + answer.text
             and (congruent := quantities.same_congruence(gold, answer)) is not None

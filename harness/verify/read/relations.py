@@ -14,6 +14,14 @@ _NAME = re.compile(
 _MULTIPLE = re.compile(
     r"[+-]?\d+(?:\.\d+)?\s*(?:[a-zA-Z](?:\s*_\s*\{?\w+\}?)?|\([a-z](?:\s*,\s*[a-z])+\))|[a-zA-Z]\s*\^\s*\{?\w+\}?"
 )
+_CONDITION = re.compile(
+    r"(.*?[\d\\=].*?)\s*,?\s*\(?((?:\\text\s*\{\s*|\b)(?:for (?:all|any|every|each|some)|where|such that)\b.*"
+    r"|(?<=[,(])\s*[a-z]\s*\\in\s*\\mathbb\s*\{[ZN]\}.*)"
+)
+
+_CONNECTING = frozenset(
+    ("for", "all", "any", "every", "each", "some", "where", "such", "that", "is", "an", "a", "in", "with")
+)
 _CONSTANT = re.compile(r"(.*[^\s+])\s*\+\s*([cC])|([cC])\s*\+\s*(.*)", re.DOTALL)
 
 
@@ -133,6 +141,30 @@ def as_union(node: Node) -> Node:
     if None in intervals or len({range_name(item) for item in node.items}) != 1:
         return node
     return Node("union", node.text, tuple(interval for interval in intervals if interval is not None))
+
+
+def one_condition(gold: Node, answer: Node) -> tuple[Node, Node] | None:
+    """The two answers without `for all x`, `where ...` or `with k an integer`, when only one of them, or both alike, says that."""
+    found = [_CONDITION.fullmatch(node.text) if len(node.text) < 400 else None for node in (gold, answer)]
+    if found == [None, None]:
+        return None
+    conditions = [match[2] for match in found if match is not None]
+    if len(conditions) == 2 and _stated(conditions[0]) != _stated(conditions[1]):
+        return None
+    left, right = (
+        parse_node(match[1].strip()) if match is not None else node
+        for match, node in zip(found, (gold, answer), strict=True)
+    )
+    return left, right
+
+
+def _stated(condition: str) -> str:
+    """Return what a condition says, without its words of connection."""
+    condition = re.sub(
+        r"\\text|\\mathbb\s*\{Z\}|\bintegers?\b", lambda m: " Z " if m[0] != r"\text" else " ", condition
+    )
+    words = re.findall(r"[a-z0-9]+", condition.casefold())
+    return " ".join(word for word in words if word not in _CONNECTING)
 
 
 def range_name(relation: Node) -> str:
