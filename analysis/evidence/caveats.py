@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, permutation_test
+from scipy.stats import permutation_test
 
 from analysis.evidence.load import StoredExperiment, groups, records
 from analysis.evidence.results import Results
@@ -16,7 +16,7 @@ from harness.engagement.measure import HARDLY, Measure
 from harness.evaluation.metrics.summary import PARTS
 from harness.experiment.plan import PlannedArm
 from harness.statistics.estimate import Estimate
-from harness.statistics.intervals import mean_interval
+from harness.statistics.intervals import clopper_pearson, mean_interval
 
 _FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
 _EXACT = 2**16  # sign patterns that are all taken; of more, as many at random
@@ -53,8 +53,7 @@ class Robust:
         count, seeds = len(self.collapsed), len(self.seeds)
         if not count:
             return 0.0, 1.0 - 0.05 ** (1 / seeds)
-        ends = binomtest(count, seeds).proportion_ci()
-        return float(ends.low), float(ends.high)
+        return clopper_pearson(count, seeds)
 
 
 def robust_readings(results: Results) -> list[Robust]:

@@ -108,7 +108,7 @@ def run_cells(
     key: Any
     for key, places in run.rows.groupby(["step", "cap"]).indices.items():
         step, cap = key
-        samples, part = run.samples.take(places), run.rows.iloc[places]
+        samples, part = run.samples.take(np.asarray(places)), run.rows.iloc[places]
         ks = [k for k in (ks_by_step or {}).get(step, ()) if k <= samples.n] or [samples.n]
         try:
             reduced = reduce_samples(samples, ks)

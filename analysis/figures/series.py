@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
 
 from analysis.evidence.load import StoredExperiment
 from analysis.evidence.metrics import total_at
 from analysis.evidence.results import Results
+from harness.statistics.intervals import t_band
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,8 @@ class Series:
     @classmethod
     def of(cls, x: Floats, seed_y: Floats) -> Series:
         """Make the series of these seeds, with their mean and band."""
-        return cls(x, seed_y, *mean_band(seed_y))
+        mean, half = t_band(seed_y, axis=0)
+        return cls(x, seed_y, mean, mean - half, mean + half)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -152,23 +153,17 @@ def combine(curves: Sequence[tuple[Floats, Floats]], *, exact: bool, points: int
     if not curves:
         return EMPTY
     if exact:
-        frame = pd.concat([pd.Series(y, index=x) for x, y in curves], axis="columns", sort=True)
+        lines = [pd.Series(y, index=x) for x, y in curves]
+        # Steps without an update share their number of updates: the last of them counts.
+        lines = [line[~line.index.duplicated(keep="last")] for line in lines]
+        frame = pd.concat(lines, axis="columns", sort=True)
         return Series.of(frame.index.to_numpy(dtype=np.float64), frame.to_numpy().T)
     grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
     seed_y = np.array([_interpolate(grid, x, y) for x, y in curves])
     # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
     whole = np.isfinite(seed_y).all(axis=0)
-    mean, low, high = (np.where(whole, part, np.nan) for part in mean_band(seed_y))
-    return Series(grid, seed_y, mean, low, high)
-
-
-def mean_band(seed_y: Floats) -> tuple[Floats, Floats, Floats]:
-    """Compute the mean over seeds and its 95 % t interval at every point; NaN where the data does not reach."""
-    seeds = pd.DataFrame(seed_y)
-    mean = seeds.mean().to_numpy(dtype=np.float64)
-    quantile = special.stdtrit(seeds.count().to_numpy() - 1, 0.975)
-    half: Floats = quantile * seeds.sem().to_numpy(dtype=np.float64)
-    return mean, mean - half, mean + half
+    mean, half = (np.where(whole, part, np.nan) for part in t_band(seed_y, axis=0))
+    return Series(grid, seed_y, mean, mean - half, mean + half)
 
 
 def centred_mean(y: Floats, window: int) -> Floats:

@@ -174,46 +174,25 @@ def shapley(
 ) -> Attribution:
     """Shapley value of each patch: mean over orders of its gain when it is added.
 
-    With every subset present the value is exact over all |patches|! orders. Otherwise ``orders`` (or, without
-    them, every order whose prefixes all exist) are averaged; the interval then covers seeds, not the choice
-    of orders. The values of a seed add up to full minus base.
+    It is averaged over exactly these ``orders``. Without them: over all orders, or those of them whose arms have all run. The interval
+    covers seeds, not the choice of orders. The values of a seed add up to full minus base.
 
     Raises:
-        IncompleteDesign: if no order is complete.
+        IncompleteDesign: no finished run of an arm of ``orders``; or, without them, no order is complete.
     """
-    present = {subset for subset, by_seed in scores.items() if by_seed}
-    if orders is None and len(present) == 2 ** len(patches):
-        return _exact_shapley(patches, scores, judging)
-    candidates = list(orders) if orders is not None else _complete_orders(patches, present)
-    usable = [order for order in candidates if all(p in present for p in _prefixes(order))]
-    if not usable:
+    if orders is not None:
+        taken = list(map(tuple, orders))
+        _require({subset for order in taken for subset in _prefixes(order)}, scores)
+    else:
+        taken = _complete_orders(patches, {subset for subset, by_seed in scores.items() if by_seed})
+    if not taken:
         raise IncompleteDesign("no order of the patches has a finished arm for every prefix")
-    weights = {name: _order_weights(name, usable) for name in patches}
-    return _weighted(patches, scores, weights, len(usable), judging)
-
-
-def _exact_shapley(patches: Sequence[str], scores: Scores, judging: Judging) -> Attribution:
-    count = len(patches)
-    weights: dict[str, Weights] = {}
-    for name in patches:
-        others = [p for p in patches if p != name]
-        own: Weights = {}
-        for size in range(count):
-            share = math.factorial(size) * math.factorial(count - 1 - size) / math.factorial(count)
-            for subset in map(frozenset, itertools.combinations(others, size)):
-                own[subset | {name}] = own.get(subset | {name}, 0.0) + share
-                own[subset] = own.get(subset, 0.0) - share
-        weights[name] = own
-    return _weighted(patches, scores, weights, math.factorial(count), judging)
-
-
-def _order_weights(name: str, orders: Sequence[Sequence[str]]) -> Weights:
-    weights: Weights = {}
-    for order in orders:
-        before = frozenset(order[: list(order).index(name)])
-        weights[before | {name}] = weights.get(before | {name}, 0.0) + 1 / len(orders)
-        weights[before] = weights.get(before, 0.0) - 1 / len(orders)
-    return weights
+    weights: dict[str, Weights] = {name: {} for name in patches}
+    for order in taken:
+        for name, before, after in zip(order, _prefixes(order), _prefixes(order)[1:], strict=False):
+            weights[name][after] = weights[name].get(after, 0.0) + 1 / len(taken)
+            weights[name][before] = weights[name].get(before, 0.0) - 1 / len(taken)
+    return _weighted(patches, scores, weights, len(taken), judging)
 
 
 def _weighted(

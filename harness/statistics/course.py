@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from harness.statistics.intervals import t_band, welch_band
 from harness.statistics.sequential import design_levels
 
 Floats = NDArray[np.float64]
@@ -84,13 +84,5 @@ def heights(arms: int, pairs: Sequence[Pair]) -> Floats:
 
 def _interval(scores_NAS: Floats, pairs: Sequence[Pair], level: float, paired: bool) -> tuple[Floats, Floats]:
     """Value and half width of each comparison, paired t or Welch's t at two-sided nominal alpha ``level``."""
-    seeds = scores_NAS.shape[2]
-    ours, theirs = (list(arms) for arms in zip(*pairs, strict=True))
-    if paired:
-        difference = scores_NAS[:, ours] - scores_NAS[:, theirs]
-        error = difference.std(axis=2, ddof=1) / np.sqrt(seeds)
-        return difference.mean(axis=2), -error * special.stdtrit(seeds - 1, level / 2)
-    mean, part = scores_NAS.mean(axis=2), scores_NAS.var(axis=2, ddof=1) / seeds
-    total = part[:, ours] + part[:, theirs]
-    degrees = total**2 / ((part[:, ours] ** 2 + part[:, theirs] ** 2) / (seeds - 1))
-    return mean[:, ours] - mean[:, theirs], -np.sqrt(total) * special.stdtrit(degrees, level / 2)
+    ours, theirs = (scores_NAS[:, list(arms)] for arms in zip(*pairs, strict=True))
+    return t_band(ours - theirs, 1 - level) if paired else welch_band(ours, theirs, 1 - level)

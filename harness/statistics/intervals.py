@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 def mean_interval(scores_S: ArrayLike, level: float = 0.95) -> Estimate:
-    """Mean over seeds with Student's t interval. One seed: the value alone."""
+    """Mean over seeds with Student's t interval. One seed, or seeds that are all equal: the value alone."""
     scores = _finite(scores_S)
     if not len(scores):
         return MISSING
@@ -30,6 +30,24 @@ def mean_interval(scores_S: ArrayLike, level: float = 0.95) -> Estimate:
         return Estimate(float(scores[0]), seeds=1, level=level, method="single training seed")
     error = float(scores.std(ddof=1) / math.sqrt(len(scores)))
     return _t_estimate(float(scores.mean()), error, len(scores) - 1, len(scores), level, "t over seeds")
+
+
+def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats, Floats]:
+    """Means along an axis and the half widths of their t intervals; NaN values are left out, fewer than two give a half width of NaN."""
+    count = np.isfinite(values).sum(axis=axis)
+    known, enough = np.where(count > 0, count, np.nan), np.where(count > 1, count, np.nan)
+    mean = np.nansum(values, axis=axis) / known
+    squares = np.nansum((values - np.expand_dims(mean, axis)) ** 2, axis=axis)
+    half = special.stdtrit(enough - 1, 0.5 + level / 2) * np.sqrt(squares / (enough - 1) / enough)
+    return mean, half
+
+
+def welch_band(a: Floats, b: Floats, level: float, axis: int = -1) -> tuple[Floats, Floats]:
+    """Differences of means along an axis and the half widths of Welch's t intervals; all values are finite."""
+    parts = np.stack([one.var(axis=axis, ddof=1) / one.shape[axis] for one in (a, b)])
+    degrees = _satterthwaite(parts, [one.shape[axis] - 1 for one in (a, b)])
+    half = special.stdtrit(degrees, 0.5 + level / 2) * np.sqrt(parts.sum(axis=0))
+    return a.mean(axis=axis) - b.mean(axis=axis), half
 
 
 def paired_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Estimate:
@@ -48,7 +66,7 @@ def welch_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Est
     if seeds < 2:
         return Estimate(value, seeds=seeds, level=level, method="single training seed")
     parts = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
-    degrees = _satterthwaite(parts, np.array([len(a) - 1, len(b) - 1]))
+    degrees = float(_satterthwaite(parts, [len(a) - 1, len(b) - 1]))
     plain = _t_estimate(value, math.sqrt(parts.sum()), degrees, seeds, level, "Welch t over seeds")
     return _tested(plain, plain.method)
 
@@ -71,7 +89,7 @@ def two_way_difference(
         return Estimate(value, seeds=seeds, level=level, method="single training seed")
     problems = a.shape[1]
     seed_parts = np.array([g.mean(axis=1).var(ddof=1) / len(g) for g in groups])
-    seed_degrees = _satterthwaite(seed_parts, [len(g) - 1 for g in groups])
+    seed_degrees = float(_satterthwaite(seed_parts, [len(g) - 1 for g in groups]))
     problem_part = float((a.mean(axis=0) - b.mean(axis=0)).var(ddof=1) / problems)
     problem_part = max(0.0, problem_part - sum(_cell_variance(g) / g.size for g in groups))
 
@@ -93,7 +111,7 @@ def two_way_difference(
 
 
 def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, float] | None:
-    """The interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems.
+    """The interval of a mean of per-problem scores in [0, 1]; None with fewer than two problems, or where all score the same share.
 
     It answers how much the mean would move with other problems like these: Student's t over scores that already contain the sampling
     noise (arXiv:2411.00640), cut to [0, 1]. Where every problem scores the same 0 or 1: Clopper-Pearson. Another training run is not
@@ -104,9 +122,16 @@ def problems_interval(score_P: ArrayLike, level: float = 0.95) -> tuple[float, f
         return None
     mean = mean_interval(scores, level)
     if np.all(scores == scores[0]) and mean.value in (0.0, 1.0):
-        reach = ((1 - level) / 2) ** (1 / len(scores))
-        return (0.0, 1 - reach) if mean.value == 0 else (reach, 1.0)
-    return max(0.0, mean.low), min(1.0, mean.high)
+        return clopper_pearson(round(mean.value * len(scores)), len(scores), level)
+    return None if math.isnan(mean.low) else (max(0.0, mean.low), min(1.0, mean.high))
+
+
+def clopper_pearson(successes: int, trials: int, level: float = 0.95) -> tuple[float, float]:
+    """The exact interval of a probability from ``successes`` out of ``trials``."""
+    tail, failures = (1 - level) / 2, trials - successes
+    low = float(special.betaincinv(successes, failures + 1, tail)) if successes else 0.0
+    high = float(special.betaincinv(successes + 1, failures, 1 - tail)) if failures else 1.0
+    return low, high
 
 
 def _p_value(half_width: Callable[[float], float], size: float) -> float:
@@ -118,44 +143,6 @@ def _p_value(half_width: Callable[[float], float], size: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if half_width(middle) > size else (low, middle)
     return high
-
-
-def seed_bootstrap(
-    scores_S: ArrayLike,
-    statistic: Callable[[Floats], Floats],
-    *,
-    draws: int = 10_000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Estimate:
-    """Interval of a nonlinear statistic of per-seed scores; ``statistic`` reduces the last axis.
-
-    Value +- t_{S-1} x bootstrap standard error x sqrt(S / (S - 1)). The percentile interval of a bootstrap over three seeds covers
-    80-90 %; this small-sample form is exactly Student's t for a mean over seeds.
-    """
-    scores = np.asarray(scores_S, dtype=np.float64)
-    seeds, value = len(scores), float(statistic(scores))
-    if seeds < 2:
-        return Estimate(value, seeds=seeds, level=level, method="single training seed")
-    picks = np.random.default_rng(seed).integers(seeds, size=(draws, seeds))
-    error = float(statistic(scores[picks]).std()) * math.sqrt(seeds / (seeds - 1))
-    plain = _t_estimate(value, error, seeds - 1, seeds, level, "bootstrap over seeds, t quantile")
-    p = 2 * float(special.stdtr(seeds - 1, -abs(value) / error)) if error > 0 else math.nan
-    return replace(plain, p_value=p)
-
-
-def interquartile_mean(scores: ArrayLike) -> Floats:
-    """Mean of the middle half along the last axis, floor(n/4) cut from each end (seeds x benchmarks)."""
-    ordered = np.sort(np.asarray(scores, dtype=np.float64), axis=-1)
-    cut = ordered.shape[-1] // 4
-    middle: Floats = ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
-    return middle
-
-
-def probability_of_improvement(a_S: ArrayLike, b_S: ArrayLike) -> float:
-    """P[a random seed of a beats a random seed of b], ties half (Mann-Whitney U / nm)."""
-    a, b = _finite(a_S)[:, None], _finite(b_S)[None, :]
-    return float(((a > b) + 0.5 * (a == b)).mean())
 
 
 def performance_profile(scores: ArrayLike, thresholds: ArrayLike) -> Floats:
@@ -173,17 +160,16 @@ def _finite(scores: ArrayLike) -> Floats:
 def _t_estimate(
     value: float, error: float, degrees: float, seeds: int, level: float, method: str
 ) -> Estimate:
-    half = float(special.stdtrit(degrees, 0.5 + level / 2)) * error if error > 0 else 0.0
-    return Estimate(
-        value,
-        value - half,
-        value + half,
-        seeds=seeds,
-        standard_error=error,
-        degrees=degrees,
-        level=level,
-        method=method,
-    )
+    """The estimate with its interval; equal seeds have no spread to make one of."""
+    plain = Estimate(value, seeds=seeds, standard_error=error, degrees=degrees, level=level, method=method)
+    if _no_spread(plain):
+        return replace(plain, method="no spread over seeds")
+    half = float(special.stdtrit(degrees, 0.5 + level / 2)) * error
+    return replace(plain, low=value - half, high=value + half)
+
+
+def _no_spread(plain: Estimate) -> bool:
+    return plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3)
 
 
 def _tested(plain: Estimate, method: str) -> Estimate:
@@ -192,18 +178,18 @@ def _tested(plain: Estimate, method: str) -> Estimate:
     Differences that are the same number in every seed carry no spread to judge with (the seed changes nothing,
     or coarse scores tie): NaN bounds, so neither resolved nor equivalent; p is 1 where they are zero, else NaN.
     """
-    if plain.standard_error <= 1e-12 * max(abs(plain.value), 1e-3):
+    if _no_spread(plain):
         p = 1.0 if plain.value == 0.0 else math.nan
         return replace(plain, low=math.nan, high=math.nan, p_value=p, method="no spread over seeds")
     p = 2 * float(special.stdtr(plain.degrees, -abs(plain.value) / plain.standard_error))
     return replace(plain, p_value=p, method=method)
 
 
-def _satterthwaite(parts: Floats, degrees: ArrayLike) -> float:
-    total = float(parts.sum())
-    if total <= 0:
-        return float(np.min(np.asarray(degrees)))
-    return total**2 / float((parts**2 / np.asarray(degrees, dtype=np.float64)).sum())
+def _satterthwaite(parts: Floats, degrees: ArrayLike) -> Floats:
+    """Degrees of freedom of sums of variances along the first axis; the fewest where all are zero."""
+    given = np.asarray(degrees, dtype=np.float64).reshape(-1, *[1] * (parts.ndim - 1))
+    total, squares = parts.sum(axis=0), (parts**2 / given).sum(axis=0)
+    return np.where(total > 0, total**2 / np.where(total > 0, squares, 1.0), given.min(axis=0))
 
 
 def _cell_variance(values_SP: Floats) -> float:

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
-from scipy import stats
 
+from analysis import save_figure
 from analysis.evaluations import k_curves_figure
 from analysis.evidence.designs import key_label, value_label
 from analysis.figures.curves import FIGURES, accuracy_figure, accuracy_multiples, k_figure, training_figure
 from analysis.figures.drawing import draw_band, spaced
 from analysis.figures.effects import differences_figure, transfer_figure, waterfall_figure
-from analysis.figures.series import accuracy_series, centred_mean, combine, k_curves, mean_band, panel_series
+from analysis.figures.series import accuracy_series, centred_mean, combine, k_curves, panel_series
 from analysis.figures.style import MARKERS, PALETTE, appearances, new_figure, save, styled, tidy
 from analysis.report import write_answer
 from analysis.tables.differences import differences_to_reference
@@ -28,13 +28,23 @@ from harness.cli import main
 from harness.evaluation.metrics.names import Metric
 
 
-def test_band_is_the_t_interval_of_the_seeds_present():
-    y = np.array([[1.0, 2.0, np.nan], [2.0, 4.0, 5.0], [4.0, np.nan, np.nan]])
-    mean, low, high = mean_band(y)
-    assert mean == pytest.approx([7 / 3, 3.0, 5.0])
-    expected = stats.t.interval(0.95, 2, loc=7 / 3, scale=stats.sem(y[:, 0]))
-    assert (low[0], high[0]) == pytest.approx(expected)
-    assert np.isnan(low[2])
+def test_steps_without_an_update_keep_the_last_value_at_their_number_of_updates():
+    """Two of a seed's four steps made no update: x repeats, and the other seed has other places."""
+    first = np.array([0.0, 16, 16, 32]), np.array([1.0, 2.0, 3.0, 4.0])
+    second = np.array([0.0, 16, 32, 48]), np.array([5.0, 6.0, 7.0, 8.0])
+    series = combine([first, second], exact=True)
+    assert series.x.tolist() == [0, 16, 32, 48]
+    assert series.seed_y[:, :3].tolist() == [[1, 3, 4], [5, 6, 7]]
+    assert series.mean.tolist() == [3, 4.5, 5.5, 8]
+
+
+@pytest.mark.parametrize("formats", ["jpg", ["pdf", "jpg"]])
+def test_another_format_of_a_figure_is_refused_by_name(tmp_path, formats):
+    with pytest.raises(
+        ValueError, match=r"'jpg' is no list of figure formats; choose from \['pdf', 'svg', 'png'\]"
+    ):
+        save_figure(Figure(), tmp_path, "x", formats=formats)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interpolated_mean_ends_where_a_seed_ends():

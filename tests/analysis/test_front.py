@@ -111,8 +111,8 @@ def test_what_is_not_there_is_named(results, root):
         difference(results, "nobody", FIRST)
     with pytest.raises(LookupError, match="there are: ladder, differences"):
         figure_of(results, "histogram")
-    with pytest.raises(LookupError, match="no data for the figure 'gradient-share'"):
-        figure_of(results, "gradient-share", root=root)
+    with pytest.raises(LookupError, match="no data for the figure 'grid'"):
+        figure_of(results, "grid")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = analysis.nothing
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from analysis.evidence.results import tokens_to_target
 from analysis.evidence.samples import run_cells, run_samples
 from analysis.tables.caveats import published_table
 from analysis.tables.designs import grid_table
+from analysis.tables.differences import differences_to_reference
 from analysis.tables.experiment import (
     all_tables,
     behaviour_table,
@@ -27,6 +30,7 @@ from analysis.tables.latex import latex_escape, numbers_text, to_latex
 from analysis.tables.table import (
     Column,
     Table,
+    number_text,
     to_csv,
     to_frame,
     to_markdown,
@@ -238,6 +242,40 @@ def test_every_rendering_has_the_values_the_words_and_the_notes():
     text = to_terminal(NASTY, width=200)
     assert "[−1.0, +3.4]" in text
     assert "note with 100 % & _" in text
+
+
+@pytest.mark.optional
+def test_every_table_is_latex_that_compiles(results, tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    tables = [to_latex(table) for table in (*all_tables(results), NASTY)]
+    start = "\\documentclass[twocolumn]{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,tabularx,threeparttable}"
+    (tmp_path / "t.tex").write_text(f"{start}\\begin{{document}}{' '.join(tables)}\\end{{document}}")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_latex_has_all_columns_or_those_that_are_picked(results):
+    table = main_table(results)
+    delta = differences_to_reference(results)["ladder_1_overlong_filtering"]
+    arm = next(line for line in to_latex(table).splitlines() if line.startswith("+ overlong filtering"))
+    assert latex_escape(number_text(100 * delta.value, 1, signed=True)) in arm.split(" & ")
+    assert arm.endswith("36 \\\\")  # published, the last column
+    picked = to_latex(table, columns=["score"])
+    arm = next(line for line in picked.splitlines() if line.startswith("+ overlong filtering"))
+    assert len(arm.split(" & ")) == 3  # its score and the interval
+    assert "published" not in picked
+
+
+def test_an_arm_with_a_seed_below_the_target_has_no_tokens_to_it(results):
+    """The target is the base's own mean, which one of its seeds does not reach."""
+    base = results.experiment.plan.base
+    reached = [math.isfinite(value) for value in results.scores(base, "tokens_to_target").values()]
+    assert 0 < sum(reached) < len(reached)
+    table = behaviour_table(results)
+    assert math.isnan(table.rows[1]["tokens_to_target"])
+    assert f"{base.label}, not reached in {reached.count(False)} of 3 seeds" in table.notes[-1]
 
 
 def test_latex_escapes_every_special_character():

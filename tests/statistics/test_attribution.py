@@ -88,6 +88,20 @@ def test_shapley_uses_the_orders_whose_prefixes_exist():
     assert found.effects[0].value == pytest.approx(one)
 
 
+def test_drawn_orders_are_averaged_and_no_others():
+    """Two of the six orders were drawn; all subsets happen to have run."""
+    scores = factorial_scores(interaction=0.04)
+    drawn = [("a", "b", "c"), ("a", "c", "b")]
+    found = shapley(PATCHES, scores, drawn)
+    assert found.orders == 2
+    alone = np.mean([scores[frozenset("a")][s] - scores[frozenset()][s] for s in range(4)])
+    assert found.effects[0].value == pytest.approx(alone)  # a comes first in both
+    assert shapley(PATCHES, scores).effects[0].value != pytest.approx(alone, abs=1e-3)
+    del scores[frozenset("ac")]
+    with pytest.raises(IncompleteDesign, match=r"no finished run of: a\+c"):
+        shapley(PATCHES, scores, drawn)
+
+
 def test_missing_arms_are_named():
     scores = factorial_scores()
     scores[frozenset({"a", "c"})] = {}

@@ -46,6 +46,33 @@ def test_the_same_difference_in_every_seed_is_not_resolved():
     assert math.isnan(same.low)  # no spread is no proof of equality: coarse scores tie by chance
 
 
+def test_equal_seeds_have_a_mean_and_no_interval():
+    for value in (1.0, 0.3):
+        equal = st.mean_interval([value] * 3)
+        assert (equal.value, equal.seeds, equal.method) == (pytest.approx(value), 3, "no spread over seeds")
+        assert math.isnan(equal.low)
+        assert math.isnan(equal.high)
+    assert st.problems_interval([0.5] * 4) is None
+
+
+def test_bands_are_the_intervals_of_every_point():
+    seeds = np.array([[0.1, 0.2, np.nan], [0.3, 0.25, np.nan], [0.2, np.nan, 0.4]])
+    mean, half = st.t_band(seeds, axis=0)
+    found = [st.mean_interval(column) for column in seeds.T]
+    assert mean == pytest.approx([one.value for one in found])
+    assert half[:2] == pytest.approx([one.high - one.value for one in found[:2]])
+    assert math.isnan(half[2])
+    value, half = st.welch_band(A[None], B[None, :3], 0.9)
+    assert (value[0], half[0]) == pytest.approx(
+        ((one := st.welch_difference(A, B[:3], 0.9)).value, one.high - one.value)
+    )
+
+
+@pytest.mark.parametrize(("count", "trials"), [(0, 8), (3, 8), (8, 8)])
+def test_clopper_pearson_is_scipys(count, trials):
+    assert st.clopper_pearson(count, trials) == pytest.approx(stats.binomtest(count, trials).proportion_ci())
+
+
 def test_no_data_gives_a_missing_estimate():
     assert math.isnan(st.mean_interval([]).value)
     assert math.isnan(st.welch_difference([], A).value)
@@ -63,25 +90,8 @@ def test_two_way_adds_problem_noise_and_reduces_to_t_without_it():
     assert (only_seeds.low, only_seeds.p_value) == pytest.approx((exact.low, exact.p_value), rel=1e-6)
 
 
-def test_interquartile_mean_equals_trimmed_mean():
-    values = RNG.normal(size=13)
-    assert st.interquartile_mean(values) == pytest.approx(stats.trim_mean(values, 0.25))
-
-
-def test_probability_of_improvement_counts_ties_half():
-    assert st.probability_of_improvement([1, 2], [1, 0]) == pytest.approx(3.5 / 4)
-    u = stats.mannwhitneyu(A, B).statistic
-    assert st.probability_of_improvement(A, B) == pytest.approx(u / 25)
-
-
 def test_performance_profile_counts_scores_above():
     assert st.performance_profile([0.0, 0.5, 1.0, 1.0], [0.0, 0.5, 1.0]).tolist() == [0.75, 0.5, 0.0]
-
-
-def test_seed_bootstrap_of_a_mean_is_students_t():
-    estimate = st.seed_bootstrap(A, lambda x: x.mean(axis=-1), draws=200_000)
-    exact = st.mean_interval(A)
-    assert (estimate.low, estimate.high) == pytest.approx((exact.low, exact.high), rel=2e-3)
 
 
 def test_the_interval_is_students_t_over_problems() -> None:
