@@ -177,7 +177,11 @@ def _counted(found: Iterable[Estimate], metric: Metric, name: str, more: str = "
 
 
 def _nothing(results: Results, name: str) -> str:
-    """Say why no difference is known: no finished runs, or none with a value of the metric."""
+    """Say why no difference is known: no arm has a reference, no finished runs, or none with a value of the metric."""
+    plan = results.experiment.plan
+    if not any(plan.reference_of(arm) for arm in plan.arms):
+        no = "no" if name else "No"
+        return f"{name}{no} arm has a reference to be compared with: its arms are listed, and design={plan.design} makes its own."
     if name and any(results.scores(arm, "avg") for arm in results.experiment.plan.arms):
         return f"{name}no two arms have finished runs with a value to compare."
     return f"{name}{'no' if name else 'No'} two arms have finished runs to compare yet."

@@ -47,20 +47,18 @@ def kinds_of(plan: Plan) -> list[str]:
 def effects_of(results: Results, kind: str) -> Effects:
     """Compute one kind of effect in the metric of the results, per seed first."""
     plan, scores = results.experiment.plan, cell_scores(results)
-    never = next((f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm))), "")
-    judging = Judging(results.margin, results.columns, plan.replicates)
-    crossing = plan.crossing
-    patches = [level for of in crossing.factors.values() for level in of if level != NONE]
+    judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
+    patches = [level for levels in crossing.factors.values() for level in levels if level != NONE]
+    never = (f"{arm.label}: {why}" for arm in plan.arms if (why := results.unreached(arm)))
+    missing = next(never, "") if patches else f"its arms are listed, and design={plan.design} needs patches"
+    makers = {
+        MAIN: lambda: main_effects(crossing, scores, judging),
+        INTERACTIONS: lambda: interactions(crossing, scores, judging),
+        ORDER: lambda: last_minus_first(patches, scores, judging),
+        SHAPLEY: lambda: shapley(patches, scores, plan.orders or None, judging),
+    }
     try:
-        if never:
-            return Effects(Attribution((), ()), never)
-        if kind == MAIN:
-            return Effects(main_effects(crossing, scores, judging))
-        if kind == INTERACTIONS:
-            return Effects(interactions(crossing, scores, judging))
-        if kind == ORDER:
-            return Effects(last_minus_first(patches, scores, judging))
-        return Effects(shapley(patches, scores, plan.orders or None, judging))
+        return Effects(Attribution((), ()), missing) if missing else Effects(makers[kind]())
     except IncompleteDesign as error:
         return Effects(Attribution((), ()), str(error))
 

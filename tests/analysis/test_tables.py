@@ -144,6 +144,19 @@ def test_factorial_and_grid_tables(tmp_path):
     assert grid_table(loaded(tmp_path), "avg@8") is None  # a search: a row and a column for each trial
 
 
+def test_a_design_on_listed_arms_says_why_its_answer_is_empty(tmp_path):
+    """Stored by an older version; `harness plan` refuses it today."""
+    rungs = [("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)]
+    store = build_store(
+        tmp_path, rungs=rungs, patches=[[], []], design="factorial", problems=6, steps=2, evaluate=(0, 2)
+    )
+    listed = "its arms are listed, and design=factorial needs patches"
+    tables = {table.name: table for table in all_tables(loaded(tmp_path))}
+    assert tables["ladder-main-effects"].notes == [f"Not computed: {listed}."]
+    store.write_plan("ladder", store.plan("ladder") | {"design": "leave_one_out"})
+    assert answer_sentences(loaded(tmp_path))[0].startswith("No arm has a reference to be compared with: ")
+
+
 def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):
     rungs = [("low", "low", 0.3, 1.0), ("high", "high", 0.8, 1.0), ("close", "close", 0.795, 1.0)]
     store = build_store(tmp_path, rungs=rungs, design="arms", problems=24, steps=10, evaluate=(0, 10))
