@@ -96,7 +96,8 @@ def update_memory(config: RunConfig, shape: ModelSize, ranks: int) -> dict[str, 
     width, rank, size = element_bytes(config), config.model.lora.rank, shape.parameters
     trained = shape.adapter_parameters(rank) if rank else size  # adapters are counted as on every matrix
     recompute, on_gpu = config.runtime.gradient_checkpointing, config.runtime.device == "cuda"
-    weights = 4 * (size + (trained if rank else 0)) / ranks
+    # Trained weights are float32; what is frozen under adapters has the precision of the products.
+    weights = (width * size + 4 * trained if rank else 4 * size) / ranks
     longest = config.sampling.max_response_tokens + config.runtime.assumed.prompt_tokens
     split = config.runtime.verl.sequence_parallel if config.backend.kind == "verl" else 1
     tokens = -(-max(config.runtime.micro_batch_tokens, longest) // split)

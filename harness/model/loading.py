@@ -57,9 +57,10 @@ def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable
     for layer in layers:
         fully_shard(layer, mesh=mesh, mp_policy=precision)
     fully_shard(scoring, mesh=mesh, mp_policy=precision)
-    scoring._apply(  # type: ignore[no-untyped-call]
-        lambda tensor: torch.empty_like(tensor, device=device) if tensor.is_meta else tensor.to(device)
-    )
+    computed = dict(scoring.named_buffers())
+    scoring.to_empty(device=device)
+    for name, buffer in scoring.named_buffers():
+        buffer.copy_(computed[name])
     return scoring
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore
 
 # Ranks wait for one another's values: a download, a warm-up or a long tail of responses on one of them.
 _OBJECTS_TIMEOUT = timedelta(hours=4)
@@ -79,7 +78,7 @@ def open_group() -> None:
     if "RANK" in os.environ:
         dist.init_process_group(backend, timeout=_TENSORS_TIMEOUT)
     else:
-        dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
 
 
 def close_groups() -> None:

@@ -96,15 +96,6 @@ class ModelSize:
         attention = 2 * (self.hidden + self.query) + 2 * (self.hidden + self.key_value)
         return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
 
-    def attended(self, length: float) -> float:
-        """Mean tokens that a token of a sequence of `length` attends to, summed over the layers."""
-        whole = length / 2
-        if self.window is None:
-            return self.layers * whole
-        inside = min(length, self.window)
-        part = whole if length == 0 else inside * (length - inside / 2) / length
-        return (self.layers - self.windowed_layers) * whole + self.windowed_layers * part
-
 
 def from_config(values: Mapping[str, Any]) -> ModelSize | None:
     """The shape that a `config.json` describes; None for an architecture that is not of this kind."""

@@ -32,7 +32,7 @@ class Demonstrator(Checked, key="model.demonstrator"):
         slip: probability of an off-by-one at a verbose step.
         slip_terse: the same at a terse step.
         misconceptions: share of (operator, value, operand) facts that it mostly gets wrong.
-        misconception_low: smallest probability that such a fact is right all the same (log-uniform).
+        misconception_low: smallest probability that such a fact is still right (log-uniform).
         misconception_high: largest.
         recheck: probability of another, slip-free pass.
         babble: probability of repeating the last step until the cap.
@@ -58,7 +58,7 @@ class Demonstrator(Checked, key="model.demonstrator"):
 
 @dataclass
 class Warmup(Checked, key="model.warmup"):
-    """Supervised warm-up: a fixed number of steps, not seconds. The bits it ends with are this machine's all the same (rounding).
+    """Supervised warm-up of a fixed number of steps. Its last bits still depend on the machine (rounding).
 
     Attributes:
         seed: initialisation and data of the warm-up; null: the run's seed, so that every seed has a policy of its own.
@@ -94,12 +94,12 @@ class Bases:
                     "model.bases.first and count choose among shipped policies; leave them out with model.bases.set=null"
                 )
             return
-        there = len(base_set(self.set).weights)
-        require_range("model.bases.first", self.first, 0, there - 1)
-        require_range("model.bases.count", self.count, 1, there)
-        if self.first + self.count > there:
+        count = len(base_set(self.set).weights)
+        require_range("model.bases.first", self.first, 0, count - 1)
+        require_range("model.bases.count", self.count, 1, count)
+        if self.first + self.count > count:
             raise ConfigError(
-                f"model.bases.first={self.first} and count={self.count} reach beyond the {there} policies of model.bases.set={self.set}"
+                f"model.bases.first={self.first} and count={self.count} reach beyond the {count} policies of model.bases.set={self.set}"
             )
 
     def index(self, seed: int) -> int:

@@ -65,14 +65,6 @@ def test_a_tiny_shape_by_hand():
     assert TINY.adapter_parameters(1) == 2 * ((4 + 4) + 2 * (4 + 2) + (4 + 4) + 3 * (4 + 8))
 
 
-@pytest.mark.parametrize(("length", "window"), [(8, None), (64, 16), (12, 16)])
-def test_attended_tokens_match_enumeration(length, window):
-    shape = ModelSize(**{**vars(TINY), "window": window, "windowed_layers": 1 if window else 0})
-    whole = sum(range(length)) / length
-    inside = sum(min(place, window or length) for place in range(length)) / length
-    assert shape.attended(length) == pytest.approx(whole + inside, abs=1.0)
-
-
 def test_a_local_folder_tells_its_own_shape(tmp_path):
     values = {**SHAPES["qwen2.5-0.5b"], "num_hidden_layers": 2}
     (tmp_path / "config.json").write_text(json.dumps(values))
