@@ -1,4 +1,7 @@
-"""Completions of a server through the `openai` package: token ids in and out, one request a response, each with its own seed."""
+"""Completions of a server through the `openai` package: token ids in and out, one request and seed a response.
+
+`config` is that of `harness.rollout.engine.openai`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from harness.configuration.error import ConfigError
-from harness.rollout.engine.openai import Config
 from harness.rollout.types import (
     Completions,
     EngineDied,
@@ -28,7 +30,7 @@ _EXTRA = {"min_p": 0.0, "repetition_penalty": 1.0, "ignore_eos": True, "return_t
 class ServerEngine(RolloutEngine):
     """Asks the server for completions. A seed repeats its response up to the rounding of the server's batches."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Any) -> None:
         self.config, self.client, self.model = config, _client(config), served_model(config)
 
     def generate(
@@ -82,7 +84,7 @@ class ServerEngine(RolloutEngine):
         return Response(tokens, log_probs if known else [float("nan")] * len(tokens), reason == "stop")
 
 
-def served_model(config: Config) -> str:
+def served_model(config: Any) -> str:
     """The configured model, or the only one that the server lists. Raises `ConfigError` where it lists none or several."""
     if config.model:
         return config.model
@@ -92,7 +94,7 @@ def served_model(config: Config) -> str:
     return str(names[0])
 
 
-def _client(config: Config) -> Any:
+def _client(config: Any) -> Any:
     try:
         from openai import OpenAI
     except ImportError as error:
@@ -103,7 +105,7 @@ def _client(config: Config) -> Any:
     return OpenAI(base_url=config.base_url, api_key=key, timeout=config.timeout_s, max_retries=config.retries)
 
 
-def _answer(config: Config, call: Callable[[], Any]) -> Any:
+def _answer(config: Any, call: Callable[[], Any]) -> Any:
     from openai import APIStatusError, OpenAIError
 
     try:
