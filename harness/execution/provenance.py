@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.gpus import installed_gpus
-from harness.model.processor import processor
+from harness.model.system import processor
 from harness.store.device import CPU
 
 _PACKAGES = (

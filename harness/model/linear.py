@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 
-from harness.model.processor import AMD, processor
+from harness.model.system import AMD, processor
 
 BFLOAT16 = "bfloat16"
 KERNELS = ("torch", "onednn", BFLOAT16)

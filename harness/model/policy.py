@@ -28,7 +28,7 @@ class Policy(Protocol):
 
     folder: Path
     sharded: bool  # each rank holds a piece of every tensor
-    packs: bool  # a micro-batch costs the sum of its responses' lengths and of its distinct prompts'
+    shares_prompts: bool  # a micro-batch costs its responses and each distinct prompt once, instead of its rows times the longest
 
     @property
     def device(self) -> torch.device: ...
@@ -51,10 +51,6 @@ class Policy(Protocol):
         with_entropy: bool = False,
     ) -> tuple[torch.Tensor, torch.Tensor | None]: ...
 
-    def abandon_pass(self) -> None:
-        """Forget a forward or backward that broke off, so that the next one computes what it would have."""
-        ...
-
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Every tensor whole, under `transformers` names, adapters merged: what an engine samples from."""
         ...
@@ -71,13 +67,15 @@ class NativePolicy:
 
     sharded = False
 
-    def __init__(self, decoder: Decoder, folder: Path, packs: bool = False) -> None:
-        self.decoder, self.folder, self.packs = decoder, folder, packs
+    def __init__(self, decoder: Decoder, folder: Path, shares_prompts: bool = False) -> None:
+        self.decoder, self.folder, self.shares_prompts = decoder, folder, shares_prompts
 
     @classmethod
-    def load(cls, folder: Path, linear_kernel: str, device: str = "cpu", packs: bool = False) -> NativePolicy:
-        """Read a checkpoint folder onto a device. `packs`: cut micro-batches by groups, for a model whose prompts are dear."""
-        return cls(load_decoder(folder, linear_kernel).to(device), folder, packs)
+    def load(
+        cls, folder: Path, linear_kernel: str, device: str = "cpu", shares_prompts: bool = False
+    ) -> NativePolicy:
+        """Read a checkpoint folder onto a device. `shares_prompts`: cut micro-batches by groups, for a model whose prompts are dear."""
+        return cls(load_decoder(folder, linear_kernel).to(device), folder, shares_prompts)
 
     @property
     def device(self) -> torch.device:
@@ -97,7 +95,7 @@ class NativePolicy:
     def frozen_copy(self) -> NativePolicy:
         """A copy that is never trained: the reference policy."""
         decoder = copy.deepcopy(self.decoder).requires_grad_(False)
-        return NativePolicy(decoder, self.folder, self.packs)
+        return NativePolicy(decoder, self.folder, self.shares_prompts)
 
     def token_log_probs(
         self,
@@ -142,9 +140,6 @@ class NativePolicy:
         # A GPU would add the gradients of a shared prompt up in an order of its own.
         layout = Layout.of(prompts, tokens_N, lengths_R, share=self.device.type == "cpu").to(self.device)
         return self.decoder.hidden_of(layout)[layout.predicts_M]
-
-    def abandon_pass(self) -> None:
-        """See `Policy`: nothing is kept between passes."""
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """See `Policy`: views of the fused parameters."""

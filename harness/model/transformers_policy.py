@@ -29,7 +29,7 @@ from harness.model.scoring import ScoringModel
 class TransformersPolicy:
     """A sharded policy. Methods that touch whole tensors are collective: every rank calls them."""
 
-    sharded, packs = True, True
+    sharded, shares_prompts = True, True
 
     def __init__(self, scoring: ScoringModel, folder: Path, settings: Any, runtime: RuntimeConfig) -> None:
         self.scoring: Any = scoring  # `fully_shard` has given it methods that its class does not have
@@ -104,10 +104,6 @@ class TransformersPolicy:
             # Without a backward the root would keep its gathered copy, which the next update does not reach.
             self.scoring.reshard()
         return scores.cpu(), None if entropy is None else entropy.cpu()
-
-    def abandon_pass(self) -> None:
-        """See `Policy`. FSDP2 ends a backward by a callback, which a backward that raises leaves undone for good."""
-        self.scoring._get_fsdp_state()._root_post_backward_final_callback()
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """See `Policy`: one whole tensor at a time, adapters merged; collective."""

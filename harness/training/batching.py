@@ -11,7 +11,7 @@ from harness.training.step_data import StepData
 
 
 def micro_batches(
-    rows: torch.Tensor, data: StepData, limit: int, *, packs: bool, pairs: bool
+    rows: torch.Tensor, data: StepData, limit: int, *, shares_prompts: bool, pairs: bool
 ) -> Iterator[torch.Tensor]:
     """Parts of `rows` that cost at most `limit` tokens each (one row may cost more).
 
@@ -19,7 +19,7 @@ def micro_batches(
         rows: responses of the update.
         data: the responses of the step.
         limit: `runtime.micro_batch_tokens`.
-        packs: a part costs its responses and each group's prompt once, so groups stay together; else its rows times its longest.
+        shares_prompts: a part costs its responses and each group's prompt once, so groups stay together; else its rows times its longest.
         pairs: the objective needs a group's responses together.
     """
     if not len(rows):
@@ -29,7 +29,7 @@ def micro_batches(
     if pairs:
         yield from _whole_groups(rows, totals_R, data.group_R, limit)
         return
-    if packs:
+    if shares_prompts:
         yield from _by_groups(rows, prompts_R, totals_R, data.group_R, limit)
         return
     rows = rows[totals_R[rows].argsort(stable=True)]
@@ -76,14 +76,14 @@ def _whole_groups(
 def rank_batches(
     rows: torch.Tensor, data: StepData, limit: int, ranks: Ranks, *, pairs: bool
 ) -> list[torch.Tensor | None]:
-    """This rank's micro-batches under a policy that packs; None where it has fewer than another rank.
+    """This rank's micro-batches under a policy that computes each prompt once; None where it has fewer than another rank.
 
     Groups go to ranks by balanced token sums (single rows, where groups are too few and the objective does not pair responses). Sharded
     forwards are collective, so every rank makes as many passes as the busiest one.
     """
     whole = pairs or len(data.group_R[rows].unique()) >= 2 * ranks.world
     parts = [
-        list(micro_batches(share, data, limit, packs=True, pairs=pairs))
+        list(micro_batches(share, data, limit, shares_prompts=True, pairs=pairs))
         for share in _shares(rows, data, ranks.world, whole)
     ]
     most = max(map(len, parts))

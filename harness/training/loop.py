@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from harness.evaluation.metrics.summary import nothing_to_learn
-from harness.model.heap import give_back
+from harness.model.system import trim_heap
 from harness.store import layout
 from harness.training.collect import pass_rates
 from harness.training.run_parts import RunParts
@@ -18,7 +18,7 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     checkpoints, progress, every = parts.checkpoints, parts.progress, parts.config.runtime.checkpoint_every
     parts.resume()
     parts.sync.load()
-    give_back()  # what reading the weights took
+    trim_heap()  # what reading the weights took
     if progress.step == 0:
         calibrate_curriculum(parts)
         parts.say(attempt, "evaluating the base policy")

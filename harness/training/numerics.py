@@ -14,7 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.runtime import RuntimeConfig
 from harness.model.linear import onednn_available, resolve_kernel
 from harness.model.packed_attention import attention_name
-from harness.model.processor import processor
+from harness.model.system import processor
 from harness.store import RunDir, layout
 from harness.store.atomic import write_file
 

@@ -32,7 +32,7 @@ def open_policy(config: RunConfig, folder: Path, linear_kernel: str, ranks: Rank
         settings = Pretrained(precision="float32")
     elif not shards and _native(settings, folder, device, ranks, config.runtime.gradient_checkpointing):
         return NativePolicy.load(
-            folder, BFLOAT16 if settings.precision == "mixed" else linear_kernel, packs=True
+            folder, BFLOAT16 if settings.precision == "mixed" else linear_kernel, shares_prompts=True
         )
     elif settings.precision == "mixed":
         raise ConfigError(

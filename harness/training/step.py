@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from harness.model.heap import give_back
+from harness.model.system import trim_heap
 from harness.sampling.selection import Collected
 from harness.store import layout
 from harness.training.checkpoints import save_fault
@@ -44,8 +44,8 @@ def take_step(parts: RunParts, attempt: int) -> None:
     parts.engine.sleep()
     stats = update(parts, step, collected)
     updater.reset_reference(step)
-    if parts.policy.packs:  # a small policy's update leaves nothing worth the call
-        give_back()
+    if parts.policy.shares_prompts:  # a small policy's update leaves nothing worth the call
+        trim_heap()
     updated_at = time.perf_counter()
 
     # Give the engine the new weights.

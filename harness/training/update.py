@@ -256,7 +256,7 @@ class Updater:
         limit, pairs = self.config.runtime.micro_batch_tokens, self.objective.surrogate.pairs
         if self.ranks.world > 1:
             return rank_batches(rows, data, limit, self.ranks, pairs=pairs)
-        return list(micro_batches(rows, data, limit, packs=self.policy.packs, pairs=pairs))
+        return list(micro_batches(rows, data, limit, shares_prompts=self.policy.shares_prompts, pairs=pairs))
 
     def _own_passes(self, data: StepData, rows: torch.Tensor) -> list[torch.Tensor]:
         """The micro-batches of `rows` on the one rank of a run with a critic."""

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 from harness.configuration.error import ConfigError
 from harness.model.linear import resolve_kernel
-from harness.model.processor import processor
+from harness.model.system import processor
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.testbed.recipe import Bases, Config
 from harness.testbed.shipped import MANIFEST, WEIGHTS, file_hash

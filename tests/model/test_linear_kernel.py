@@ -7,7 +7,7 @@ import torch
 
 from harness.model import linear
 from harness.model.linear import KERNELS, batched
-from harness.model.processor import Processor, parse_cpuinfo
+from harness.model.system import Processor, parse_cpuinfo
 
 INTEL, AMD = Processor("GenuineIntel", "Xeon"), Processor("AuthenticAMD", "EPYC")
 CPUINFO = """processor\t: 0

@@ -132,44 +132,6 @@ def test_weights_that_moved_without_a_backward_are_seen(checkpoint: Path) -> Non
         assert tensor.dtype == torch.float32, name
 
 
-@pytest.mark.parametrize("recompute", [False, True])
-def test_a_backward_that_broke_off_leaves_no_trace(
-    checkpoint: Path, recompute: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clean, policy = loaded(checkpoint), loaded(checkpoint, gradient_checkpointing=recompute)
-    plain, calls = torch.nn.functional.scaled_dot_product_attention, []
-
-    class Fails(torch.autograd.Function):
-        """Raises in the first layer's backward: the later layers' are done by then."""
-
-        @staticmethod
-        def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    def failing(*arguments: object, **options: object) -> torch.Tensor:
-        calls.append(1)
-        attended = plain(*arguments, **options)  # type: ignore[arg-type]
-        return Fails.apply(attended) if len(calls) == 1 else attended  # type: ignore[no-untyped-call]
-
-    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", failing)
-    with pytest.raises(torch.OutOfMemoryError):
-        backward(policy)
-    monkeypatch.undo()
-    policy.abandon_pass()
-    for parameter in policy.parameters():
-        parameter.grad = None
-    backward(policy)
-    backward(clean)
-    for ours, theirs in zip(policy.parameters(), clean.parameters(), strict=True):
-        assert ours.grad is not None
-        assert theirs.grad is not None
-        torch.testing.assert_close(ours.grad.full_tensor(), theirs.grad.full_tensor(), atol=1e-5, rtol=1e-5)
-
-
 def test_sequences_end_to_end_by_hand() -> None:
     """Two responses share the prompt 1 2, a third has the prompt 3: tokens 1 2 3 | 5 (of 5 6) | - (of 7) | 8 (of 8 9)."""
     layout = Layout.of([[1, 2], [1, 2], [3]], torch.tensor([5, 6, 7, 8, 9]), torch.tensor([2, 1, 2]))

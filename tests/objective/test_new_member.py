@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.explain.page import html
 
 import harness.objective.surrogate as family
 from harness.configuration.registry import kinds

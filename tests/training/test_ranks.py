@@ -210,9 +210,11 @@ def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
 def test_packed_batches_count_a_prompt_once_a_group_and_padded_ones_the_longest() -> None:
     totals, groups, rows = torch.tensor([4, 4, 12, 5, 5]), torch.tensor([0, 0, 0, 1, 1]), torch.arange(5)
     data = of_lengths(totals - 3, groups, prompt=3)
-    packed = list(micro_batches(rows, data, 14, packs=True, pairs=False))  # 4 + 1 + 9, then 5 + 2
+    packed = list(micro_batches(rows, data, 14, shares_prompts=True, pairs=False))  # 4 + 1 + 9, then 5 + 2
     assert [part.tolist() for part in packed] == [[0, 1, 2], [3, 4]]
-    cut = list(micro_batches(rows, data, 13, packs=True, pairs=False))  # the cut group's prompt counts twice
+    cut = list(
+        micro_batches(rows, data, 13, shares_prompts=True, pairs=False)
+    )  # the cut group's prompt counts twice
     assert [part.tolist() for part in cut] == [[0, 1], [2], [3, 4]]
-    padded = list(micro_batches(torch.arange(3), data, 20, packs=False, pairs=False))
+    padded = list(micro_batches(torch.arange(3), data, 20, shares_prompts=False, pairs=False))
     assert [part.tolist() for part in padded] == [[0, 1], [2]]
