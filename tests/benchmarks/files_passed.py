@@ -6,6 +6,7 @@ which a function ran. Code at module level does not count, and neither do the wo
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import tempfile
@@ -36,7 +37,9 @@ class Files:
         self.names: set[str] = set()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and frame.f_code.co_name != "<module>":
+        if (
+            event == "call" and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        ):  # not the body of a module or class
             self.names.add(frame.f_code.co_filename)
 
     def ours(self) -> list[str]:
