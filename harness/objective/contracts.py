@@ -48,14 +48,15 @@ def permuted(batch: RolloutBatch, order: torch.Tensor) -> tuple[RolloutBatch, to
 def advantage_faults(member: Any) -> Iterator[str]:
     """One finite float64 a token; follows the responses of a group; nothing for those not counted and for groups without contrast."""
     estimator, batch = member.Config(), rollouts(3)
-    found_N = estimator.advantages(batch)
-    if found_N.shape != batch.response_N.shape or found_N.dtype != torch.float64:
-        yield f"advantages are {found_N.dtype} of shape {list(found_N.shape)}, not float64 of shape {list(batch.response_N.shape)}"
+    advantages_N = estimator.advantages(batch)
+    if advantages_N.shape != batch.response_N.shape or advantages_N.dtype != torch.float64:
+        expected = f"float64 of shape {list(batch.response_N.shape)}"
+        yield f"advantages are {advantages_N.dtype} of shape {list(advantages_N.shape)}, not {expected}"
         return
-    if not found_N.isfinite().all():
+    if not advantages_N.isfinite().all():
         yield "advantages are not finite"
     other, index_N = permuted(batch, torch.tensor([2, 0, 3, 1]))
-    if not torch.allclose(estimator.advantages(other), found_N[index_N], rtol=1e-12, atol=1e-12):
+    if not torch.allclose(estimator.advantages(other), advantages_N[index_N], rtol=1e-12, atol=1e-12):
         yield "advantages change where the responses of a group change places"
     batch.counted_PG[:, 2] = False
     if (estimator.advantages(batch)[~batch.per_token(batch.counted_PG)] != 0).any():
@@ -70,10 +71,10 @@ def _dead_group_faults(estimator: Advantage, batch: RolloutBatch) -> Iterator[st
     batch.rewards_PG[1] = 0.1 + 0.2  # a value whose mean is not exact in binary
     batch.correct_PG[1] = True
     batch.components_PGC[1] = batch.components_PGC[1, :1].clone()
-    found_N, dead_N = estimator.advantages(batch), batch.response_N // SIZE == 1
-    if (found_N[dead_N] != 0).any():
+    advantages_N, dead_N = estimator.advantages(batch), batch.response_N // SIZE == 1
+    if (advantages_N[dead_N] != 0).any():
         yield "a group whose returns are all equal has an advantage (set dead_groups_vanish = False, and say why, if that is intended)"
-    if (found_N[~dead_N] == 0).all():
+    if (advantages_N[~dead_N] == 0).all():
         yield "no group has an advantage"
 
 
@@ -100,15 +101,15 @@ def surrogate_faults(member: Any) -> Iterator[str]:
         logprobs_N = torch.full((len(advantages_N),), log_prob, dtype=torch.float64, requires_grad=True)
         batch = token_batch(advantages_N)
         loss_N = surrogate.token_loss(logprobs_N, logprobs_N - batch.old_logprobs_N, batch)
-        (found,) = torch.autograd.grad(loss_N.sum(), logprobs_N)
-        return found
+        (gradient_N,) = torch.autograd.grad(loss_N.sum(), logprobs_N)
+        return gradient_N
 
     advantages_N = torch.tensor([1.0, -1.0, 2.0, -2.0], dtype=torch.float64)
-    found_N = slope(-1.0, advantages_N)
+    slope_N = slope(-1.0, advantages_N)
     # A preference loss knows only the sign.
     expected_N = advantages_N.sign() if surrogate.pairs else advantages_N
-    if not torch.allclose(found_N.sign() if surrogate.pairs else found_N, -expected_N):
-        yield f"at ratio 1 and advantages {advantages_N.tolist()} the slope is {found_N.tolist()}, not that of -A log π"
+    if not torch.allclose(slope_N.sign() if surrogate.pairs else slope_N, -expected_N):
+        yield f"at ratio 1 and advantages {advantages_N.tolist()} the slope is {slope_N.tolist()}, not that of -A log π"
     if (slope(-0.7, torch.zeros(4, dtype=torch.float64)) != 0).any():
         yield "tokens without advantage have gradient"
     none_N = torch.zeros(0, dtype=torch.float64)
@@ -120,20 +121,20 @@ def aggregation_faults(member: Any) -> Iterator[str]:
     """One finite float64 weight a response, above zero where it has tokens."""
     lengths_R, group_R = torch.tensor([3, 0, 5, 2]), torch.tensor([7, 7, 9, 9])
     counts = TokenCounts(responses=4, groups=2, tokens=10, micro_batches=1, right_tokens=0)
-    found_R = member.Config().response_weights(lengths_R, group_R, counts)
-    if found_R.shape != (4,) or found_R.dtype != torch.float64:
-        yield f"weights are {found_R.dtype} of shape {list(found_R.shape)}, not float64 of shape [4]"
-    elif not found_R.isfinite().all() or not (found_R[lengths_R > 0] > 0).all():
-        yield f"weights {found_R.tolist()} of responses of {lengths_R.tolist()} tokens are not finite and above zero"
+    weights_R = member.Config().response_weights(lengths_R, group_R, counts)
+    if weights_R.shape != (4,) or weights_R.dtype != torch.float64:
+        yield f"weights are {weights_R.dtype} of shape {list(weights_R.shape)}, not float64 of shape [4]"
+    elif not weights_R.isfinite().all() or not (weights_R[lengths_R > 0] > 0).all():
+        yield f"weights {weights_R.tolist()} of responses of {lengths_R.tolist()} tokens are not finite and above zero"
 
 
 def kl_faults(member: Any) -> Iterator[str]:
     """One number a token, zero where the policies agree, differentiable in the first argument."""
     same_N = torch.tensor([-1.0, -2.0], dtype=torch.float64, requires_grad=True)
-    found_N = member.Config().estimate(same_N, same_N.detach())
-    if found_N.shape != (2,) or (found_N != 0).any():
-        yield f"of equal log-probabilities the estimate is {found_N.tolist()}, not [0.0, 0.0]"
-    elif not found_N.requires_grad:
+    estimate_N = member.Config().estimate(same_N, same_N.detach())
+    if estimate_N.shape != (2,) or (estimate_N != 0).any():
+        yield f"of equal log-probabilities the estimate is {estimate_N.tolist()}, not [0.0, 0.0]"
+    elif not estimate_N.requires_grad:
         yield "the estimate has no gradient in the policy's log-probabilities"
 
 

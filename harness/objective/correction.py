@@ -56,7 +56,7 @@ class Mismatch:
     kl: float  # mean of r − 1 − log r with r = π_trainer / π_sampler: unbiased for KL(sampler ‖ trainer), nats a token
 
     @classmethod
-    def of(cls, trainer_N: Tensor, sampler_N: Tensor) -> Mismatch:
+    def between(cls, trainer_N: Tensor, sampler_N: Tensor) -> Mismatch:
         """Measure two records of the same tokens; NaN where there are none."""
         if not len(trainer_N):
             return cls(float("nan"), float("nan"), float("nan"))

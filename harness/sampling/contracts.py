@@ -27,8 +27,8 @@ def curriculum_faults(member: Any) -> Iterator[str]:
             yield f"restored from its state it draws differently in step {step}: name in STATE what a resume needs"
             return
         rates = np.round(drawn / PROBLEMS * 8) / 8  # problem i is solved with probability i / 40, in eighths
-        for one in (whole, again, parted):
-            one.observe(drawn, rates)
+        for curriculum in (whole, again, parted):
+            curriculum.observe(drawn, rates)
         same = whole.record() == parted.record()  # each call tells what came since the last
         if step and not same:
             yield f"restored from its state it records otherwise in step {step}"

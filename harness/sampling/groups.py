@@ -44,7 +44,7 @@ class Groups:
         """Share of right responses of each group."""
         return self.correct_PG.double().mean(1)
 
-    def live_P(self, metric: str) -> torch.Tensor:
+    def contrast_P(self, metric: str) -> torch.Tensor:
         """Return which groups have contrast: by `accuracy` neither all right nor all wrong, by `reward` not all rewards equal."""
         values = self.correct_PG.float() if metric == "accuracy" else self.rewards_PG
         return values.max(1).values > values.min(1).values

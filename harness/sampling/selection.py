@@ -48,8 +48,8 @@ def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int, car
         return False
     if config.policy != "refill" or len(rounds) == config.max_rounds:
         return True
-    live = sum(int(groups.live_P(config.metric).sum()) for groups in rounds)
-    return live + len(carried or ()) >= prompts
+    number = sum(int(groups.contrast_P(config.metric).sum()) for groups in rounds)
+    return number + len(carried or ()) >= prompts
 
 
 def choose_groups(
@@ -57,11 +57,12 @@ def choose_groups(
 ) -> Collected:
     """Choose the groups to train on from a step's rounds; with refill those `carried` from the step before come first."""
     keeps, refills = config.policy == "keep", config.policy == "refill"
-    live = [
-        groups if keeps else groups.select(groups.live_P(config.metric).nonzero()[:, 0]) for groups in rounds
+    eligible = [
+        groups if keeps else groups.select(groups.contrast_P(config.metric).nonzero()[:, 0])
+        for groups in rounds
     ]
     generated = sum(map(len, rounds))
-    pool = Groups.concatenate([carried, *live] if refills and carried is not None else live)
+    pool = Groups.concatenate([carried, *eligible] if refills and carried is not None else eligible)
     full = min(prompts, len(pool))
     rest = torch.arange(full, len(pool))
     carries = config.surplus == "carry" and len(rest) > 0
@@ -70,7 +71,7 @@ def choose_groups(
         kept=pool.select(torch.arange(full)),
         surplus=pool.select(rest) if carries else None,
         rounds=len(rounds),
-        dead=generated - sum(map(len, live)),
+        dead=generated - sum(map(len, eligible)),
         unused=0 if carries else len(rest),
         generated_tokens=sum(int(groups.completions.lengths_R.sum()) for groups in rounds),
         generated_groups=generated,

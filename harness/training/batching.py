@@ -26,24 +26,33 @@ def micro_batches(
         return
     prompts_R = data.prompt_lengths_R
     totals_R = data.lengths_R + prompts_R
+    if shares_prompts and not pairs:
+        yield from _packed(rows, prompts_R, totals_R, data.group_R, limit)
+        return
     if pairs:
-        yield from _whole_groups(rows, totals_R, data.group_R, limit)
-        return
-    if shares_prompts:
-        yield from _by_groups(rows, prompts_R, totals_R, data.group_R, limit)
-        return
-    rows = rows[totals_R[rows].argsort(stable=True)]
-    costs, start = totals_R[rows].tolist(), 0
-    for end in range(1, len(rows) + 1):
-        if end == len(rows) or (end + 1 - start) * costs[end] > limit:
-            yield rows[start:end]
-            start = end
+        units = [rows[data.group_R[rows] == group].tolist() for group in data.group_R[rows].unique()]
+    else:
+        units = [[row] for row in rows[totals_R[rows].argsort(stable=True)].tolist()]
+    yield from _padded(units, totals_R.tolist(), limit)
 
 
-def _by_groups(
+def _padded(units: list[list[int]], totals: list[int], limit: int) -> Iterator[torch.Tensor]:
+    """Parts of whole units (rows), each of which costs its rows times its longest."""
+    part, longest = list[int](), 0
+    for unit in units:
+        longest_of_unit = max(totals[row] for row in unit)
+        if part and max(longest, longest_of_unit) * (len(part) + len(unit)) > limit:
+            yield torch.tensor(part)
+            part, longest = [], 0
+        part += unit
+        longest = max(longest, longest_of_unit)
+    yield torch.tensor(part)
+
+
+def _packed(
     rows: torch.Tensor, prompts_R: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, limit: int
 ) -> Iterator[torch.Tensor]:
-    """Parts in the order of groups; a group that is cut costs its prompt in both parts."""
+    """Parts in the order of groups, which cost a group's prompt once; a group that is cut costs it in both parts."""
     rows = rows[group_R[rows].argsort(stable=True)]
     groups, totals, prompts = group_R[rows].tolist(), totals_R[rows].tolist(), prompts_R[rows].tolist()
     start, filled = 0, 0
@@ -55,22 +64,6 @@ def _by_groups(
             start, filled, cost = end, 0, totals[end]
         filled += cost
     yield rows[start:]
-
-
-def _whole_groups(
-    rows: torch.Tensor, totals_R: torch.Tensor, group_R: torch.Tensor, limit: int
-) -> Iterator[torch.Tensor]:
-    """Micro-batches that never part the rows of a group; a group larger than the limit has one of its own."""
-    part: list[int] = []
-    longest = 0
-    for group in group_R[rows].unique().tolist():
-        members = rows[group_R[rows] == group]
-        wider = max(longest, int(totals_R[members].max()))
-        if part and wider * (len(part) + len(members)) > limit:
-            yield torch.tensor(part)
-            part, wider = [], int(totals_R[members].max())
-        part, longest = part + members.tolist(), wider
-    yield torch.tensor(part)
 
 
 def rank_batches(

@@ -276,11 +276,11 @@ def sigma_weight_change(rollouts: RolloutBatch) -> float:
     0 where all live groups have one standard deviation (then it is a constant factor); NaN where no group is live.
     """
     returns, counted = rollouts.returns_PG, rollouts.counted_PG.double()
-    live_P = (counted.sum(1) > 1) & ~equal_returns(returns, counted)
-    if not bool(live_P.any()):
+    contrast_P = (counted.sum(1) > 1) & ~equal_returns(returns, counted)
+    if not bool(contrast_P.any()):
         return _NAN
-    size_P = (centre(returns, counted, "group_mean") * counted).abs().sum(1)[live_P]
-    return weight_change(size_P / group_std(returns, counted, 1)[live_P, 0], size_P)
+    size_P = (centre(returns, counted, "group_mean") * counted).abs().sum(1)[contrast_P]
+    return weight_change(size_P / group_std(returns, counted, 1)[contrast_P, 0], size_P)
 
 
 def _punished(config: RunConfig, groups: Groups, excluded_R: torch.Tensor) -> tuple[float, float]:
@@ -314,6 +314,6 @@ def groups_row(collected: Collected, config: RunConfig) -> dict[str, float]:
     dead_groups, planned = config.algorithm.dead_groups, len(collected.first)
     if dead_groups.policy == "keep":
         return {"removed_fraction": 0.0, "refilled_fraction": 0.0}
-    live = int(collected.first.live_P(dead_groups.metric).sum())
-    refilled = max(0, len(collected.kept) - live) if dead_groups.policy == "refill" else 0
-    return {"removed_fraction": 1 - live / planned, "refilled_fraction": refilled / planned}
+    number = int(collected.first.contrast_P(dead_groups.metric).sum())
+    refilled = max(0, len(collected.kept) - number) if dead_groups.policy == "refill" else 0
+    return {"removed_fraction": 1 - number / planned, "refilled_fraction": refilled / planned}

@@ -37,7 +37,7 @@ class StepData(TokenBatch):
     value_targets_N: torch.Tensor | None = None
 
     @classmethod
-    def of(
+    def of_responses(
         cls,
         prompts: list[Sequence[int]],
         completions: Completions,

@@ -147,7 +147,7 @@ class Updater:
         # 1. Tokens, lengths, masks.
         prompts_R = [prompt for prompt in prompts for _ in range(size)]
         correct_R, masked_R = groups.correct_PG.reshape(-1), masked_PG.reshape(-1)
-        data = StepData.of(prompts_R, groups.completions, size, correct_R, masked_R)
+        data = StepData.of_responses(prompts_R, groups.completions, size, correct_R, masked_R)
         # 2. Old log-probabilities, engine correction, entropy mask.
         self._correct(data, groups.completions, stats)
         data.keep_high_entropy(groups.completions.entropy_N, algorithm.top_entropy_fraction)
@@ -175,7 +175,7 @@ class Updater:
             return
         sampler_N = completions.log_probs_N
         trainer_N, _ = self.score(self.policy, data)
-        stats.mismatch = Mismatch.of(trainer_N, sampler_N)
+        stats.mismatch = Mismatch.between(trainer_N, sampler_N)
         if correction.kind != "none":
             data.correction_N = data.policy_weights_N = engine_weights(
                 trainer_N, sampler_N, data.lengths_R, correction.kind, correction.cap, correction.floor
@@ -240,7 +240,7 @@ class Updater:
         size, none_R = len(completions.lengths_R) // len(prompts), torch.zeros_like(completions.finished_R)
         rows = [prompt for prompt in prompts for _ in range(size)]
         return self.score(
-            self.policy, StepData.of(rows, completions, size, none_R, none_R), with_entropy=True
+            self.policy, StepData.of_responses(rows, completions, size, none_R, none_R), with_entropy=True
         )
 
     @torch.no_grad()

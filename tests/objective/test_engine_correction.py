@@ -66,12 +66,12 @@ def test_a_weight_beyond_all_numbers_is_masked_like_any_other(kind: str) -> None
 
 
 def test_the_distance_by_hand() -> None:
-    seen = Mismatch.of(TRAINER, SAMPLER)
+    seen = Mismatch.between(TRAINER, SAMPLER)
     logs = [math.log(x) for x in (2, 1, 0.5, 4, 3)]
     assert seen.gap_mean == pytest.approx(sum(map(abs, logs)) / 5, rel=1e-5)
     assert seen.gap_max == pytest.approx(math.log(4), rel=1e-5)
     assert seen.kl == pytest.approx(sum(math.exp(x) - 1 - x for x in logs) / 5, rel=1e-5)
-    assert math.isnan(Mismatch.of(TRAINER[:0], SAMPLER[:0]).kl)
+    assert math.isnan(Mismatch.between(TRAINER[:0], SAMPLER[:0]).kl)
 
 
 @pytest.mark.parametrize("kind", CORRECTIONS)

@@ -76,7 +76,7 @@ def test_the_value_loss_gradient() -> None:
     values = torch.randn(6, dtype=torch.float64, requires_grad=True)
     tokens_N, whole_R = torch.arange(6), torch.tensor([True])
     completions = Completions(tokens_N, tokens_N.double(), tokens_N.double(), torch.tensor([6]), whole_R)
-    batch = StepData.of([[1]], completions, 1, whole_R, ~whole_R)
+    batch = StepData.of_responses([[1]], completions, 1, whole_R, ~whole_R)
     batch.values_N, batch.value_targets_N = torch.randn(6).double(), torch.randn(6).double()
     for clip in (None, 0.2):
         assert torch.autograd.gradcheck(lambda v, c=clip: value_loss(v, batch, c).sum(), values)

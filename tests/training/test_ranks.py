@@ -187,7 +187,9 @@ def of_lengths(lengths: torch.Tensor, groups: torch.Tensor, prompt: int) -> Step
     """Responses of these lengths to prompts of one length."""
     tokens, every = torch.zeros(int(lengths.sum())), torch.ones(len(lengths), dtype=torch.bool)
     completions = Completions(tokens, tokens, tokens, lengths, every)
-    return replace(StepData.of([[0] * prompt] * len(lengths), completions, 1, every, ~every), group_R=groups)
+    return replace(
+        StepData.of_responses([[0] * prompt] * len(lengths), completions, 1, every, ~every), group_R=groups
+    )
 
 
 def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
