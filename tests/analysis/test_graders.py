@@ -65,7 +65,7 @@ def test_a_cheated_verifier_is_warned_of_with_what_is_not_confirmed(
     assert frame.loc["cheating", "both"] + frame.loc["cheating", "only_first"] == pytest.approx(
         seeds["avg"].mean() / 100
     )
-    curve = figure_of(results, "graders", root=tmp_path).axes[0]
+    curve = figure_of(results, "graders").axes[0]
     assert max(float(np.nanmax(line.get_ydata())) for line in curve.lines) > 20
 
     rows = parting_samples(results, tmp_path)

@@ -223,7 +223,7 @@ def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name
     root, tmp_path, two_training_figures
 ):
     declare(root, ["length_wrong", "tokens_to@0.4"])
-    paths = write_answer(root, "ladder", tmp_path, formats=("svg",))
+    paths = write_answer(root, "ladder", tmp_path, figures="all", formats=("svg",))
     names = {path.name for path in paths}
     assert {"ladder.md", "ladder-tokens_to_0.4.md", "differences-tokens_to_0.4.svg", "metric.svg"} <= names
     assert "metric-tokens_to_0.4.svg" not in names

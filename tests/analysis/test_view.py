@@ -57,7 +57,7 @@ def test_the_page_is_the_report_marked_provisional_with_progress_on_top(growing)
 def test_progress_counts_steps_and_says_who_works(growing):
     running, lost = run_of(growing, 0, 1), run_of(growing, 1, 1)
     for run in (running, lost):
-        manifest = {"arm_id": "x", "seed": 1, "status": "running", "labels": {"steps": "6"}, "attempts": []}
+        manifest = {"arm_id": "x", "seed": 1, "status": "running", "labels": {"steps": "6"}, "attempts": [{}]}
         run.path.mkdir(exist_ok=True)
         run.write_manifest({**manifest, "provenance": {}, "error": None})
     running.append_step({"step": 4, "reward_mean": float("nan"), "seconds_total": 2.5})
