@@ -32,8 +32,7 @@ LENGTHS, GROUPS = torch.tensor([2, 4, 1, 3]), torch.tensor([0, 0, 1, 1])
 def test_the_denominators(kind: str, settings: dict[str, Any], weights: list[float]) -> None:
     module = member("harness.objective.aggregation", kind)
     config = module.Config(**settings)
-    micro = config.micro_batches(LENGTHS) if hasattr(module, "micro_batches") else 1
-    counts = TokenCounts(responses=4, groups=2, tokens=10, micro_batches=micro)
+    counts = TokenCounts(responses=4, groups=2, tokens=10, micro_batches=config.micro_batches(LENGTHS))
     assert config.response_weights(LENGTHS, GROUPS, counts).tolist() == pytest.approx(weights)
 
 

@@ -126,9 +126,8 @@ def test_a_small_kl_term_in_the_reward_is_all_that_a_dead_group_has(coefficient:
 def test_length_adaptive_lambda_is_clamped(length: int, expected: float) -> None:
     # 1 - 1/(0.05 l): -19 at l = 1 (clamped to 0), 0 at 20, 0.8 at 100
     batch = one_group([1.0], [length])
-    assert gae.policy_lambdas(batch, gae.Config(length_adaptive_alpha=0.05)).tolist() == pytest.approx(
-        [expected]
-    )
+    lambdas = gae.Config(length_adaptive_alpha=0.05).policy_lambdas(batch)
+    assert lambdas.tolist() == pytest.approx([expected])
 
 
 def test_a_truncated_response_may_earn_the_wrong_reward() -> None:

@@ -69,7 +69,7 @@ def test_with_vllm_it_holds_where_batches_are_invariant(
     assert builtin.check(RunConfig(engine=vllm.Config(), runtime=RuntimeConfig(device=device))) == []
 
 
-def test_vllm_is_asked_for_batch_invariance_and_its_kernels_are_its_own(
+def test_vllm_is_asked_for_batch_invariance_and_chooses_its_own_kernels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in (
@@ -91,7 +91,7 @@ def test_vllm_is_asked_for_batch_invariance_and_its_kernels_are_its_own(
     ):
         monkeypatch.delenv(name, raising=False)
     with deterministic(True):
-        with in_process._own_kernels():
+        with in_process._vllm_kernels():
             assert not torch.are_deterministic_algorithms_enabled()
         assert torch.are_deterministic_algorithms_enabled()
 
