@@ -333,7 +333,7 @@ def _write(
     # The nearest choice, the most specific of several; an earlier key of ours matters more than a later one.
     choice = min(exact or meanings, key=distance)
     out.settings[key] = choice
-    first = next(iter(meanings[choice]))
+    first = next(iter(meanings[choice]), None)
     for ours, value in meanings[choice].items():
         if not _same(current[ours], value) and current[ours] is not _ABSENT:
             reason = f"{table.trainer} has {value} with {key}={choice}"
@@ -374,18 +374,6 @@ def buffer_tokens(config: RunConfig, out: Translation) -> int:
             "algorithm.overlong.buffer_fraction", overlong.buffer_fraction, f"{buffer:g} tokens of {cap}"
         )
     return round(buffer)
-
-
-def set_decay(key: str, kind: str, least: float, out: Translation) -> None:
-    """Set how the learning rate falls, from a name of transformers' schedulers and the share that it ends at."""
-    name = kind.removesuffix("_with_min_lr").removesuffix("_with_warmup")
-    if name in ("linear", "cosine"):
-        out.set("optimizer.decay", name, f"{key}={kind}")
-        out.set("optimizer.final_share", least)
-    elif name == "constant":
-        out.set("optimizer.decay", "none", f"{key}={kind}")
-    else:
-        out.cannot(key, kind, "the learning rate here stays, or falls linearly or as a cosine")
 
 
 def set_model(path: str, rank: int, alpha: float, targets: Sequence[str], out: Translation) -> None:

@@ -1,6 +1,6 @@
 """Logs of other trainers, as rows of the store's metrics.
 
-A log is TRL's `trainer_state.json` (or a run's folder with checkpoints), the JSON lines of verl's file logger, or a table with named
+A log is TRL's `trainer_state.json`, the JSON lines of verl's file logger, or a table with named
 columns: CSV, JSON or JSON lines, wandb's exports among them. Whose names the metrics have is said by the caller.
 """
 
@@ -243,8 +243,6 @@ def _table_rows(path: Path, run: str | None) -> list[dict[str, Any]]:
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:
     """Rows of JSON: a list, lines, `log_history` of TRL's state, or `data` of verl's lines."""
-    if path.is_dir():
-        return _newest_state(path)
     text = _text(path)
     try:
         content = json.loads(text)
@@ -276,24 +274,3 @@ def _lines(text: str, path: Path) -> list[Any]:
                     f"{path}: line {number} is not JSON; a log is TRL's trainer_state.json, verl's file logger, or a table as CSV or JSON"
                 ) from error
     return items
-
-
-def _newest_state(folder: Path) -> list[dict[str, Any]]:
-    """Read the newest whole state of a run of TRL: a job that ends while it writes leaves a torn one."""
-    states = [*folder.glob("trainer_state.json"), *folder.glob("checkpoint-*/trainer_state.json")]
-    if not states:
-        raise ForeignLogError(
-            f"{folder} has neither trainer_state.json nor checkpoint-*/trainer_state.json; call trainer.save_state()"
-        )
-
-    def step(path: Path) -> float:
-        digits = path.parent.name.rpartition("-")[2]
-        return math.inf if path.parent == folder else int(digits) if digits.isdigit() else -1
-
-    errors = []
-    for state in sorted(states, key=step, reverse=True):
-        try:
-            return _json_rows(state)
-        except ForeignLogError as error:
-            errors.append(error)
-    raise errors[0]

@@ -23,19 +23,10 @@ from harness.exchange.dialect import (
     load_table,
     note_rewards,
     per_reward,
-    set_decay,
     set_model,
     translate_rows,
 )
 
-CORRECTIONS = {
-    "token_truncate": "token",
-    "sequence_truncate": "sequence",
-    "token_mask": "token_mask",
-    "sequence_mask": "sequence_mask",
-}
-_MODE = "vllm_importance_sampling_mode"
-_CAP, _FLOOR = "vllm_importance_sampling_clip_max", "vllm_importance_sampling_clip_min"
 _CLIPPED = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's clip
 
 
@@ -80,18 +71,13 @@ def _export_batches(config: RunConfig, out: Translation) -> None:
 
 
 def _export_schedule(config: RunConfig, out: Translation) -> None:
-    optimizer, algorithm = config.optimizer, config.algorithm
-    warmup, least = optimizer.warmup_steps, optimizer.final_share
-    falls = f"{optimizer.decay}_with_min_lr" if least else optimizer.decay
-    stays = "constant_with_warmup" if warmup else "constant"
-    out.settings |= {
-        "lr_scheduler_type": stays if optimizer.decay == "none" else falls,
-        "warmup_steps": warmup * algorithm.updates_per_step * algorithm.epochs_per_step,
-    }
-    if least and optimizer.decay == "cosine":
+    warmup, algorithm = config.optimizer.warmup_steps, config.algorithm
+    out.settings["warmup_steps"] = warmup * algorithm.updates_per_step * algorithm.epochs_per_step
+    if warmup and config.optimizer.decay == "none":
+        out.settings["lr_scheduler_type"] = "constant_with_warmup"
+    least = out.settings.pop("lr_scheduler_kwargs.min_lr_rate", None)
+    if least is not None:
         out.settings["lr_scheduler_kwargs"] = {"min_lr_rate": least}
-    elif least and optimizer.decay != "none":
-        out.cannot("optimizer.final_share", least, "transformers' linear schedule ends at 0")
     if warmup:
         out.notes.append(
             "TRL's warm-up counts optimiser updates and rises with each of them, here with every rollout step"
@@ -191,26 +177,12 @@ def _export_kl(config: RunConfig, out: Translation) -> None:
 
 
 def _export_correction(config: RunConfig, out: Translation) -> None:
-    correction = config.algorithm.engine_correction
-    modes = {ours: theirs for theirs, ours in CORRECTIONS.items()}
-    if correction.old_log_probs == "sampler":
+    if config.algorithm.engine_correction.old_log_probs == "sampler":
         out.notes.append(
             "old_log_probs=sampler: TRL's ratio is to log-probabilities of the trainer itself, a rounding apart"
         )
-    out.settings["vllm_importance_sampling_correction"] = correction.kind != "none"
-    if correction.kind == "none":
+    if config.algorithm.engine_correction.kind == "none":
         out.notes.append("vllm_importance_sampling_correction is on by default in TRL, here it is off")
-        return
-    out.settings["use_vllm"] = True
-    if correction.kind in modes:
-        out.settings |= {
-            _MODE: modes[correction.kind],
-            _CAP: correction.cap,
-            _FLOOR: correction.floor or None,
-        }
-    else:
-        reason = "TRL has no geometric mean of a response's weights"
-        out.cannot("algorithm.engine_correction.kind", correction.kind, reason)
 
 
 # ---- TRL's settings as ours ----
@@ -233,7 +205,7 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
         **out.settings,
     }
     _batches(given, devices, out)
-    for part in (_schedule, _rewards, _clip, _kl, _correction, _model):
+    for part in (_schedule, _rewards, _clip, _kl, _model):
         part(given, out)
     return out
 
@@ -268,11 +240,11 @@ def _batches(given: Settings, devices: int | None, out: Translation) -> None:
             f"{generation} responses a generation in groups of num_generations={group}, {update} an update ({key}={per_device} x "
             f"gradient_accumulation_steps={accumulated} on {devices} devices): these are no whole groups in every update"
         )
-    out.set("algorithm.prompts_per_step", generation // group, f"generation_batch_size={generation}")
+    out.set("algorithm.prompts_per_step", generation // group)
     out.set("algorithm.updates_per_step", generation // update)
     out.notes.append(f"batch sizes are read for {devices} device{'s' * (devices > 1)}")
     if given.get("loss_type") == "bnpo":
-        out.set("algorithm.aggregation.micro_batch_responses", per_device, f"{key}={per_device}")
+        out.set("algorithm.aggregation.micro_batch_responses", per_device)
 
 
 def _schedule(given: Settings, out: Translation) -> None:
@@ -286,7 +258,7 @@ def _schedule(given: Settings, out: Translation) -> None:
         out.settings.get("algorithm.epochs_per_step", 1)
     )
     if total and updates:
-        out.set("training.steps", max(1, total // updates), f"max_steps={total}")
+        out.set("training.steps", max(1, total // updates))
         if total % updates:
             out.notes.append(f"max_steps={total} updates are no whole number of rollout steps of {updates}")
     elif total:
@@ -300,40 +272,20 @@ def _schedule(given: Settings, out: Translation) -> None:
             "the length follows from the size of the data set; give max_steps=N, which trainer_state.json has"
         )
         out.cannot("num_train_epochs", given.number("num_train_epochs"), reason)
-    _decay(given, out)
     if share < 0:
-        raise ConfigError(f"warmup_steps={share} is less than 0")
+        raise ConfigError(f"warmup_steps or warmup_ratio is {share}, less than 0")
     if share and given.get("lr_scheduler_type") == "constant":
         out.notes.append(f"warmup_steps={share} has no effect with lr_scheduler_type=constant")
     elif share and not (updates and (share >= 1 or total)):
         out.cannot("warmup_steps", share, "the batch sizes, or max_steps for a share, are not known")
     elif "warmup_steps" in given or "warmup_ratio" in given:
         whole = share if share >= 1 else share * total
-        out.set("optimizer.warmup_steps", math.ceil(whole / updates) if whole else 0, f"warmup_steps={share}")
-
-
-def _decay(given: Settings, out: Translation) -> None:
-    more = given.get("lr_scheduler_kwargs") or {}
-    more = (
-        {key.rpartition(".")[2]: value for key, value in more.items()}
-        if isinstance(more, dict)
-        else {"": more}
-    )
-    for key in given.values:
-        if key.startswith("lr_scheduler_kwargs."):
-            more[key.removeprefix("lr_scheduler_kwargs.")] = given.number(key)
-    least = more.pop("min_lr_rate", 0.0)
-    if more or not isinstance(least, int | float):
-        out.cannot("lr_scheduler_kwargs", more or least, "only min_lr_rate has a counterpart")
-    elif "lr_scheduler_type" in given:
-        set_decay("lr_scheduler_type", given.text("lr_scheduler_type"), float(least or 0.0), out)
+        out.set("optimizer.warmup_steps", math.ceil(whole / updates) if whole else 0)
 
 
 def _rewards(given: Settings, out: Translation) -> None:
     masked = given.flag("mask_truncated_completions")
-    out.set(
-        "algorithm.overlong.policy", "mask" if masked else "score", f"mask_truncated_completions={masked}"
-    )
+    out.set("algorithm.overlong.policy", "mask" if masked else "score")
     weights, names = given.numbers("reward_weights"), given.names("reward_funcs")
     if names and weights is not None and len(weights) != len(names):
         raise ConfigError(
@@ -355,7 +307,7 @@ def _rewards(given: Settings, out: Translation) -> None:
         )
     for name, weight in zip(names, (weights or [1.0] * len(names)) if names else [], strict=True):
         if "accuracy" in name.rpartition(".")[2] and weight:
-            out.set("algorithm.reward.correct", float(weight), f"reward_funcs={name}")
+            out.set("algorithm.reward.correct", float(weight))
             out.notes.append(
                 f"rewards are {weight:g} for a right answer and 0 for a wrong one, as {name} gives them"
             )
@@ -382,16 +334,14 @@ def _clip(given: Settings, out: Translation) -> None:
     if high is None:
         high = low
     if loss == "cispo" and high is not None:
-        out.set("algorithm.surrogate.cap_max", high, f"epsilon_high={high}")
+        out.set("algorithm.surrogate.cap_max", high)
     elif loss in _CLIPPED and high is not None and high >= NO_CLIP and low is not None and low >= 1:
-        out.set("algorithm.surrogate.kind", "policy_gradient", f"epsilon_high={high}")
+        out.set("algorithm.surrogate.kind", "policy_gradient")
     elif loss in _CLIPPED or loss is None:
         if low is not None:
-            out.set(
-                "algorithm.surrogate.clip_low", min(low, 1.0), f"epsilon={low}"
-            )  # from 1 on no lower bound binds
+            out.set("algorithm.surrogate.clip_low", min(low, 1.0))  # from 1 on no lower bound binds
         if high is not None:
-            out.set("algorithm.surrogate.clip_high", high, f"epsilon_high={high}")
+            out.set("algorithm.surrogate.clip_high", high)
     if loss == "luspo" and given.get("importance_sampling_level") != "sequence":
         out.cannot(
             "loss_type",
@@ -407,31 +357,17 @@ def _kl(given: Settings, out: Translation) -> None:
     if beta is None:
         return
     weighted = given.flag("use_bias_correction_kl") and beta != 0
-    out.set("algorithm.kl.kind", "k3_ratio" if weighted else "k3", f"use_bias_correction_kl={weighted}")
-    out.set("algorithm.kl.coefficient", beta, f"beta={beta}")
+    out.set("algorithm.kl.kind", "k3_ratio" if weighted else "k3")
+    out.set("algorithm.kl.coefficient", beta)
     if beta and given.flag("sync_ref_model"):
         every, mixed = given.get("ref_model_sync_steps"), given.get("ref_model_mixup_alpha")
         reason = f"every {every} updates the reference moves by {mixed}; kl.reset_every_steps here drops the optimiser's moments"
         out.cannot("sync_ref_model", True, reason)
 
 
-def _correction(given: Settings, out: Translation) -> None:
-    samples, corrects = given.flag("use_vllm"), given.flag("vllm_importance_sampling_correction")
-    if not (samples and corrects):
-        out.set("algorithm.engine_correction.kind", "none")
-        return
-    mode, cap = given.text(_MODE), given.number(_CAP, NO_CLIP)
-    if mode not in CORRECTIONS:
-        out.cannot(_MODE, mode, f"no counterpart here, only for {', '.join(CORRECTIONS)}")
-        return
-    out.set("algorithm.engine_correction.kind", CORRECTIONS[mode], f"{_MODE}={mode}")
-    out.set("algorithm.engine_correction.cap", cap, f"{_CAP}={cap}")
-    out.set("algorithm.engine_correction.floor", given.number(_FLOOR, 0.0), f"{_FLOOR}={given.get(_FLOOR)}")
-
-
 def _model(given: Settings, out: Translation) -> None:
     if (seed := given.number("seed")) is not None:
-        out.set("seed", seed, f"seed={seed}")
+        out.set("seed", seed)
     source, path = given.get("dataset_name"), given.text("model_name_or_path", given.text("_name_or_path"))
     if source is not None:
         out.cannot(

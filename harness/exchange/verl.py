@@ -22,7 +22,6 @@ from harness.exchange.dialect import (
     load_table,
     note_rewards,
     per_reward,
-    set_decay,
     set_model,
     translate_rows,
 )
@@ -35,7 +34,6 @@ _STEPS, _WARMUP = "trainer.total_training_steps", f"{OPTIMIZER}.lr_warmup_steps"
 _MODE, _MEAN = f"{ACTOR}.policy_loss.loss_mode", f"{ACTOR}.loss_agg_mode"
 _CLIP, _LOW, _HIGH, _DUAL = (f"{ACTOR}.clip_ratio{side}" for side in ("", "_low", "_high", "_c"))
 _GDPO_KEYS, _GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
-_VALUE_CLIP = "critic.cliprange_value"
 _OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 _FILTER, _CORRECTION = "algorithm.filter_groups", "algorithm.rollout_correction"
 _NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
@@ -103,15 +101,8 @@ def _export_batches(config: RunConfig, out: Translation) -> None:
 
 
 def _export_schedule(config: RunConfig, out: Translation) -> None:
-    optimizer, steps = config.optimizer, config.optimizer.warmup_steps
+    steps = config.optimizer.warmup_steps
     out.settings[_WARMUP] = steps
-    if optimizer.decay == "cosine":
-        out.settings |= {
-            f"{OPTIMIZER}.lr_scheduler_type": "cosine",
-            f"{OPTIMIZER}.min_lr_ratio": optimizer.final_share,
-        }
-    elif optimizer.decay != "none":
-        out.cannot("optimizer.decay", optimizer.decay, "verl's learning rate stays or falls as a cosine")
     if steps:
         out.deviations["warmup_from_zero"] = (
             f"optimizer.warmup_steps={steps}: rollout step s has (s - 1)/{steps} of the learning rate in verl (the first changes "
@@ -131,8 +122,6 @@ def _export_advantage(config: RunConfig, out: Translation) -> None:
             f"gdpo_reward_keys: compute_score must return these rewards ({', '.join(COMPONENTS)}) beside the score",
         ]
     elif advantage.kind == "gae":
-        clip = advantage.critic.value_clip
-        out.settings[_VALUE_CLIP] = NO_CLIP if clip is None else clip
         out.notes.append("verl's critic begins with a random head, ours with zeros")
         if advantage.lambda_value != advantage.lambda_policy:
             out.cannot("algorithm.advantage.lambda_value", advantage.lambda_value, "verl has one lambda")
@@ -151,10 +140,7 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
     if surrogate.kind == "policy_gradient" and surrogate.importance_weighted:
         out.settings |= {_LOW: 1.0, _HIGH: NO_CLIP, _DUAL: NO_CLIP}
     elif surrogate.kind == "ppo_clip":
-        out.settings |= {_CLIP: surrogate.clip_low, _LOW: surrogate.clip_low, _HIGH: surrogate.clip_high}
-        out.settings[_DUAL] = surrogate.dual_clip or NO_CLIP
-        if mode == "gspo" and surrogate.dual_clip is not None:
-            out.cannot("algorithm.surrogate.dual_clip", surrogate.dual_clip, "verl's gspo has no dual clip")
+        out.settings[_CLIP] = surrogate.clip_low
     elif surrogate.kind == "clipped_is":
         out.settings |= {_LOW: 1 - surrogate.cap_min, _HIGH: surrogate.cap_max - 1}
         out.notes.append(
@@ -270,7 +256,7 @@ def _batches(given: Settings, out: Translation) -> None:
     if batch and mini and batch % mini:
         raise ConfigError(f"{_BATCH}={batch} prompts are no multiple of {_MINI}={mini}; mend one of them")
     if batch and mini:
-        out.set("algorithm.updates_per_step", batch // mini, f"{_MINI}={mini}")
+        out.set("algorithm.updates_per_step", batch // mini)
     elif mini:
         out.cannot(_MINI, mini, f"{_BATCH} is not given")
 
@@ -280,8 +266,8 @@ def _optimizer(given: Settings, out: Translation) -> None:
     if betas is not None:
         if len(betas) != 2:
             raise ConfigError(f"{OPTIMIZER}.betas={betas} are not two numbers")
-        out.set("optimizer.beta1", betas[0], f"{OPTIMIZER}.betas={betas}")
-        out.set("optimizer.beta2", betas[1], f"{OPTIMIZER}.betas={betas}")
+        out.set("optimizer.beta1", betas[0])
+        out.set("optimizer.beta2", betas[1])
     if old in given and (clip not in given or given.get(old) != given.get(clip)):
         out.cannot(
             old,
@@ -293,21 +279,13 @@ def _optimizer(given: Settings, out: Translation) -> None:
         out.set("optimizer.epsilon", 1e-8)  # AdamW's own
     elif more in given:
         out.cannot(more, given.get(more), "only its eps has a counterpart")
-    kind, least = f"{OPTIMIZER}.lr_scheduler_type", f"{OPTIMIZER}.min_lr_ratio"
-    if kind in given:
-        cosine = given.text(kind, "constant") == "cosine"
-        set_decay(kind, given.text(kind, "constant"), given.number(least, 0.0) if cosine else 0.0, out)
-        if not cosine and given.number(least, 0.0):
-            out.notes.append(
-                f"{least}={given.get(least)} has no effect in verl with lr_scheduler_type={given.get(kind)}"
-            )
 
 
 def _length(given: Settings, out: Translation) -> None:
     """Training steps, and the warm-up: none, 0 or less means its share of the training steps."""
     total, epochs = given.count(_STEPS), given.number("trainer.total_epochs")
     if total:
-        out.set("training.steps", total, f"{_STEPS}={total}")
+        out.set("training.steps", total)
     elif epochs is not None:
         out.cannot(
             "trainer.total_epochs",
@@ -319,7 +297,7 @@ def _length(given: Settings, out: Translation) -> None:
         out.cannot(f"{_WARMUP}_ratio", ratio, f"a share of {_STEPS}; give it")
     elif _WARMUP in given or f"{_WARMUP}_ratio" in given:
         shared = int(ratio * (total or 0)) if ratio > 0 else 0
-        out.set("optimizer.warmup_steps", int(steps) if steps > 0 else shared, f"{_WARMUP}={steps}")
+        out.set("optimizer.warmup_steps", int(steps) if steps > 0 else shared)
     if steps > 0 and ratio:
         out.notes.append(f"{_WARMUP}_ratio={ratio} has no effect in verl beside {_WARMUP}={steps}")
 
@@ -337,40 +315,21 @@ def _advantage(given: Settings, out: Translation) -> None:
                 f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers; verl wants as many"
             )
         out.settings |= dict(per_reward(dict(zip(keys, weights or [1.0] * len(keys), strict=True))))
-    elif name == "gae":
-        if (clip := given.number(_VALUE_CLIP)) is not None:
-            out.set(
-                "algorithm.advantage.critic.value_clip",
-                None if clip >= NO_CLIP else clip,
-                f"{_VALUE_CLIP}={clip}",
-            )
-        if (value := given.number("algorithm.lam")) is not None:
-            out.set("algorithm.advantage.lambda_value", value, f"algorithm.lam={value}")
+    elif name == "gae" and (value := given.number("algorithm.lam")) is not None:
+        out.set("algorithm.advantage.lambda_value", value)
 
 
 def _clip(given: Settings, out: Translation) -> None:
-    mode, whole = given.get(_MODE), given.number(_CLIP)
-    if mode not in ("vanilla", "gspo", "cispo"):
-        return
-    low, high = given.number(_LOW, whole), given.number(_HIGH, whole)
+    mode, whole, low, high = given.get(_MODE), *map(given.number, (_CLIP, _LOW, _HIGH))
     if whole is not None and whole not in (low, high):
         out.notes.append(f"{_CLIP}={whole} has no effect in verl beside clip_ratio_low and clip_ratio_high")
     if low is None or high is None:
         return
     if mode == "cispo":
-        out.set(
-            "algorithm.surrogate.cap_min", max(0.0, 1 - low), f"{_LOW}={low}"
-        )  # from 1 on no lower bound binds
-        out.set("algorithm.surrogate.cap_max", 1 + high, f"{_HIGH}={high}")
-        return
-    if low >= 1 and high >= NO_CLIP:
-        out.set("algorithm.surrogate.kind", "policy_gradient", f"{_HIGH}={high}")
-        return
-    dual = given.number(_DUAL) if mode == "vanilla" else NO_CLIP
-    if dual is not None:
-        out.set("algorithm.surrogate.dual_clip", None if dual >= NO_CLIP else dual, f"{_DUAL}={dual}")
-    out.set("algorithm.surrogate.clip_low", min(low, 1.0), f"{_LOW}={low}")
-    out.set("algorithm.surrogate.clip_high", high, f"{_HIGH}={high}")
+        out.set("algorithm.surrogate.cap_min", max(0.0, 1 - low))  # from 1 on no lower bound binds
+        out.set("algorithm.surrogate.cap_max", 1 + high)
+    elif mode in ("vanilla", "gspo") and low >= 1 and high >= NO_CLIP:
+        out.set("algorithm.surrogate.kind", "policy_gradient")
 
 
 def _kl(given: Settings, out: Translation) -> None:
@@ -389,9 +348,9 @@ def _kl(given: Settings, out: Translation) -> None:
         elif kind is None:
             out.cannot(estimator, name, f"no counterpart here, only for {', '.join(_ESTIMATORS)}")
         else:
-            out.set("algorithm.kl.kind", kind, f"{estimator}={name}")
-            out.set("algorithm.kl.coefficient", weight, f"{coefficient}={weight}")
-            out.set("algorithm.kl.placement", place, f"{switch}=True")
+            out.set("algorithm.kl.kind", kind)
+            out.set("algorithm.kl.coefficient", weight)
+            out.set("algorithm.kl.placement", place)
         used.append(place)
     if not used and any(switch in given for switch, *_ in _KL_PLACES.values()):
         out.set("algorithm.kl.coefficient", 0.0)
@@ -406,17 +365,17 @@ def _overlong(given: Settings, out: Translation) -> None:
     if given.flag(f"{_OVERLONG}.enable") and given.get("reward.reward_manager.name") != "dapo":
         out.cannot(f"{_OVERLONG}.enable", True, "only reward.reward_manager.name=dapo reads it")
     elif given.flag(f"{_OVERLONG}.enable") and tokens and cap:
-        out.set("algorithm.overlong.policy", "soft", f"{_OVERLONG}.enable=True")
-        out.set("algorithm.overlong.buffer_fraction", tokens / cap, f"{_OVERLONG}.len={tokens}")
+        out.set("algorithm.overlong.policy", "soft")
+        out.set("algorithm.overlong.buffer_fraction", tokens / cap)
         penalty = float(given.number(f"{_OVERLONG}.penalty_factor", 1.0))
-        out.set("algorithm.overlong.penalty", penalty, f"{_OVERLONG}.penalty_factor={penalty}")
+        out.set("algorithm.overlong.penalty", penalty)
     elif given.flag(f"{_OVERLONG}.enable"):
         out.cannot(
             f"{_OVERLONG}.enable", True, f"{_OVERLONG}.len and data.max_response_length are not both given"
         )
     rounds = given.number(f"{_FILTER}.max_num_gen_batches", 0)
     if given.flag(f"{_FILTER}.enable") and rounds > 0:
-        out.set("algorithm.dead_groups.max_rounds", rounds, f"{_FILTER}.max_num_gen_batches={rounds}")
+        out.set("algorithm.dead_groups.max_rounds", rounds)
     elif given.flag(f"{_FILTER}.enable"):
         reason = "verl refills without limit; algorithm.dead_groups.max_rounds bounds a step here"
         out.cannot(f"{_FILTER}.max_num_gen_batches", rounds, reason)
@@ -430,34 +389,14 @@ def _correction(given: Settings, out: Translation) -> None:
     )
     if f"{_CORRECTION}.bypass_mode" in given:
         old = "sampler" if bypass else "recomputed"
-        out.set("algorithm.engine_correction.old_log_probs", old, f"{_CORRECTION}.bypass_mode={bypass}")
+        out.set("algorithm.engine_correction.old_log_probs", old)
     if level not in (None, "token", "sequence"):
         out.cannot(f"{_CORRECTION}.rollout_is", level, "no counterpart here, only for null, token, sequence")
-    elif bypass and given.get(f"{_CORRECTION}.loss_type") == "reinforce":
-        _weighted(level, threshold, out)
-    elif bypass and given.text(f"{_CORRECTION}.loss_type", "ppo_clip") != "ppo_clip":
-        out.cannot(f"{_CORRECTION}.loss_type", given.get(f"{_CORRECTION}.loss_type"), "no counterpart here")
     elif bypass or level is None:  # in bypass mode the ratio itself corrects
         out.set(kind, "none")
     else:
-        out.set(kind, level, f"{_CORRECTION}.rollout_is={level}")
+        out.set(kind, level)
         _bounds(threshold, out)
-
-
-def _weighted(level: Any, threshold: Any, out: Translation) -> None:
-    """Bypass mode without a clip: log-probabilities weighted by the cut ratio to the sampler, as in CISPO."""
-    prefix, origin = "algorithm.surrogate.", f"{_CORRECTION}.rollout_is={level}"
-    out.settings = {key: value for key, value in out.settings.items() if not key.startswith(prefix)}
-    out.set(f"{prefix}kind", "policy_gradient", origin)
-    if level is None:
-        out.set(f"{prefix}importance_weighted", False, origin)
-    elif level == "token" and isinstance(threshold, int | float):
-        out.set(f"{prefix}kind", "clipped_is", origin)
-        out.set(f"{prefix}cap_min", 0.0)
-        out.set(f"{prefix}cap_max", float(threshold), f"{_CORRECTION}.rollout_is_threshold={threshold}")
-    else:
-        reason = "without a clip only cut token weights have a counterpart; here the ratio itself, not cut"
-        out.cannot(f"{_CORRECTION}.rollout_is", f"{level} ({threshold})", reason)
 
 
 def _bounds(threshold: Any, out: Translation) -> None:
@@ -470,9 +409,9 @@ def _bounds(threshold: Any, out: Translation) -> None:
         raise ConfigError(f"{key}={threshold} is neither a number nor lower_upper, such as 0.5_5.0") from None
     if separator:
         out.settings[f"{prefix}.kind"] += "_mask"
-        out.set(f"{prefix}.floor", 0.0 if floor <= _NO_FLOOR else floor, f"{key}={threshold}")
+        out.set(f"{prefix}.floor", 0.0 if floor <= _NO_FLOOR else floor)
     if floor <= 1 <= cap:
-        out.set(f"{prefix}.cap", cap, f"{key}={threshold}")
+        out.set(f"{prefix}.cap", cap)
     else:
         out.cannot(key, threshold, "the bounds must hold 1 here")
         out.settings.pop(f"{prefix}.floor", None)

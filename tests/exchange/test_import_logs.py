@@ -115,14 +115,9 @@ def test_verl_lines_become_our_columns_and_units(tmp_path: Path) -> None:
 
 
 def test_trl_state_becomes_our_columns_and_units(tmp_path: Path) -> None:
-    write_trl(tmp_path / "checkpoint-10" / "trainer_state.json", [0.1])
-    write_trl(tmp_path / "checkpoint-20" / "trainer_state.json", [0.1, 0.2], eval_reward=0.25)
-    (tmp_path / "checkpoint-30").mkdir()
-    (tmp_path / "checkpoint-30" / "trainer_state.json").write_text(
-        '{"log_history": [{"step"'
-    )  # torn: the newest whole one counts
+    path = write_trl(tmp_path / "trainer_state.json", [0.1, 0.2], eval_reward=0.25)
     names = names_of("trl")
-    rows = store_rows(read_log(tmp_path, names), names, responses_per_step=64)
+    rows = store_rows(read_log(path, names), names, responses_per_step=64)
     assert [row["step"] for row in rows] == [10, 20]
     last = rows[-1]
     assert (last["updates"], last["reward_mean"], last["clip_fraction_high"]) == (20, 0.2, 0.003)

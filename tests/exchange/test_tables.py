@@ -42,8 +42,6 @@ def situations(dialect: str) -> Iterator[tuple[dict[str, Any], set[str]]]:
     if dialect == "verl":
         in_reward = {f"{ACTOR}.use_kl_loss": False, "algorithm.use_kl_in_reward": True}
         yield VERL | in_reward, {"algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty", *in_reward}
-        weighted = {f"{CORRECTION}.bypass_mode": True, f"{CORRECTION}.loss_type": "reinforce"}
-        yield VERL | weighted, {*weighted, f"{CORRECTION}.rollout_is", f"{CORRECTION}.rollout_is_threshold"}
         yield VERL | {"trainer.total_training_steps": None}, {"trainer.total_epochs"}
         yield VERL | {f"{ACTOR}.optim.lr_warmup_steps": 7}, {f"{ACTOR}.optim.lr_warmup_steps"}
     else:
@@ -216,7 +214,6 @@ SEPARATE = {"multi_objective_aggregation": "normalize_then_sum", "reward_funcs":
         ("trl", {"loss_type": "bnpo"}, {"algorithm.aggregation.micro_batch_responses": 16}),
         ("trl", {"epsilon": 1.0, "epsilon_high": 1e9}, {"algorithm.surrogate.kind": "policy_gradient"}),
         ("trl", {"epsilon_high": None}, {"algorithm.surrogate.clip_high": 0.2}),
-        ("trl", {"vllm_importance_sampling_clip_max": None}, {"algorithm.engine_correction.cap": 1e9}),
         ("trl", {"use_vllm": False}, {"algorithm.engine_correction.kind": "none"}),
         ("trl", {"scale_rewards": "batch"}, {"algorithm.advantage.scale": "batch_reward_std"}),
         ("trl", {"scale_rewards": False}, {"algorithm.advantage.scale": "none"}),
@@ -233,10 +230,6 @@ SEPARATE = {"multi_objective_aggregation": "normalize_then_sum", "reward_funcs":
         ("verl", {f"{CORRECTION}.rollout_is_threshold": "0.5_5.0"}, {"algorithm.engine_correction.kind": "token_mask"}),
         ("verl", {f"{CORRECTION}.rollout_is_threshold": "0.5_5.0"}, {"algorithm.engine_correction.floor": 0.5}),
         ("verl", {f"{CORRECTION}.bypass_mode": True}, {"algorithm.engine_correction.old_log_probs": "sampler"}),
-        (
-            "verl", {f"{CORRECTION}.bypass_mode": True, f"{CORRECTION}.loss_type": "reinforce"},
-            {"algorithm.surrogate.kind": "clipped_is", "algorithm.surrogate.cap_max": 2.0},
-        ),
         ("verl", {f"{ACTOR}.optim.lr_warmup_steps": 7}, {"optimizer.warmup_steps": 7}),
         ("verl", {"algorithm.adv_estimator": "gae"}, {"algorithm.advantage.lambda_policy": 0.95, "algorithm.advantage.lambda_value": 0.95}),
         ("verl", {"algorithm.adv_estimator": "rloo"}, {"algorithm.advantage.baseline": "leave_one_out"}),
@@ -282,7 +275,7 @@ def test_weights_that_are_not_as_many_as_the_reward_functions_are_refused() -> N
     ("dialect", "change", "line"),
     [
         ("trl", {"repetition_penalty": 1.2}, "repetition_penalty=1.2: no counterpart here, only for 1.0"),
-        ("trl", {"lr_scheduler_type": "polynomial"}, "lr_scheduler_type=polynomial: the learning rate here stays, or"),
+        ("trl", {"lr_scheduler_type": "polynomial"}, "lr_scheduler_type=polynomial: no counterpart here, only for constant"),
         ("trl", {"lr_scheduler_type": "constant"}, "warmup_steps=16 has no effect"),
         ("trl", {"max_steps": -1}, "num_train_epochs=3.0: the length follows from the size of the data set; give max_steps=N"),
         ("trl", {"max_completion_length": None}, "max_completion_length=None: no counterpart"),
@@ -290,6 +283,8 @@ def test_weights_that_are_not_as_many_as_the_reward_functions_are_refused() -> N
         ("trl", {"loss_type": "luspo"}, "loss_type=luspo: weighs responses by their length here only with"),
         ("trl", {"loss_type": "another"}, "loss_type=another: no counterpart here, only for grpo, bnpo"),
         ("trl", {"reward_funcs": None, "reward_weights": [1.0, 0.2]}, "reward_weights=[1.0, 0.2]: the reward here is algorithm.reward"),
+        ("verl", {f"{CORRECTION}.loss_type": "reinforce"}, "loss_type=reinforce: no counterpart here, only for ppo_clip"),
+        ("trl", {"vllm_importance_sampling_clip_max": None}, "vllm_importance_sampling_clip_max=None: no counterpart here"),
         ("trl", {}, "dataset_name=open-r1/x: choose task="),
         ("verl", {"algorithm.adv_estimator": "reinforce_plus_plus", "algorithm.gamma": 0.9}, "algorithm.gamma=0.9: no counterpart"),
         ("verl", {"trainer.critic_warmup": 3}, "trainer.critic_warmup=3: no counterpart here, only for 0"),
