@@ -107,21 +107,21 @@ def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, s
     values: dict[str, Any] = {}
     for path in files:
         values |= read_config(path, read_yaml)
-    given = read_assignments(settings, read_yaml)
-    _require_known(name, given, values | given)
+    inline = read_assignments(settings, read_yaml)
+    _require_known(name, inline, values | inline)
     devices = chosen.get("devices")
     if devices is not None and (not devices.isdigit() or not int(devices)):
         raise ConfigError(f"devices={devices} is no count; give an integer from 1 on")
-    translation = DIALECTS[name].translate(values | given, int(devices) if devices else None)
+    translation = DIALECTS[name].translate(values | inline, int(devices) if devices else None)
     if "for" in chosen:
         require("for", chosen["for"], ("testbed",))
-        kept = {key: value for key, value in translation.settings.items() if not _TESTBED_KEEPS.match(key)}
-        translation.settings = kept
+        method = {key: value for key, value in translation.settings.items() if not _TESTBED_KEEPS.match(key)}
+        translation.settings = method
         translation.notes.append("for=testbed: model, data, rates, lengths and batch sizes are the testbed's")
     return translation, chosen
 
 
-def _require_known(name: str, given: dict[str, Any], values: dict[str, Any]) -> None:
+def _require_known(name: str, inline: dict[str, Any], values: dict[str, Any]) -> None:
     """Refuse a mistyped setting of the command line, and settings of which another dialect knows more."""
     if not values:
         raise ConfigError(f"give file=FILE, or settings of {name} as key=value")
@@ -129,7 +129,7 @@ def _require_known(name: str, given: dict[str, Any], values: dict[str, Any]) -> 
         each: [*load_table(each).rows, *(key for block in load_table(each).beside for key in block.rows)]
         for each in DIALECTS
     }
-    for key in given:
+    for key in inline:
         close = get_close_matches(key, [*rows[name], *_OPTIONS, "file"], n=1, cutoff=0.8)
         if close and key not in rows[name] and not load_table(name).knows(key):
             raise ConfigError(f"{name} has no setting {key!r}; did you mean {close[0]}=?")
@@ -195,15 +195,15 @@ def _import_logs(items: Sequence[str]) -> int:
     request = load_dataclass(Import, {**values, "logs": Path(str(values["logs"]))}, "import")
     if request.cap < 0 or (request.responses_per_step is not None and request.responses_per_step < 1):
         raise ConfigError("import: cap= is at least 0, responses_per_step= at least 1")
-    found = import_logs(store, request)
-    for each in found.runs:
-        known = "" if each.run_id in found.new else " (already in the store)"
-        print(f"arm {each.arm}, seed {each.seed}: run {each.run_id}, {len(each.rows)} steps{known}")
-    print(f"score {found.score}; columns: {', '.join(found.columns)}")
-    if request.responses_per_step and "generated_tokens" not in found.columns:
+    imported = import_logs(store, request)
+    for each in imported.runs:
+        stored = "" if each.run_id in imported.new else " (already in the store)"
+        print(f"arm {each.arm}, seed {each.seed}: run {each.run_id}, {len(each.rows)} steps{stored}")
+    print(f"score {imported.score}; columns: {', '.join(imported.columns)}")
+    if request.responses_per_step and "generated_tokens" not in imported.columns:
         print(
             f"responses_per_step={request.responses_per_step} had no effect: the logs tell no length of responses"
         )
-    for line in found.replaced:
+    for line in imported.replaced:
         print(f"  {line}")
     return 0

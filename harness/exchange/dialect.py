@@ -32,7 +32,7 @@ _GROUPS = {
     f"algorithm.{name}.kind": f"algorithm/{name}" for name in ("advantage", "surrogate", "aggregation", "kl")
 }
 _GROUPS |= {"model.kind": "model"}
-Row = str | Mapping[Any, Any]
+Row = str | Mapping[Any, str | Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -218,10 +218,10 @@ class Settings:
     def names(self, key: str) -> list[str]:
         """Return a list of names, or one name, as a list; empty where the key is absent or null. Raises `ConfigError` for another value."""
         value = self.get(key)
-        found = [] if value is None else [value] if isinstance(value, str) else value
-        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        names = [] if value is None else [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ConfigError(f"{key}={value} is neither a name nor a list of names")
-        return found
+        return names
 
     def numbers(self, key: str) -> list[float] | None:
         """Return a list of numbers, None where the key is absent or null. Raises `ConfigError` for another value."""
@@ -266,15 +266,15 @@ def _read(row: Row, key: str, value: Any, out: Translation) -> None:
         if (choice not in ("number", "empty") and _same(value, choice)) or (
             choice == "empty" and value in ({}, [])
         ):
-            if meaning != "nothing":
+            if isinstance(meaning, Mapping):
                 for ours, ours_value in meaning.items():
                     out.set(ours, ours_value, f"{key}={value}")
             return
     if "number" in choices and _is_number(value):
         out.set(str(choices["number"]), value, f"{key}={value}")
         return
-    known = ", ".join("null" if choice is None else str(choice) for choice in choices if choice != "number")
-    out.cannot(key, value, f"no counterpart here{f', only for {known}' if known else ': it is no number'}")
+    others = ", ".join("null" if choice is None else str(choice) for choice in choices if choice != "number")
+    out.cannot(key, value, f"no counterpart here{f', only for {others}' if others else ': it is no number'}")
 
 
 # ---- from our settings to theirs ----
@@ -317,7 +317,7 @@ def _write(
     exact = [
         choice for choice, each in meanings.items() if all(_same(current[ours], each[ours]) for ours in each)
     ]
-    number = value_of(config, choices["number"]) if "number" in choices else None
+    number = value_of(config, str(choices["number"])) if "number" in choices else None
     if not exact and _is_number(number):
         out.settings[key] = number
         return

@@ -48,7 +48,7 @@ class Import:
             None where the logs have one only.
         unit: how the logs write scores: fraction (of 1), percent, or reward (shown as it is).
         step: the column with the step, None: one of the usual names.
-        responses_per_step: responses sampled in a logged step; makes generated tokens known where the log lacks them.
+        responses_per_step: responses sampled in a logged step; tells the generated tokens where the log lacks them.
         cap: response token cap of the evaluation, 0 where unknown.
         paired: whether runs of equal seed share prompts and sampling seeds across arms.
         title: of the experiment, its name where empty.
@@ -115,22 +115,22 @@ def import_logs(store: ResultStore, request: Import) -> Imported:
     _refuse_copies(runs)
     scores = {run.score: run.path for run in runs}
     if len(scores) > 1:
-        found = "; ".join(f"{path} has {score}" for score, path in scores.items())
-        raise ForeignLogError(f"the logs have no score in common: {found}; choose one with score=")
+        columns = "; ".join(f"{path} has {score}" for score, path in scores.items())
+        raise ForeignLogError(f"the logs have no score in common: {columns}; choose one with score=")
     claim = layout.plan_file(store.root, request.experiment).with_name(layout.CLAIM_LOCK)
     with lease.acquire(claim, wait_seconds=PATIENCE_SECONDS):  # imports beside it change the same plan
-        known = (
+        plan = (
             store.plan(request.experiment)
             if request.experiment in store.plans()
             else {"foreign": True, "arms": []}
         )
-        if not known.get("foreign"):
+        if not plan.get("foreign"):
             raise ForeignLogError(
                 f"experiment {request.experiment!r} is planned by `harness run`, which would drop the import; take another name"
             )
         new = frozenset(run.run_id for run in runs if _write(store, request, names, run))
         store.write_plan(request.experiment, _plan(request, runs))
-    return Imported(runs, new, list(_replaced(known, runs)))
+    return Imported(runs, new, list(_replaced(plan, runs)))
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
@@ -198,15 +198,15 @@ def _score(
     scores = [name for name in columns if name.startswith(f"{EVALUATION}/")]
     if request.score is None:
         plain = [name.removeprefix(f"{EVALUATION}/") for name in scores if "/verl_" not in name]
-        found = [*plain, *(name for each in shared.values() for name in each)]
-        if len(found) == 1 and plain:
+        candidates = [*plain, *(name for each in shared.values() for name in each)]
+        if len(candidates) == 1 and plain:
             return f"{EVALUATION}/{plain[0]}"
         hint = (
             "choose one with score="
-            if found
+            if candidates
             else "take a training metric, such as score=reward_mean unit=reward"
         )
-        raise ForeignLogError(f"{path}: evaluation scores found: {', '.join(found) or 'none'}; {hint}")
+        raise ForeignLogError(f"{path}: evaluation scores found: {', '.join(candidates) or 'none'}; {hint}")
     column = f"{EVALUATION}/{request.score}"
     if column in shared and request.score not in columns:
         raise ForeignLogError(
@@ -236,11 +236,11 @@ def _refuse_copies(runs: Sequence[ForeignRun]) -> None:
 def _write(store: ResultStore, request: Import, names: Names, foreign: ForeignRun) -> bool:
     """Write a run unless it is there; its rows are on the disk before it is marked as finished."""
     run = store.run(foreign.run_id)
-    known = run.manifest()
-    if known is not None and known["status"] == "finished":
-        if known["seed"] != foreign.seed:
+    stored = run.manifest()
+    if stored is not None and stored["status"] == "finished":
+        if stored["seed"] != foreign.seed:
             raise ForeignLogError(
-                f"{foreign.path} has the content of run {foreign.run_id}, which is here as seed {known['seed']}; two seeds cannot log the "
+                f"{foreign.path} has the content of run {foreign.run_id}, which is here as seed {stored['seed']}; two seeds cannot log the "
                 "same numbers: name the other run's file"
             )
         return False
@@ -313,11 +313,11 @@ def _plan(request: Import, runs: Sequence[ForeignRun]) -> dict[str, Any]:
     }
 
 
-def _replaced(known: Mapping[str, Any], runs: Sequence[ForeignRun]) -> list[str]:
+def _replaced(plan: Mapping[str, Any], runs: Sequence[ForeignRun]) -> list[str]:
     """Return a line for each run that the experiment had before and has no more."""
     listed = {(run.arm, str(run.seed)): run.run_id for run in runs}
     lines = []
-    for arm in known["arms"]:
+    for arm in plan["arms"]:
         for seed, run_id in arm["runs"].items():
             after = listed.get((arm["name"], seed))
             if after != run_id:

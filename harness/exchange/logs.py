@@ -104,11 +104,11 @@ def read_log(
 
 def shared_scores(entries: Sequence[Mapping[str, float]], names: Names) -> dict[str, list[str]]:
     """Return score columns that several of a log's names mean, such as two reward functions with `accuracy` in their names."""
-    found: dict[str, list[str]] = {}
+    columns: dict[str, list[str]] = {}
     for name in sorted({name for entry in entries for name in entry}):
         if (column := names.score(name)) is not None:
-            found.setdefault(column, []).append(name)
-    return {column: shared for column, shared in found.items() if len(shared) > 1}
+            columns.setdefault(column, []).append(name)
+    return {column: shared for column, shared in columns.items() if len(shared) > 1}
 
 
 def store_rows(
@@ -193,7 +193,7 @@ def verl_row(item: Mapping[str, Any]) -> dict[str, float | int | None] | None:
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return the finite numbers of a logged mapping, also those written as text; booleans, lists and other texts are left out."""
-    found = {}
+    plain = {}
     for name, value in values.items():
         if not name or isinstance(value, bool) or not isinstance(value, int | float | str):
             continue
@@ -202,8 +202,8 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
         except ValueError:
             continue
         if math.isfinite(number):
-            found[str(name)] = number
-    return found
+            plain[str(name)] = number
+    return plain
 
 
 def _trainer_name(name: str, names: Names) -> str:

@@ -78,11 +78,11 @@ def _resolved(content: Mapping[Any, Any]) -> dict[str, Any]:
     for key, value in list(values.items()):
         if isinstance(value, str) and "${" in value:
             try:
-                found = OmegaConf.select(config, key)
+                target = OmegaConf.select(config, key)
             except (OmegaConfBaseException, ValueError, TypeError):
                 continue
-            if OmegaConf.is_config(found):
+            if OmegaConf.is_config(target):
                 del values[key]
-                found = OmegaConf.to_container(found)
-            values |= flatten({key: found})
+                target = OmegaConf.to_container(target)
+            values |= flatten({key: target})
     return values

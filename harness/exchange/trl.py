@@ -198,27 +198,27 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     Raises:
         ConfigError: a value that TRL would not take either, or batch sizes that do not divide.
     """
-    out, given = translate_rows(load_table("trl"), values), Settings(values)
+    out, source = translate_rows(load_table("trl"), values), Settings(values)
     out.settings = {
         "algorithm": "grpo",
         "algorithm.engine_correction.old_log_probs": "recomputed",
         **out.settings,
     }
-    _batches(given, devices, out)
+    _batches(source, devices, out)
     for part in (_schedule, _rewards, _clip, _kl, _model):
-        part(given, out)
+        part(source, out)
     return out
 
 
-def _batches(given: Settings, devices: int | None, out: Translation) -> None:
+def _batches(source: Settings, devices: int | None, out: Translation) -> None:
     """Responses of a generation and of an update; TRL counts them for one device, and for all in `generation_batch_size`."""
-    group, key = given.count("num_generations"), "per_device_train_batch_size"
-    per_device, accumulated = given.count(key), given.count("gradient_accumulation_steps")
-    generation, parts = given.count("generation_batch_size"), given.count("steps_per_generation")
+    group, key = source.count("num_generations"), "per_device_train_batch_size"
+    per_device, accumulated = source.count(key), source.count("gradient_accumulation_steps")
+    generation, parts = source.count("generation_batch_size"), source.count("steps_per_generation")
     if not (group and per_device and accumulated):
         for name in (key, "gradient_accumulation_steps", "generation_batch_size", "steps_per_generation"):
-            if given.get(name) is not None:
-                out.cannot(name, given.get(name), "the other batch sizes and num_generations are not given")
+            if source.get(name) is not None:
+                out.cannot(name, source.get(name), "the other batch sizes and num_generations are not given")
         return
     if devices is None and generation and parts:
         devices = max(1, generation // (per_device * parts))
@@ -243,15 +243,15 @@ def _batches(given: Settings, devices: int | None, out: Translation) -> None:
     out.set("algorithm.prompts_per_step", generation // group)
     out.set("algorithm.updates_per_step", generation // update)
     out.notes.append(f"batch sizes are read for {devices} device{'s' * (devices > 1)}")
-    if given.get("loss_type") == "bnpo":
+    if source.get("loss_type") == "bnpo":
         out.set("algorithm.aggregation.micro_batch_responses", per_device)
 
 
-def _schedule(given: Settings, out: Translation) -> None:
+def _schedule(source: Settings, out: Translation) -> None:
     """Steps here are rollout steps, TRL's are optimiser updates."""
     steps, share = (
-        given.number("max_steps"),
-        given.number("warmup_steps", 0) or given.number("warmup_ratio", 0),
+        source.number("max_steps"),
+        source.number("warmup_steps", 0) or source.number("warmup_ratio", 0),
     )
     total = int(steps) if steps and steps > 0 else 0
     updates = out.settings.get("algorithm.updates_per_step", 0) * int(
@@ -267,31 +267,31 @@ def _schedule(given: Settings, out: Translation) -> None:
             total,
             "counts optimiser updates, and the batch sizes do not say how many a rollout step has",
         )
-    elif given.number("num_train_epochs") or "max_steps" in given:
+    elif source.number("num_train_epochs") or "max_steps" in source:
         reason = (
             "the length follows from the size of the data set; give max_steps=N, which trainer_state.json has"
         )
-        out.cannot("num_train_epochs", given.number("num_train_epochs"), reason)
+        out.cannot("num_train_epochs", source.number("num_train_epochs"), reason)
     if share < 0:
         raise ConfigError(f"warmup_steps or warmup_ratio is {share}, less than 0")
-    if share and given.get("lr_scheduler_type") == "constant":
+    if share and source.get("lr_scheduler_type") == "constant":
         out.notes.append(f"warmup_steps={share} has no effect with lr_scheduler_type=constant")
     elif share and not (updates and (share >= 1 or total)):
         out.cannot("warmup_steps", share, "the batch sizes, or max_steps for a share, are not known")
-    elif "warmup_steps" in given or "warmup_ratio" in given:
+    elif "warmup_steps" in source or "warmup_ratio" in source:
         whole = share if share >= 1 else share * total
         out.set("optimizer.warmup_steps", math.ceil(whole / updates) if whole else 0)
 
 
-def _rewards(given: Settings, out: Translation) -> None:
-    masked = given.flag("mask_truncated_completions")
+def _rewards(source: Settings, out: Translation) -> None:
+    masked = source.flag("mask_truncated_completions")
     out.set("algorithm.overlong.policy", "mask" if masked else "score")
-    weights, names = given.numbers("reward_weights"), given.names("reward_funcs")
+    weights, names = source.numbers("reward_weights"), source.names("reward_funcs")
     if names and weights is not None and len(weights) != len(names):
         raise ConfigError(
             f"reward_funcs has {len(names)} names, reward_weights {len(weights)} numbers; TRL wants as many"
         )
-    if given.get("multi_objective_aggregation") == "normalize_then_sum":
+    if source.get("multi_objective_aggregation") == "normalize_then_sum":
         _decoupled(names, weights, out)
         return
     out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
@@ -329,8 +329,8 @@ def _decoupled(names: list[str], weights: list[float] | None, out: Translation) 
     out.notes.append(f"reward_weights are read in the order {', '.join(COMPONENTS)}{named}")
 
 
-def _clip(given: Settings, out: Translation) -> None:
-    loss, low, high = given.get("loss_type"), given.number("epsilon"), given.number("epsilon_high")
+def _clip(source: Settings, out: Translation) -> None:
+    loss, low, high = source.get("loss_type"), source.number("epsilon"), source.number("epsilon_high")
     if high is None:
         high = low
     if loss == "cispo" and high is not None:
@@ -342,7 +342,7 @@ def _clip(given: Settings, out: Translation) -> None:
             out.set("algorithm.surrogate.clip_low", min(low, 1.0))  # from 1 on no lower bound binds
         if high is not None:
             out.set("algorithm.surrogate.clip_high", high)
-    if loss == "luspo" and given.get("importance_sampling_level") != "sequence":
+    if loss == "luspo" and source.get("importance_sampling_level") != "sequence":
         out.cannot(
             "loss_type",
             loss,
@@ -352,39 +352,42 @@ def _clip(given: Settings, out: Translation) -> None:
         out.set("algorithm.aggregation.constant_tokens", float(out.settings["sampling.max_response_tokens"]))
 
 
-def _kl(given: Settings, out: Translation) -> None:
-    beta = given.number("beta")
+def _kl(source: Settings, out: Translation) -> None:
+    beta = source.number("beta")
     if beta is None:
         return
-    weighted = given.flag("use_bias_correction_kl") and beta != 0
+    weighted = source.flag("use_bias_correction_kl") and beta != 0
     out.set("algorithm.kl.kind", "k3_ratio" if weighted else "k3")
     out.set("algorithm.kl.coefficient", beta)
-    if beta and given.flag("sync_ref_model"):
-        every, mixed = given.get("ref_model_sync_steps"), given.get("ref_model_mixup_alpha")
+    if beta and source.flag("sync_ref_model"):
+        every, mixed = source.get("ref_model_sync_steps"), source.get("ref_model_mixup_alpha")
         reason = f"every {every} updates the reference moves by {mixed}; kl.reset_every_steps here drops the optimiser's moments"
         out.cannot("sync_ref_model", True, reason)
 
 
-def _model(given: Settings, out: Translation) -> None:
-    if (seed := given.number("seed")) is not None:
+def _model(source: Settings, out: Translation) -> None:
+    if (seed := source.number("seed")) is not None:
         out.set("seed", seed)
-    source, path = given.get("dataset_name"), given.text("model_name_or_path", given.text("_name_or_path"))
-    if source is not None:
+    dataset, path = (
+        source.get("dataset_name"),
+        source.text("model_name_or_path", source.text("_name_or_path")),
+    )
+    if dataset is not None:
         out.cannot(
             "dataset_name",
-            source,
+            dataset,
             "choose task=, or task=dataset with task.source=, task.revision= and task.fields",
         )
-    rank = (given.count("lora_r") or 0) if given.flag("use_peft") else 0
-    targets = given.names("lora_target_modules")
+    rank = (source.count("lora_r") or 0) if source.flag("use_peft") else 0
+    targets = source.names("lora_target_modules")
     if rank and not targets:
         out.cannot(
             "lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear"
         )
     if path:
-        set_model(path, rank, given.number("lora_alpha", 32.0), targets, out)
-        out.set("engine", "vllm" if given.flag("use_vllm") else "transformers")
-        if revision := given.text("model_revision"):
+        set_model(path, rank, source.number("lora_alpha", 32.0), targets, out)
+        out.set("engine", "vllm" if source.flag("use_vllm") else "transformers")
+        if revision := source.text("model_revision"):
             out.set("model.revision", revision)
     elif rank:
         out.cannot("lora_r", rank, "an adapter needs the model; give model_name_or_path")

@@ -37,27 +37,15 @@ _GDPO_KEYS, _GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward
 _OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
 _FILTER, _CORRECTION = "algorithm.filter_groups", "algorithm.rollout_correction"
 _NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
-_RESPONSE_MEANS = (
-    "sapo",
-    "geo_mean",
-    "gspo",
-)  # losses that are means of responses whatever loss_agg_mode says
+# Losses that are means of responses whatever loss_agg_mode says.
+_RESPONSE_MEANS = ("sapo", "geo_mean", "gspo")
 _KL_PLACES = {  # where the KL term stands → its switch, its coefficient and its estimator
     "loss": (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef", f"{ACTOR}.kl_loss_type"),
     "reward": ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef", "algorithm.kl_penalty"),
 }
-_ESTIMATORS = {
-    "kl": "k1",
-    "mse": "k2",
-    "low_var_kl": "k3",
-    "low_var_kl+": "k3_k2",
-    "k1": "k1",
-    "k2": "k2",
-    "k3": "k3",
-    "k3+": "k3_k2",
-}
+_ESTIMATORS = {"kl": "k1", "mse": "k2", "low_var_kl": "k3", "low_var_kl+": "k3_k2", "k1": "k1", "k2": "k2"}
 # With a plus the value is the estimator's and the gradient k2's. In the reward only the value counts.
-_ESTIMATORS |= {"kl+": "k2", "k1+": "k2", "mse+": "k2", "k2+": "k2"}
+_ESTIMATORS |= {"k3": "k3", "k3+": "k3_k2", "kl+": "k2", "k1+": "k2", "mse+": "k2", "k2+": "k2"}
 
 
 # ---- ours in verl's names ----
@@ -161,7 +149,7 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
 
 def _export_kl(config: RunConfig, out: Translation) -> None:
     kl = config.algorithm.kl
-    names = {ours: theirs for theirs, ours in reversed(_ESTIMATORS.items())}
+    names = {ours: source for source, ours in reversed(_ESTIMATORS.items())}
     if kl.coefficient and kl.reset_every_steps:
         out.cannot("algorithm.kl.reset_every_steps", kl.reset_every_steps, "verl keeps its reference policy")
     for place, (switch, coefficient, estimator) in _KL_PLACES.items():
@@ -244,15 +232,15 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     """
     if devices is not None:
         raise ConfigError("devices= is for dialect=trl: verl counts its batches over all devices")
-    out, given = translate_rows(load_table("verl"), values), Settings(values)
+    out, source = translate_rows(load_table("verl"), values), Settings(values)
     out.settings = {"algorithm": "grpo", **out.settings}
     for part in (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model):
-        part(given, out)
+        part(source, out)
     return out
 
 
-def _batches(given: Settings, out: Translation) -> None:
-    batch, mini = given.count(_BATCH), given.count(_MINI)
+def _batches(source: Settings, out: Translation) -> None:
+    batch, mini = source.count(_BATCH), source.count(_MINI)
     if batch and mini and batch % mini:
         raise ConfigError(f"{_BATCH}={batch} prompts are no multiple of {_MINI}={mini}; mend one of them")
     if batch and mini:
@@ -261,29 +249,29 @@ def _batches(given: Settings, out: Translation) -> None:
         out.cannot(_MINI, mini, f"{_BATCH} is not given")
 
 
-def _optimizer(given: Settings, out: Translation) -> None:
-    betas, clip, old = given.numbers(f"{OPTIMIZER}.betas"), f"{OPTIMIZER}.clip_grad", f"{ACTOR}.grad_clip"
+def _optimizer(source: Settings, out: Translation) -> None:
+    betas, clip, old = source.numbers(f"{OPTIMIZER}.betas"), f"{OPTIMIZER}.clip_grad", f"{ACTOR}.grad_clip"
     if betas is not None:
         if len(betas) != 2:
             raise ConfigError(f"{OPTIMIZER}.betas={betas} are not two numbers")
         out.set("optimizer.beta1", betas[0])
         out.set("optimizer.beta2", betas[1])
-    if old in given and (clip not in given or given.get(old) != given.get(clip)):
+    if old in source and (clip not in source or source.get(old) != source.get(clip)):
         out.cannot(
             old,
-            given.get(old),
+            source.get(old),
             f"read by nothing in verl 0.8 and later, where {clip} clips; before, it was this one",
         )
     more = f"{OPTIMIZER}.override_optimizer_config"
-    if more in given and not given.get(more):
+    if more in source and not source.get(more):
         out.set("optimizer.epsilon", 1e-8)  # AdamW's own
-    elif more in given:
-        out.cannot(more, given.get(more), "only its eps has a counterpart")
+    elif more in source:
+        out.cannot(more, source.get(more), "only its eps has a counterpart")
 
 
-def _length(given: Settings, out: Translation) -> None:
+def _length(source: Settings, out: Translation) -> None:
     """Training steps, and the warm-up: none, 0 or less means its share of the training steps."""
-    total, epochs = given.count(_STEPS), given.number("trainer.total_epochs")
+    total, epochs = source.count(_STEPS), source.number("trainer.total_epochs")
     if total:
         out.set("training.steps", total)
     elif epochs is not None:
@@ -292,35 +280,35 @@ def _length(given: Settings, out: Translation) -> None:
             epochs,
             f"the length follows from the size of the data set; give {_STEPS}=N",
         )
-    steps, ratio = given.number(_WARMUP, -1), given.number(f"{_WARMUP}_ratio", 0.0)
+    steps, ratio = source.number(_WARMUP, -1), source.number(f"{_WARMUP}_ratio", 0.0)
     if steps <= 0 < ratio and not total:
         out.cannot(f"{_WARMUP}_ratio", ratio, f"a share of {_STEPS}; give it")
-    elif _WARMUP in given or f"{_WARMUP}_ratio" in given:
+    elif _WARMUP in source or f"{_WARMUP}_ratio" in source:
         shared = int(ratio * (total or 0)) if ratio > 0 else 0
         out.set("optimizer.warmup_steps", int(steps) if steps > 0 else shared)
     if steps > 0 and ratio:
         out.notes.append(f"{_WARMUP}_ratio={ratio} has no effect in verl beside {_WARMUP}={steps}")
 
 
-def _advantage(given: Settings, out: Translation) -> None:
-    name = given.get("algorithm.adv_estimator")
+def _advantage(source: Settings, out: Translation) -> None:
+    name = source.get("algorithm.adv_estimator")
     if name == "gdpo":
-        keys, weights = given.names(_GDPO_KEYS), given.numbers(_GDPO_WEIGHTS)
+        keys, weights = source.names(_GDPO_KEYS), source.numbers(_GDPO_WEIGHTS)
         if not keys or not set(keys) <= set(COMPONENTS):
             for key in (_GDPO_KEYS, _GDPO_WEIGHTS):
-                out.cannot(key, given.get(key), f"the rewards here are {', '.join(COMPONENTS)}")
+                out.cannot(key, source.get(key), f"the rewards here are {', '.join(COMPONENTS)}")
             return
         if weights is not None and len(weights) != len(keys):
             raise ConfigError(
                 f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers; verl wants as many"
             )
         out.settings |= dict(per_reward(dict(zip(keys, weights or [1.0] * len(keys), strict=True))))
-    elif name == "gae" and (value := given.number("algorithm.lam")) is not None:
+    elif name == "gae" and (value := source.number("algorithm.lam")) is not None:
         out.set("algorithm.advantage.lambda_value", value)
 
 
-def _clip(given: Settings, out: Translation) -> None:
-    mode, whole, low, high = given.get(_MODE), *map(given.number, (_CLIP, _LOW, _HIGH))
+def _clip(source: Settings, out: Translation) -> None:
+    mode, whole, low, high = source.get(_MODE), *map(source.number, (_CLIP, _LOW, _HIGH))
     if whole is not None and whole not in (low, high):
         out.notes.append(f"{_CLIP}={whole} has no effect in verl beside clip_ratio_low and clip_ratio_high")
     if low is None or high is None:
@@ -332,13 +320,13 @@ def _clip(given: Settings, out: Translation) -> None:
         out.set("algorithm.surrogate.kind", "policy_gradient")
 
 
-def _kl(given: Settings, out: Translation) -> None:
+def _kl(source: Settings, out: Translation) -> None:
     """Verl can add both terms, in the loss and in the reward; here is place for one, so the second is listed."""
-    used = []
+    used: list[str] = []
     for place, (switch, coefficient, estimator) in _KL_PLACES.items():
-        if not given.flag(switch):
+        if not source.flag(switch):
             continue
-        weight, name = given.number(coefficient, 0.0), given.text(estimator)
+        weight, name = source.number(coefficient, 0.0), source.text(estimator)
         kind = _ESTIMATORS.get(name.removesuffix("+") if place == "reward" else name)
         if used:
             reason = (
@@ -352,42 +340,42 @@ def _kl(given: Settings, out: Translation) -> None:
             out.set("algorithm.kl.coefficient", weight)
             out.set("algorithm.kl.placement", place)
         used.append(place)
-    if not used and any(switch in given for switch, *_ in _KL_PLACES.values()):
+    if not used and any(switch in source for switch, *_ in _KL_PLACES.values()):
         out.set("algorithm.kl.coefficient", 0.0)
-    mode, mean = given.get(_MODE), given.get(_MEAN)
+    mode, mean = source.get(_MODE), source.get(_MEAN)
     if "loss" in used and mode in _RESPONSE_MEANS and mean != "seq-mean-token-mean":
         reason = f"verl takes the KL term by {mean} beside {mode}; here by the policy loss's response_mean"
         out.cannot(_KL_PLACES["loss"][0], True, reason)
 
 
-def _overlong(given: Settings, out: Translation) -> None:
-    tokens, cap = given.number(f"{_OVERLONG}.len"), given.count("data.max_response_length")
-    if given.flag(f"{_OVERLONG}.enable") and given.get("reward.reward_manager.name") != "dapo":
+def _overlong(source: Settings, out: Translation) -> None:
+    tokens, cap = source.number(f"{_OVERLONG}.len"), source.count("data.max_response_length")
+    if source.flag(f"{_OVERLONG}.enable") and source.get("reward.reward_manager.name") != "dapo":
         out.cannot(f"{_OVERLONG}.enable", True, "only reward.reward_manager.name=dapo reads it")
-    elif given.flag(f"{_OVERLONG}.enable") and tokens and cap:
+    elif source.flag(f"{_OVERLONG}.enable") and tokens and cap:
         out.set("algorithm.overlong.policy", "soft")
         out.set("algorithm.overlong.buffer_fraction", tokens / cap)
-        penalty = float(given.number(f"{_OVERLONG}.penalty_factor", 1.0))
+        penalty = float(source.number(f"{_OVERLONG}.penalty_factor", 1.0))
         out.set("algorithm.overlong.penalty", penalty)
-    elif given.flag(f"{_OVERLONG}.enable"):
+    elif source.flag(f"{_OVERLONG}.enable"):
         out.cannot(
             f"{_OVERLONG}.enable", True, f"{_OVERLONG}.len and data.max_response_length are not both given"
         )
-    rounds = given.number(f"{_FILTER}.max_num_gen_batches", 0)
-    if given.flag(f"{_FILTER}.enable") and rounds > 0:
+    rounds = source.number(f"{_FILTER}.max_num_gen_batches", 0)
+    if source.flag(f"{_FILTER}.enable") and rounds > 0:
         out.set("algorithm.dead_groups.max_rounds", rounds)
-    elif given.flag(f"{_FILTER}.enable"):
+    elif source.flag(f"{_FILTER}.enable"):
         reason = "verl refills without limit; algorithm.dead_groups.max_rounds bounds a step here"
         out.cannot(f"{_FILTER}.max_num_gen_batches", rounds, reason)
 
 
-def _correction(given: Settings, out: Translation) -> None:
-    bypass, kind = given.flag(f"{_CORRECTION}.bypass_mode"), "algorithm.engine_correction.kind"
+def _correction(source: Settings, out: Translation) -> None:
+    bypass, kind = source.flag(f"{_CORRECTION}.bypass_mode"), "algorithm.engine_correction.kind"
     level, threshold = (
-        given.get(f"{_CORRECTION}.rollout_is"),
-        given.get(f"{_CORRECTION}.rollout_is_threshold"),
+        source.get(f"{_CORRECTION}.rollout_is"),
+        source.get(f"{_CORRECTION}.rollout_is_threshold"),
     )
-    if f"{_CORRECTION}.bypass_mode" in given:
+    if f"{_CORRECTION}.bypass_mode" in source:
         old = "sampler" if bypass else "recomputed"
         out.set("algorithm.engine_correction.old_log_probs", old)
     if level not in (None, "token", "sequence"):
@@ -417,27 +405,27 @@ def _bounds(threshold: Any, out: Translation) -> None:
         out.settings.pop(f"{prefix}.floor", None)
 
 
-def _model(given: Settings, out: Translation) -> None:
+def _model(source: Settings, out: Translation) -> None:
     out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
     out.notes.append(
         "rewards are 1 for a right answer and 0 for a wrong one, as verl's gsm8k scores them (its math_dapo: 1 and -1)"
     )
     files, path, model = (
-        given.get("data.train_files"),
-        given.text("actor_rollout_ref.model.path"),
+        source.get("data.train_files"),
+        source.text("actor_rollout_ref.model.path"),
         "actor_rollout_ref.model",
     )
     if files is not None:
         fields = "task.fields.problem=prompt.0.content task.fields.answer=reward_model.ground_truth"
         out.cannot("data.train_files", files, f"choose task=, or task=dataset with task.path=FILE {fields}")
-    if longest := given.number("data.max_prompt_length"):
+    if longest := source.number("data.max_prompt_length"):
         out.notes.append(
             f"data.max_prompt_length={longest} has no counterpart: no prompt is dropped or cut here"
         )
-    rank = int(given.number(f"{model}.lora_rank", 0))
+    rank = int(source.number(f"{model}.lora_rank", 0))
     targets, alpha = (
-        given.names(f"{model}.target_modules"),
-        given.number(f"{model}.lora_alpha", 16),
+        source.names(f"{model}.target_modules"),
+        source.number(f"{model}.lora_alpha", 16),
     )
     if path:
         set_model(path, max(0, rank), alpha, targets, out)
