@@ -82,6 +82,11 @@ def test_a_box_that_contradicts_itself_is_wrong(answer: str) -> None:
     assert _verdict("boxed", rf"\boxed{{{answer}}}", "30") != "right"
 
 
+def test_an_absolute_value_in_a_relation_is_told_from_its_inside() -> None:
+    assert _verdict("boxed", r"\boxed{x+y<5}", "|x|+y<5") == "wrong"
+    assert _verdict("boxed", r"\boxed{2|x|+2y<10}", "|x|+y<5") == "right"
+
+
 def test_the_method_is_math_verify_only_where_that_decided(verifier: MathVerifier) -> None:
     assert verifier.verify(r"\boxed{1-\cos^2 x}", r"\sin^2 x").method == "algebra"
     assert verifier.verify(r"\boxed{a^2+b^2=c}", "a^2+b^2=c^2").method == "math_verify"

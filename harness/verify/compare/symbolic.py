@@ -118,7 +118,7 @@ def _constant_ratio(left: Any, right: Any) -> int | None:
     if {str(s) for s in left.free_symbols} != {str(s) for s in right.free_symbols}:
         return 0
     ratios = []
-    for point in _points(left, right, (1, 1)):
+    for point in _points(left, right, (1, -1)):
         values = _value(left, point), _value(right, point)
         if values[0] is None or values[1] is None or abs(values[1]) < 1e-30:
             return None
