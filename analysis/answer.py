@@ -16,7 +16,7 @@ from analysis.tables.caveats import collapse_warnings, grader_warnings
 from analysis.tables.differences import REFERENCE, differences_to_reference, interval_name, metric_name
 from analysis.tables.experiment import benchmark_tables, main_table, summary_table
 from analysis.tables.table import bounds_text, number_text, to_terminal
-from analysis.values import ArmFound, EffectFound, Interval, MetricFound
+from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric
 from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.experiment.plan import PlannedArm
@@ -25,7 +25,7 @@ from harness.statistics.estimate import Estimate, Verdict
 _EFFECTS = {MAIN: ("Main effect of", "main effect"), INTERACTIONS: ("Interaction", "interaction")}
 
 
-def found_of(results: Results) -> list[MetricFound]:
+def metric_records(results: Results) -> list[MetricRecord]:
     """The answer of an experiment in each of its metrics, the first one first."""
     return [_in_one_metric(view) for view in results.each_metric()]
 
@@ -55,11 +55,11 @@ def terminal_text(results: Results, *, provisional: bool = False) -> str:
     return "\n".join([*(to_terminal(table, width) for table in tables), *sentences])
 
 
-def _in_one_metric(results: Results) -> MetricFound:
+def _in_one_metric(results: Results) -> MetricRecord:
     metric, plan = results.metric, results.experiment.plan
     differences, engaged = differences_to_reference(results), engagements(results.experiment)
     effects = [
-        EffectFound(kind, name, Interval.of(effect, metric.scale))
+        EffectRecord(kind, name, Interval.of(effect, metric.scale))
         for kind in kinds_of(plan)
         for found in [effects_of(results, kind).found]
         for name, effect in zip(found.names, found.effects, strict=True)
@@ -69,7 +69,7 @@ def _in_one_metric(results: Results) -> MetricFound:
         difference, reference = differences.get(arm.name), plan.reference_of(arm)
         compared = difference is not None and reference is not None
         arms.append(
-            ArmFound(
+            ArmRecord(
                 arm.name,
                 arm.label,
                 Interval.of(results.mean(arm), metric.scale, difference=False),
@@ -79,7 +79,7 @@ def _in_one_metric(results: Results) -> MetricFound:
                 engaged[arm.name].beside(difference is not None and difference.resolved),
             )
         )
-    return MetricFound(
+    return MetricRecord(
         metric.name, metric.title, metric.unit, metric.better, results.shown_margin, arms, effects
     )
 

@@ -48,7 +48,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class ArmFound:
+class ArmRecord:
     """One arm in one metric: its mean over seeds, its value by seed, its difference to `reference` (both None for the reference itself)."""
 
     name: str
@@ -61,7 +61,7 @@ class ArmFound:
 
 
 @dataclass(frozen=True)
-class EffectFound:
+class EffectRecord:
     """One effect of a design. `kind`: main-effects, interactions, order or shapley."""
 
     kind: str
@@ -70,7 +70,7 @@ class EffectFound:
 
 
 @dataclass(frozen=True)
-class MetricFound:
+class MetricRecord:
     """What an experiment found in one metric. `better`: higher, lower, or empty where neither is."""
 
     name: str
@@ -78,5 +78,5 @@ class MetricFound:
     unit: str
     better: str
     margin: float | None
-    arms: list[ArmFound]
-    effects: list[EffectFound]
+    arms: list[ArmRecord]
+    effects: list[EffectRecord]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from analysis.figures.drawing import (
     FEW,
     arm_appearances,
     cap_label,
+    draw_band,
     draw_series,
     few_arms,
     k_axis,
@@ -26,7 +30,16 @@ from analysis.figures.drawing import (
     score_label,
 )
 from analysis.figures.series import AXES, Panel, Series, accuracy_series, k_curves, logged, panel_series
-from analysis.figures.style import BAND_ALPHA, SEED_ALPHA, legend_below, new_figure
+from analysis.figures.style import (
+    BAND_ALPHA,
+    SEED_ALPHA,
+    WHISKER_ALPHA,
+    appearances,
+    legend_below,
+    new_figure,
+    save,
+    styled,
+)
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import performance_profile
 
@@ -84,23 +97,30 @@ def entropy_accuracy_figure(experiment: StoredExperiment) -> Figure | None:
     return figure
 
 
+def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
+    """A figure with one panel for Pass@k and one for Maj@k, side by side on one scale."""
+    figure, axes = new_figure(wide=True, ncols=2, sharey=True)
+    for panel, title in zip(axes, ("Pass@k, %", "Maj@k, %"), strict=True):
+        k_axis(panel, ks, title)
+    return figure, axes
+
+
 def k_figure(results: Results) -> Figure | None:
     """Draw Pass@k and Maj@k against k, before RL (dashed) and after; of many arms the means only."""
     experiment, few = results.experiment, few_arms(results.experiment)
     before = k_curves(results, None)
     if not before:
         return None
-    figure, axes = new_figure(wide=True, ncols=2, sharey=True)
+    figure, axes = _k_panels(before["pass"].x)
     dashed: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
     look = arm_appearances(experiment)
-    for axes_, kind, label in zip(axes, ("pass", "maj"), ("Pass@k, %", "Maj@k, %"), strict=True):
+    for axes_, kind in zip(axes, ("pass", "maj"), strict=True):
         start = before[kind]
         axes_.plot(start.x, start.mean, zorder=4, **dashed)
         for arm in experiment.plan.arms:
             after = k_curves(results, arm.name)
             if after:
                 draw_series(axes_, after[kind], look[arm.name], label=arm.label, spread=few)
-        k_axis(axes_, start.x, label)
     name_lines(figure, experiment, ends=axes[1], spread=few, first=[Line2D([], [], **dashed)])
     return figure
 
@@ -283,3 +303,59 @@ def _draw_panel(
     if panel.zero and low < 0.35 * high:
         axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(COUNTS)
+
+
+def cells_of(result: dict[str, Any], name: str) -> dict[str, list[dict[str, Any]]]:
+    """Group summaries by benchmark, one per model: of an ``evaluation.json``, or of one summary alone."""
+    cells = result.get("cells", [{"model": name, "benchmark": "samples", **result}])
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for cell in cells:
+        title = cell["benchmark"] + (f"_cap_{cell['cap']}" if "cap" in cell else "")
+        grouped.setdefault(title, []).append(cell)
+    return grouped
+
+
+def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
+    """Draw Pass@k and Maj@k (side by side) against k; one line per model.
+
+    Bands are t intervals over problems; where all problems score alike, a whisker has Clopper and Pearson's interval.
+    """
+    figure, axes = _k_panels(sorted({int(k) for cell in cells for k in cell["pass_at"]}))
+    models = appearances([cell["model"] for cell in cells])
+    for panel, kind in zip(axes, ("pass_at", "maj_at"), strict=True):
+        for cell in cells:
+            appearance = models[cell["model"]]
+            values = {int(k): 100 * value for k, value in cell[kind].items()}
+            panel.plot(list(values), list(values.values()), **appearance.pen())
+            low, high, alike = _bounds(cell["intervals"][kind], values)
+            draw_band(panel, list(values), low, high, appearance.colour)
+            for k, pair in alike.items():
+                panel.vlines(k, *pair, color=appearance.colour, linewidth=1, alpha=WHISKER_ALPHA)
+    handles = [Line2D([], [], **appearance.pen()) for appearance in models.values()]
+    legend_below(figure, handles, list(models))
+    return figure
+
+
+def _bounds(
+    intervals: Mapping[str, Sequence[float] | None], values: Mapping[int, float]
+) -> tuple[list[float], list[float], dict[int, tuple[float, float]]]:
+    """Compute the ends in % of Student's t interval at every k, NaN where there is none; and by k those where all problems score alike.
+
+    Where all problems score 0 or all score 1, the interval is Clopper and Pearson's and far wider than Student's t beside it.
+    """
+    pairs, alike = [], {}
+    for k, value in values.items():
+        found = intervals.get(str(k)) or (math.nan, math.nan)
+        pair = 100 * found[0], 100 * found[1]
+        if value in (0.0, 100.0):
+            alike[k] = pair
+        pairs.append((math.nan, math.nan) if k in alike else pair)
+    return [low for low, _ in pairs], [high for _, high in pairs], alike
+
+
+def draw_evaluation(path: Path) -> None:
+    """Draw the k-curves of an ``evaluation.json`` or ``summary.json`` into ``figures/`` beside it, one file a benchmark."""
+    grouped = cells_of(json.loads(path.read_bytes()), path.parent.name or "samples")
+    with styled("paper"):
+        for benchmark, cells in grouped.items():
+            save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.values import MetricFound
+from analysis.values import MetricRecord
 from harness.commands._as_json import VerbAnswer
 from harness.commands._previous_answer import answer_key, sign_answer
 from harness.configuration.error import ConfigError
@@ -27,7 +27,7 @@ class Report(VerbAnswer):
     """
 
     experiment: str
-    metrics: list[MetricFound]
+    metrics: list[MetricRecord]
     sentences: list[str]
     text: str
     part: str
@@ -76,14 +76,14 @@ def report_of(
 
     The arguments are those of `harness report`. Raises `StoreError`: it cannot be read.
     """
-    from analysis.answer import answer_sentences, found_of, terminal_text
+    from analysis.answer import answer_sentences, metric_records, terminal_text
     from analysis.evidence.load import load_experiment
     from analysis.evidence.results import results_of
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     # Written tables hold every k, with or without figures beside them.
     results = results_of(load_experiment(store.root, experiment, curves=only != "table", further=True))
-    metrics, sentences = found_of(results), answer_sentences(results)
+    metrics, sentences = metric_records(results), answer_sentences(results)
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
     from analysis.report import write_parts

@@ -169,7 +169,7 @@ def export(configs: Sequence[Any], out: Path) -> None:
 
 def draw(result: Path) -> int:
     """Draw the k-curves of a result; returns the exit code."""
-    from analysis.evaluations import draw_evaluation  # matplotlib
+    from analysis.figures.curves import draw_evaluation  # matplotlib
 
     try:
         draw_evaluation(result)

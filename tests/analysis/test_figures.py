@@ -15,9 +15,15 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from analysis import save_figure
-from analysis.evaluations import k_curves_figure
 from analysis.evidence.designs import key_label, value_label
-from analysis.figures.curves import FIGURES, accuracy_figure, accuracy_multiples, k_figure, training_figure
+from analysis.figures.curves import (
+    FIGURES,
+    accuracy_figure,
+    accuracy_multiples,
+    k_curves_figure,
+    k_figure,
+    training_figure,
+)
 from analysis.figures.drawing import draw_band, spaced
 from analysis.figures.effects import differences_figure, transfer_figure, waterfall_figure
 from analysis.figures.series import accuracy_series, centred_mean, combine, k_curves, panel_series
