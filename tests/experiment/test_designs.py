@@ -261,7 +261,7 @@ def test_the_drawn_orders_of_a_shapley_design_are_part_of_its_record() -> None:
         ("experiment.design=leave_one_out", "lists its arms"),
         ("experiment.design=shapley", "lists its arms"),
         ("experiment.patches=[clip_higher]", "has no effect beside experiment.arms"),
-        ("experiment.grid=[seed=1]", "has no effect beside experiment.arms"),
+        ("experiment.grid=['seed=1']", "has no effect beside experiment.arms"),
     ],
 )
 def test_a_design_of_patches_beside_listed_arms_is_refused(changed: str, says: str) -> None:
