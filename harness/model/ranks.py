@@ -78,7 +78,8 @@ def open_group() -> None:
     if "RANK" in os.environ:
         dist.init_process_group(backend, timeout=_TENSORS_TIMEOUT)
     else:
-        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+        store = dist.HashStore()  # type: ignore[attr-defined]  # its stub file does not list it
+        dist.init_process_group(backend, store=store, rank=0, world_size=1)
 
 
 def close_groups() -> None:

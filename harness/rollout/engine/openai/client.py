@@ -43,7 +43,7 @@ class ServerEngine(RolloutEngine):
         ]
         pool = ThreadPoolExecutor(self.config.concurrency)
         try:
-            responses = list(pool.map(lambda row: self._response(*row, params), rows))
+            responses = list(pool.map(lambda row: self._response(row[0], row[1], params), rows))
         finally:
             pool.shutdown(cancel_futures=True)
         return Completions.from_responses(responses, params)
