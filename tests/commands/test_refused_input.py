@@ -46,8 +46,8 @@ from harness.statistics.power import minimum_detectable_difference
         (["sweep", "optimizer.learning_rate=interval(1e-4,2e-4)", "seed=3"], "--seeds 0,1"),
         (["plan", EXPERIMENT, "experiment.metric=accuracy_of_it"], "experiment.metric"),
         (["plan", EXPERIMENT, "experiment.checkpoint_rule=best_on_dev"], "experiment.checkpoint_rule='best_on_dev': the key is gone"),
-        (["plan", EXPERIMENT, "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
-        (["plan", EXPERIMENT, "++experiment.arms=[{name:a,seeds:[1,x]}]"], "experiment.arms[0].seeds[1] must be int"),
+        (["plan", "experiment=aa", "++experiment.arms=[{overrides:[]}]"], "experiment.arms[0] needs a name"),
+        (["plan", "experiment=aa", "++experiment.arms=[{name:a,seeds:[1,x]}]"], "experiment.arms[0].seeds[1] must be int"),
         (["status", "training.steps=3"], "stored runs are what they are"),
         (["show", "runtime.results=x"], "is no run"),
         (["keys", "nothing.x"], "there is no key 'nothing.x'; `harness keys` names the sections"),
@@ -58,7 +58,7 @@ from harness.statistics.power import minimum_detectable_difference
         (["plan", EXPERIMENT, "preset=clipping", "preset=upper_clip"], "keep one of them"),
         (["export", "dialect=trl", "algorithm=grpo", "algorithm=dapo"], "keep one of them"),
         (["sweep", "training.steps=choice(1,2)", "model=testbed", "model=pretrained"], "keep one of them"),
-        (["plan", EXPERIMENT, "++experiment.arms=[{name:a,overrides:['rung=a','rung=b']}]"], "experiment.arms[0].overrides: rung=a rung=b"),
+        (["plan", "experiment=aa", "++experiment.arms=[{name:a,overrides:['rung=a','rung=b']}]"], "experiment.arms[0].overrides: rung=a rung=b"),
         (["plan", "experiment=dapo_ladder", "rung=dapo_2_clip_higher"], "would replace what the arms differ in under their names"),
         (["plan", "experiment=dapo_one_factor", "patch=clip_higher"], "no patch= (base), patch=[overlong_filtering]"),
         (["plan", "engine=vllm", "engine.gpu_memory_utilisation=0.4"], "did you mean 'engine.gpu_memory_utilization'?"),
@@ -66,7 +66,7 @@ from harness.statistics.power import minimum_detectable_difference
         (["run", "experimnt=dapo_ladder"], "unknown key 'experimnt'; did you mean 'experiment'?"),
         (["run", "dapo_ladder"], "'dapo_ladder' is no key=value; did you mean experiment=dapo_ladder?"),
         (["plan", "clip_highr"], "'clip_highr' is no key=value; did you mean patch=clip_higher?"),
-        (["plan", "experiment"], "did you mean experiment=NAME?"),
+        (["plan", "experiment"], "give KEY=VALUE, for example experiment=NAME"),
         (["plan", "foo.bar"], "'foo.bar' is no key=value; give KEY=VALUE"),
         (["plan", EXPERIMENT, "experiment.seeds=3"], "'experiment.seeds=[3]' for the seed 3 alone, 'experiment.seeds=[0,1,2]' for three"),
     ],
@@ -126,7 +126,7 @@ def test_an_arm_is_named_by_what_varies_also_where_a_key_is_given_twice(store):
 def test_an_answer_stands_until_the_question_or_its_finished_runs_are_others(store):
     """Modification times tell nothing: a clock may be set back."""
     planned = plan(store, "experiment.seeds=[0]")
-    name, folder = planned.experiment.name, store.root / "experiments" / planned.experiment.name
+    name, folder = planned.name, store.root / "experiments" / planned.name
     store.write_plan(name, planned.record())
     finish(store, planned.specs[0])
     (folder / "tables").mkdir()
