@@ -144,7 +144,6 @@ def test_audit(store, asked):
     (claim,) = found["claims"]
     assert (claim["name"], claim["seeds"]) == ("gspo", 3)
     assert claim["effect"]["value"] == pytest.approx(11.0)
-    assert (store.root / "claims" / "gspo.md").is_file()
     assert (
         "holds no claim"
         in asked("audit", "--judge", "claim=cispo", f"runtime.results={store.root}", code=2)["error"]
