@@ -65,7 +65,7 @@ def test_the_page_leads_to_an_interaction_that_is_said_and_drawn(page: tuple[Pat
     assert "12 runs, 0 finished, 12 to run" in planned
     assert re.search(r"^- Interaction group_16 × bonus: [+−]\d", answered, flags=re.MULTILINE)
     assert re.search(
-        r"^Entropy per token: 4 main effects: .*\. 2 interactions: ", answered, flags=re.MULTILINE
+        r"^Entropy per token: 3 main effects: .*\. 2 interactions: ", answered, flags=re.MULTILINE
     )
     assert re.match(r"[+-]\d+\.\d points \[", contrasted)
     assert (where / "results/experiments/groups/figures/interactions.pdf").stat().st_size > 1000
