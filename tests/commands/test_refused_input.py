@@ -58,7 +58,10 @@ from harness.statistics.power import minimum_detectable_difference
         (["plan", EXPERIMENT, "preset=clipping", "preset=upper_clip"], "keep one of them"),
         (["export", "dialect=trl", "algorithm=grpo", "algorithm=dapo"], "keep one of them"),
         (["sweep", "training.steps=choice(1,2)", "model=testbed", "model=pretrained"], "keep one of them"),
-        (["plan", "experiment=aa", "++experiment.arms=[{name:a,overrides:['rung=a','rung=b']}]"], "experiment.arms[0].overrides: rung=a rung=b"),
+        (
+            ["plan", "experiment=aa", "++experiment.arms=[{name:a,overrides:['rung=a','rung=b']}]"],
+            "experiment.arms[0].overrides: rung=a rung=b",
+        ),
         (["plan", "experiment=dapo_ladder", "rung=dapo_2_clip_higher"], "would replace what the arms differ in under their names"),
         (["plan", "experiment=dapo_one_factor", "patch=clip_higher"], "no patch= (base), patch=[overlong_filtering]"),
         (["plan", "engine=vllm", "engine.gpu_memory_utilisation=0.4"], "did you mean 'engine.gpu_memory_utilization'?"),
