@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import venv
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def build(peer: str) -> Path:
     # One at a time: torch first, so that its processor-only wheel is not replaced by the resolver's choice.
     for requirement in REQUIREMENTS[peer]:
         subprocess.run(
-            [str(python), "-m", "pip", "install", "-q", requirement], check=True, cwd=tempfile.gettempdir()
+            [str(python), "-m", "pip", "install", "-q", requirement], check=True, cwd=python.parents[1]
         )
     (python.parents[1] / "ready").touch()
     return python
