@@ -15,8 +15,7 @@ import torch
 from harness.configuration.schema import RunConfig
 from harness.model.adamw import configured
 from harness.model.policy import NativePolicy, Policy
-from harness.training.fault import NumericalFault
-from harness.training.step_data import StepData
+from harness.training.step_data import NumericalFault, StepData
 
 
 class Critic:

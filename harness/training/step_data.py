@@ -14,6 +14,14 @@ from harness.objective.types import TokenBatch, response_index
 from harness.rollout.types import Completions, ragged_index
 
 
+class NumericalFault(RuntimeError):
+    """Loss, gradient or advantages stopped being finite; `batch` is what the update was made of, for inspection."""
+
+    def __init__(self, message: str, batch: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.batch = batch
+
+
 @dataclass(kw_only=True)
 class StepData(TokenBatch):
     """Responses as flat tokens with all that trains on them: those of a step, group-major, or some of them (`select`).

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.model.adamw import configured
@@ -32,10 +33,8 @@ from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.training.batching import micro_batches, rank_batches
 from harness.training.critic import Critic, explained_variance
-from harness.training.entropy_control import EntropyController
-from harness.training.fault import NumericalFault
 from harness.training.metrics import UpdateStats, mechanism_shares
-from harness.training.step_data import StepData, sums_of_responses
+from harness.training.step_data import NumericalFault, StepData, sums_of_responses
 
 
 class Updater:
@@ -355,3 +354,26 @@ class Updater:
             *batch.inputs, self.config.sampling.temperature, self.objective.needs_entropy
         )
         return self.objective(logprobs_N, batch, entropy_N)
+
+
+class EntropyController:
+    """A coefficient of the entropy bonus that follows the entropy (Skywork Open Reasoner 1, arXiv:2505.22312).
+
+    It starts at `algorithm.entropy_coefficient`. Before each rollout step's updates it is raised by `step` where the sampling policy's
+    entropy is below the target and lowered by it elsewhere, between 0 and `maximum`; the bonus is on only while the entropy is below the
+    target. As in the controller of the authors' code, of which copies were read; the paper's text was not.
+    """
+
+    def __init__(self, config: AlgorithmConfig) -> None:
+        self.settings = config.entropy_control
+        self.value = config.entropy_coefficient
+
+    def observe(self, entropy: float) -> float:
+        """Move the coefficient by a step's mean entropy (nats a token); what this step's loss is to use."""
+        target = self.settings.target_nats
+        if target is None:
+            return self.value
+        below = entropy < target
+        moved = self.value + (self.settings.step if below else -self.settings.step)
+        self.value = min(max(moved, 0.0), self.settings.maximum)
+        return self.value if below else 0.0

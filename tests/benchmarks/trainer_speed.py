@@ -37,8 +37,8 @@ from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
 from harness.testbed.tokenizer import VOCABULARY
+from harness.training.loop import take_step
 from harness.training.run_parts import RunParts
-from harness.training.step import take_step
 
 sys.path.append(str(Path(__file__).parents[1] / "gpu"))
 

@@ -27,8 +27,8 @@ from harness.configuration.schema import RunConfig, load
 from harness.experiment.memory import fitting_micro_batch, misfits
 from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore
+from harness.training.loop import take_step
 from harness.training.run_parts import RunParts
-from harness.training.step import take_step
 from harness.verify import Verdict
 
 TINY = {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 256, "vocab_size": 512}

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
-import socket
 from pathlib import Path
 
-import pytest
 import torch
-import torch.multiprocessing as multiprocessing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from objective_support import SYSTEMS, algorithm, gradient, loss, sample
@@ -122,47 +118,3 @@ def test_padding_changes_no_log_probability(base_policy: Path) -> None:
     together, _ = policy.token_log_probs(prompts, tokens, lengths)
     alone, _ = policy.token_log_probs(prompts[:1], tokens[:2], lengths[:1])
     torch.testing.assert_close(together[:2], alone, rtol=1e-5, atol=1e-6)
-
-
-SHARED = ("grpo", "dapo_group_token_mean", "vapo", "dr_grpo")
-
-
-def _rank(rank: int, port: int, folder: str) -> None:
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
-    for name in SHARED:
-        slope = _shared_gradient(rank, name)
-        if rank == 0:
-            torch.save(slope, f"{folder}/{name}.pt")
-    torch.distributed.destroy_process_group()
-
-
-def _shared_gradient(rank: int, name: str) -> torch.Tensor:
-    objective, data = Objective(algorithm(name)), sample(seed=11)
-    rows = torch.arange(8) + 8 * rank
-    lengths, correct = data.lengths_PG.reshape(-1), data.correct_PG.reshape(-1)
-    own = objective.count(lengths[rows], data.group_R[rows], correct[rows])
-    totals = torch.tensor([own.responses, own.groups, own.tokens, own.micro_batches, own.right_tokens])
-    torch.distributed.all_reduce(totals)
-    # Every rank sees only its own responses; the counts are those of all.
-    objective.count = lambda *_: type(own)(*totals.tolist())  # type: ignore[method-assign]
-    slope = gradient(objective, data, shards=[rows], parts=[rows])
-    torch.distributed.all_reduce(slope)
-    return slope
-
-
-@pytest.fixture(scope="module")
-def of_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of every system's gradient as two processes sum it: the same two for all systems."""
-    folder = tmp_path_factory.mktemp("gradients")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    multiprocessing.spawn(_rank, args=(port, str(folder)), nprocs=2)  # type: ignore[no-untyped-call]
-    return folder
-
-
-@pytest.mark.parametrize("name", SHARED)
-def test_two_processes_have_the_gradient_of_one(name: str, of_two_processes: Path) -> None:
-    expected = gradient(Objective(algorithm(name)), sample(seed=11))
-    torch.testing.assert_close(torch.load(of_two_processes / f"{name}.pt"), expected, rtol=1e-10, atol=1e-12)

@@ -11,7 +11,6 @@ import torch
 from harness.backends import builtin
 from harness.configuration.error import ConfigError
 from harness.configuration.gpus import compute_capabilities
-from harness.configuration.identity import run_id
 from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.rollout.engine import vllm
 from harness.rollout.engine.vllm import in_process
@@ -38,12 +37,6 @@ def test_a_run_is_trained_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(training, "_train_run", lambda *_: torch.are_deterministic_algorithms_enabled())
     config = RunConfig(runtime=RuntimeConfig(deterministic=wanted))
     assert training.train_run(config, RunDir(tmp_path), lambda: False, 0) is wanted
-
-
-def test_it_is_no_part_of_a_runs_identity() -> None:
-    config = RunConfig(runtime=RuntimeConfig(deterministic=True))
-    assert run_id(config) == run_id(RunConfig())
-    assert builtin.check(config) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from small_runs import Bench, small_config
 from harness.configuration.algorithm import AlgorithmConfig, EntropyControl
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import identity
-from harness.training.entropy_control import EntropyController
+from harness.training.update import EntropyController
 
 
 def test_the_coefficient_by_hand() -> None:

@@ -40,7 +40,7 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
             seen[step] = (trainer.progress.step, collected.kept.completions.tokens_N.clone())
             return collected
 
-        monkeypatch.setattr("harness.training.step.collect", watch)
+        monkeypatch.setattr("harness.training.loop.collect", watch)
         bench.trained(config, name, stop_after)
         return seen
 
