@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from analysis.tables.table import to_frame, to_markdown
     from harness.evaluation.metrics.names import UnknownMetric
     from harness.experiment.plan import PlanError
-    from harness.statistics.estimate import Estimate, Verdict
+    from harness.statistics.intervals import Estimate, Verdict
     from harness.store import StoreError
 
 _PLACES = {
-    "Estimate": "harness.statistics.estimate",
+    "Estimate": "harness.statistics.intervals",
     "PlanError": "harness.experiment.plan",
     "Results": "analysis.evidence.results",
     "StoreError": "harness.store",
     "UnknownMetric": "harness.evaluation.metrics.names",
-    "Verdict": "harness.statistics.estimate",
+    "Verdict": "harness.statistics.intervals",
     "on_benchmark": "analysis.evidence.results",
     "to_frame": "analysis.tables.table",
     "to_latex": "analysis.tables.latex",

@@ -20,7 +20,7 @@ from analysis.values import ArmRecord, EffectRecord, Interval, MetricRecord
 from harness.evaluation.metrics.names import Metric
 from harness.evaluation.metrics.summary import nothing_to_learn
 from harness.experiment.plan import PlannedArm
-from harness.statistics.estimate import Estimate, Verdict
+from harness.statistics.intervals import Estimate, Verdict
 
 _EFFECTS = {MAIN: ("Main effect of", "main effect"), INTERACTIONS: ("Interaction", "interaction")}
 

@@ -19,8 +19,7 @@ from analysis.tables.differences import metric_header, why_absent
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Table
 from harness.evaluation.metrics.names import PLAIN, Metric, metric
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import Paired, judge_one
+from harness.statistics.intervals import Estimate, Paired, judge_one
 
 
 class NoValueError(LookupError):

@@ -17,8 +17,8 @@ from analysis.evidence.comparisons import (
 from analysis.evidence.load import load_plan
 from analysis.evidence.results import results_of
 from harness.experiment.plan import Plan
-from harness.statistics.course import expected_runs
-from harness.statistics.spread import pooled_spread
+from harness.statistics.intervals import pooled_spread
+from harness.statistics.sequential import expected_runs
 from harness.store import ResultStore
 
 EFFECTS = (3.0, 2.0, 1.0, 0.0)  # standard deviations of one seed's difference

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import Estimate
 
 
 @dataclass(frozen=True)

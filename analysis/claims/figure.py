@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis.claims.judged import JudgedClaim, Look
 from analysis.figures.style import legend_below, new_figure
-from harness.statistics.finding import Finding
+from harness.statistics.intervals import Finding
 
 COLOURS = {
     Finding.HOLDS: "#009E73",

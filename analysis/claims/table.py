@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from analysis.claims.judged import JudgedClaim, Look
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_csv, to_terminal
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import FAMILY_LEVEL
-from harness.statistics.finding import Finding
+from harness.statistics.intervals import FAMILY_LEVEL, Estimate, Finding
 from harness.store.atomic import write_file
 
 if TYPE_CHECKING:

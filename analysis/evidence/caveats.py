@@ -15,8 +15,7 @@ from analysis.evidence.results import Results
 from harness.engagement.measure import HARDLY, Measure
 from harness.evaluation.metrics.summary import PARTS
 from harness.experiment.plan import PlannedArm
-from harness.statistics.estimate import Estimate
-from harness.statistics.intervals import clopper_pearson, mean_interval
+from harness.statistics.intervals import Estimate, clopper_pearson, mean_interval
 
 _FEWEST = 6  # pairs: with five the smallest two-sided p of sign flips is 2 / 32
 _EXACT = 2**16  # sign patterns that are all taken; of more, as many at random

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from analysis.evidence.results import Results
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.estimate import MISSING, Estimate
-from harness.statistics.families import judge_one
-from harness.statistics.finding import settled
+from harness.statistics.intervals import MISSING, Estimate, judge_one, settled
 from harness.statistics.sequential import design_levels
 
 AT_BUDGET, NO_COMPARISON = "open at the budget", "no comparison"

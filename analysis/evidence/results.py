@@ -16,10 +16,16 @@ from analysis.evidence.load import Floats, StoredExperiment, groups, records
 from analysis.evidence.metrics import column_of, computed, first_reach, tokens_at, value_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import PlanError, PlannedArm
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import Difference, Independent, Paired, judge
-from harness.statistics.intervals import mean_interval, two_way_difference
-from harness.statistics.spread import replicate_means
+from harness.statistics.intervals import (
+    Difference,
+    Estimate,
+    Independent,
+    Paired,
+    judge,
+    mean_interval,
+    replicate_means,
+    two_way_difference,
+)
 
 TOKEN_COLUMNS = ("generated_tokens_total", "updates", "step")
 

@@ -27,7 +27,7 @@ from analysis.figures.style import (
     legend_below,
 )
 from harness.experiment.plan import Plan
-from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import Estimate
 
 FEW = 4  # arms whose bands can be told apart in one set of axes
 NAMED = 9  # arms whose lines can be named at their ends

@@ -27,8 +27,7 @@ from analysis.tables.differences import (
 )
 from analysis.tables.table import cell_text
 from harness.statistics.attribution import subset_of
-from harness.statistics.estimate import Estimate, Verdict
-from harness.statistics.intervals import mean_interval
+from harness.statistics.intervals import Estimate, Verdict, mean_interval
 
 # Colour and marker of a verdict; the word stands beside it, so that neither has to be known.
 MARKS: dict[Verdict, dict[str, Any]] = {

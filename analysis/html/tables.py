@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from analysis.tables.table import Cell, Column, Table, cell_text
-from harness.statistics.estimate import Estimate, Verdict
+from harness.statistics.intervals import Estimate, Verdict
 
 _HEADER = 40  # characters beyond which a header gets more room
 _TALL = 16  # rows beyond which a table that stands open scrolls down in its box

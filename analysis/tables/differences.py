@@ -16,9 +16,12 @@ from analysis.evidence.results import Results
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.estimate import Estimate
-from harness.statistics.power import minimum_detectable_difference, seeds_needed
-from harness.statistics.spread import replicate_count
+from harness.statistics.intervals import (
+    Estimate,
+    minimum_detectable_difference,
+    replicate_count,
+    seeds_needed,
+)
 
 
 def metric_name(results: Results) -> str:

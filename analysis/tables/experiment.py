@@ -38,7 +38,7 @@ from analysis.tables.differences import (
 )
 from analysis.tables.table import Cell, Column, Table, cell_text
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import Estimate
 
 
 def all_tables(results: Results) -> list[Table]:

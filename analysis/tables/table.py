@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import Estimate
 
 Cell = Estimate | float | int | str | None
 ABSENT = "–"

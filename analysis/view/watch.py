@@ -22,7 +22,7 @@ from analysis.evidence.samples import Question, RunCells, reduce_run
 from analysis.html.page import Live, Section, document, render_page
 from harness.experiment.plan import Plan, PlanError
 from harness.store import ResultStore, StoreError, layout
-from harness.store.progress import RunState, run_state
+from harness.store.reader import RunState, run_state
 
 
 def progress_of(store: ResultStore, name: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def progress_of(store: ResultStore, name: str) -> dict[str, Any]:
 
     ``counts`` has a status to its number of runs, ``fraction`` the share of all steps that is done (runs of unknown
     length count when they end), ``error`` why the plan cannot be read (else null). A run has label, seed and what
-    `harness.store.progress.RunState` has.
+    `harness.store.reader.RunState` has.
     """
     try:
         plan = plan_of(store, name)
@@ -181,7 +181,7 @@ class Watch:
 
     def _run_stamps(self, name: str) -> Iterator[str]:
         for run_id, path in self._folders(name):
-            yield f"{run_id} {_stamp(path / layout.MANIFEST)} {_stamp(path / layout.METRICS)}"
+            yield f"{run_id} {_stamp(path / layout.MANIFEST)} {_stamp(path / layout.METRICS_FILE)}"
             yield from _sample_stamps(path)
 
 

@@ -28,8 +28,7 @@ from analysis.tables.differences import metric_header
 from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.names import LOWER
 from harness.experiment.plan import PlannedArm
-from harness.statistics.intervals import mean_interval
-from harness.statistics.spread import replicate_count
+from harness.statistics.intervals import mean_interval, replicate_count
 from harness.store import ResultStore
 
 _TOKENS = "train_generated_tokens_total"

@@ -18,9 +18,7 @@ from analysis.evidence.results import Results
 from analysis.tables import script
 from analysis.tables.table import Cell, Column, Table
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import Paired, judge
-from harness.statistics.intervals import mean_interval
+from harness.statistics.intervals import Estimate, Paired, judge, mean_interval
 
 Floats = NDArray[np.float64]
 

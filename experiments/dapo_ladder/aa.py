@@ -15,7 +15,7 @@ import itertools
 import numpy as np
 from ladder_runs import bases_of, command, ladder
 
-from harness.statistics.families import Paired, judge
+from harness.statistics.intervals import Paired, judge
 
 BASES = 8
 FAMILIES = 2000

@@ -24,10 +24,7 @@ from analysis.tables.table import Cell, Column, Table
 from harness.evaluation.metrics.exact import pass_at_k, require_samples
 from harness.evaluation.metrics.summary import default_ks
 from harness.experiment.plan import PlannedArm
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import Paired, judge
-from harness.statistics.intervals import mean_interval
-from harness.statistics.spread import replicate_of
+from harness.statistics.intervals import Estimate, Paired, judge, mean_interval, replicate_of
 from harness.store.samples import read_parts
 
 Floats = NDArray[np.float64]

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from analysis import PlanError, Results, StoreError, load
-from harness.statistics.spread import pooled_spread
+from harness.statistics.intervals import pooled_spread
 
 
 def ladder(root: str) -> Results:

@@ -15,7 +15,7 @@ import numpy as np
 from ladder_runs import bases_of, command, ladder
 
 from analysis import Results
-from harness.statistics.power import minimum_detectable_difference
+from harness.statistics.intervals import minimum_detectable_difference
 
 SIZES = (30, 256)
 SEEDS = (2, 3, 5, 8, 16, 32)

@@ -19,7 +19,7 @@ from analysis import evaluation_frame, load, seed_frame
 from analysis.evidence.results import Results
 from analysis.tables import script
 from analysis.tables.table import Cell, Column, Table
-from harness.statistics.families import Paired, judge
+from harness.statistics.intervals import Paired, judge
 
 RESPONSES = (1, 2, 4, 8, 16, 32)  # budgets at inference, in responses after RL
 QUESTIONS = (500, 1_000, 2_000, 10_000, 100_000)  # that share the tokens of training

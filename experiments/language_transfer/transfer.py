@@ -23,7 +23,7 @@ from analysis.figures.effects import transfer_plot
 from analysis.figures.style import styled
 from analysis.tables.latex import write_table
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown
-from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
 
 PREDICTIONS = Path(__file__).with_name("predictions.csv")

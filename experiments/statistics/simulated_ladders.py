@@ -2,7 +2,7 @@
 
 A ladder is six arms, each compared with the one below, so neighbouring differences share an arm and are negatively
 correlated. Scores are in points; an arm's score over seeds is normal, with a part that all arms of a seed share
-where the design is paired. The bounds are those of `harness.statistics.families`, for all simulations at once.
+where the design is paired. The bounds are those of `harness.statistics.intervals`, for all simulations at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from harness.statistics.families import FAMILY_LEVEL, comparison_level
+from harness.statistics.intervals import FAMILY_LEVEL, comparison_level
 
 Floats = NDArray[np.float64]
 SEEDS = (3, 5, 8, 12)

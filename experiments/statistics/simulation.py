@@ -20,8 +20,7 @@ import simulated_skew
 from numpy.typing import NDArray
 from scipy import stats
 
-from harness.statistics.estimate import Estimate
-from harness.statistics.intervals import paired_difference, welch_difference
+from harness.statistics.intervals import Estimate, paired_difference, welch_difference
 
 Floats = NDArray[np.float64]
 

@@ -19,8 +19,7 @@ from analysis import seed_frame
 from analysis.evidence.results import Results
 from analysis.tables import script
 from analysis.tables.table import Column, Table
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import Paired, judge
+from harness.statistics.intervals import Estimate, Paired, judge
 
 REFERENCE = "grpo"
 RESAMPLES = 10_000

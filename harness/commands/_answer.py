@@ -14,7 +14,7 @@ from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 
 if TYPE_CHECKING:  # `harness report` needs no plan and no supervisor
-    from harness.execution.sequential import Decisions
+    from harness.execution.supervisor import Decisions
     from harness.experiment.plan import Plan
 
 
@@ -156,6 +156,6 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
     from analysis.stopping import decisions
-    from harness.execution.sequential import Decisions
+    from harness.execution.supervisor import Decisions
 
     return Decisions(**decisions(plan, store))

@@ -11,7 +11,7 @@ from harness.commands._previous_answer import is_stored
 from harness.execution.progress import Progress, Relay, Snapshot
 from harness.experiment.plan import Plan
 from harness.store import ResultStore
-from harness.store.progress import run_state
+from harness.store.reader import run_state
 
 SECONDS_BETWEEN = 60.0  # tables of a short experiment would only hide its end
 

@@ -27,11 +27,11 @@ from harness.configuration.error import ConfigError
 from harness.configuration.gpus import visible_gpus
 from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.user_code import own_members_faults
-from harness.execution.provenance import hardware
+from harness.execution.attempt import hardware
 from harness.execution.supervisor import usable_cores, worker_count
 from harness.store import ResultStore, StoreError
 from harness.store.lease import acquire
-from harness.store.progress import run_state
+from harness.store.reader import run_state
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
 _MEMBERS = "members=true"

@@ -17,8 +17,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.runtime import of_machine
 from harness.experiment.history import counted
 from harness.store import StoreError
-from harness.store.merge import merge
-from harness.store.pack import opened
+from harness.store.pack import merge, opened
 
 ARGUMENTS = {"sources": {"nargs": "+", "help": "ROOT_OR_PACK ... [runtime.results=DIR]"}}
 

@@ -25,10 +25,8 @@ from harness.commands._previous_answer import answer_stands, answered_runs, edit
 from harness.commands._provisional import TablesSoFar
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.execution.dispatch import dispatch
 from harness.execution.progress import progress_on
-from harness.execution.sequential import Decisions, until_decided
-from harness.execution.supervisor import Summary
+from harness.execution.supervisor import Decisions, Summary, dispatch, until_decided
 from harness.experiment.checks import report_checks
 from harness.experiment.claim import remember
 from harness.experiment.history import counted, found_elsewhere

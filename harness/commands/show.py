@@ -25,7 +25,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
 from harness.store import ResultStore, RunDir, layout
-from harness.store.device import devices_of
+from harness.store.atomic import devices_of
 
 ARGUMENTS = {
     "run_id": {"metavar": "RUN", "help": "run id, or its beginning; a second one behind it: what differs"},

@@ -16,7 +16,7 @@ from harness.commands._arguments import SELECTION, Selection, flag, select
 from harness.commands._as_json import VerbAnswer
 from harness.configuration.error import ConfigError
 from harness.execution.progress import status_table
-from harness.store.progress import RunState, run_state
+from harness.store.reader import RunState, run_state
 
 ARGUMENTS = {
     "--watch": flag("refresh every second until interrupted"),

@@ -22,9 +22,8 @@ from harness.configuration.error import ConfigError
 from harness.configuration.gpus import visible_gpus
 from harness.configuration.identity import content_hash
 from harness.configuration.runtime import of_machine
-from harness.execution.dispatch import dispatch_runs
 from harness.execution.progress import progress_on
-from harness.execution.supervisor import worker_count
+from harness.execution.supervisor import dispatch_runs, worker_count
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
 from harness.experiment.refusals import absent, refusals

@@ -20,9 +20,7 @@ from harness.evaluation.metrics.exact import UnevenSamples
 from harness.evaluation.metrics.summary import default_ks, reduce_samples
 from harness.evaluation.result import code_samples
 from harness.problems.records import normalised
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import comparison_level
-from harness.statistics.intervals import paired_difference, two_way_difference
+from harness.statistics.intervals import Estimate, comparison_level, paired_difference, two_way_difference
 from harness.verify import MathVerifier
 
 Floats = NDArray[np.float64]

@@ -266,7 +266,7 @@ def _write(store: ResultStore, request: Import, names: Names, foreign: ForeignRu
             "error": None,
         }
         run.create(yaml.safe_dump({"foreign": source}), {**manifest, "status": "claimed"})
-        metrics = run.path / layout.METRICS
+        metrics = run.path / layout.METRICS_FILE
         metrics.unlink(missing_ok=True)  # of an import that was killed
         for row in foreign.rows:
             run.append_step(row)

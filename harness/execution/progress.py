@@ -17,7 +17,7 @@ from rich.text import Text
 
 from harness.experiment.history import counted, format_seconds
 from harness.store import ResultStore, layout
-from harness.store.progress import RunState, read_tail
+from harness.store.reader import RunState, read_tail
 
 _LIVE_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 10.0

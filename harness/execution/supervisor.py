@@ -5,23 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from harness.configuration.registry import implementation
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt
-from harness.execution.gpu_leases import GpuLease, GpuLeases
-from harness.execution.progress import Progress, Snapshot
+from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt, provenance
+from harness.execution.progress import Progress, Snapshot, Warned
 from harness.execution.workers import Exited, Started, Workers
-from harness.experiment.plan import RunSpec
+from harness.experiment.contents import content_hashes, require_same_content
+from harness.experiment.history import longest_first
+from harness.experiment.plan import Plan, RunSpec
 from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
-from harness.store.progress import read_state, run_name, total_steps
+from harness.store.lease import acquire
+from harness.store.reader import read_state, run_name, total_steps
 from harness.tracking._feed import TrackerFeed
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -326,3 +331,146 @@ class _Supervisor:
             )
         )
         self._look_at = time.monotonic() + _LOOK_SECONDS
+
+
+class GpuLease:
+    """Some leased GPUs; `devices` is a value for CUDA_VISIBLE_DEVICES."""
+
+    def __init__(self, devices: str, held: ExitStack) -> None:
+        self.devices = devices
+        self._held = held
+
+    def release(self) -> None:
+        """Give the GPUs back (the death of this process does so too)."""
+        self._held.close()
+
+
+class GpuLeases:
+    """Hands out GPUs by file locks, so that two supervisors never exceed `runs_per_gpu` together.
+
+    Args:
+        directory: where the lock files lie (`store.cache_dir("leases")`).
+        gpus: device names as CUDA_VISIBLE_DEVICES takes them (indices, or UUIDs of GPUs or MIG slices).
+        runs_per_gpu: how many runs may share one GPU.
+        gpus_per_run: how many GPUs one run gets.
+    """
+
+    def __init__(
+        self, directory: Path, gpus: Sequence[int | str], *, runs_per_gpu: int = 1, gpus_per_run: int = 1
+    ) -> None:
+        if not 1 <= gpus_per_run <= len(gpus):
+            raise ValueError(f"gpus_per_run={gpus_per_run} needs that many of gpus={list(gpus)}")
+        if runs_per_gpu < 1:
+            raise ValueError(f"runs_per_gpu={runs_per_gpu} must be at least 1")
+        self._directory, self._gpus = directory, [str(gpu) for gpu in gpus]
+        self._runs_per_gpu, self._gpus_per_run = runs_per_gpu, gpus_per_run
+
+    @property
+    def count(self) -> int:
+        """The number of GPUs to choose from."""
+        return len(self._gpus)
+
+    def take(self) -> GpuLease | None:
+        """GPUs for one run, the least shared first; None if too few are free now."""
+        with ExitStack() as held:
+            taken: list[str] = []
+            for gpu, path in self._slots():
+                if gpu in taken:
+                    continue
+                with suppress(RunClaimed):
+                    held.enter_context(acquire(path))
+                    taken.append(gpu)
+                if len(taken) == self._gpus_per_run:
+                    return GpuLease(",".join(taken), held.pop_all())
+        return None
+
+    def _slots(self) -> Iterator[tuple[str, Path]]:
+        for slot in range(self._runs_per_gpu):
+            for gpu in self._gpus:
+                yield gpu, self._directory / f"{socket.gethostname()}-gpu-{gpu.replace('/', '_')}-{slot}.lock"
+
+
+def dispatch(plan: Plan, store: ResultStore, progress: Progress) -> Summary:
+    """Run what is not finished of a plan, the longest runs first; see `harness.execution.supervisor.supervise`.
+
+    Raises:
+        ConfigError: the launcher needs something that is absent, or a run has begun on other problems or another checkpoint.
+        StoreError: nothing can be recorded.
+    """
+    data = content_hashes([planned.config for planned in plan.arms])
+    require_same_content(plan, store, data)
+    specs, runtime = longest_first(plan, store), plan.arms[0].config.runtime
+    return dispatch_runs(specs, store, runtime, progress, plan.command, plan.name, data)
+
+
+def dispatch_runs(
+    specs: Sequence[RunSpec],
+    store: ResultStore,
+    runtime: RuntimeConfig,
+    progress: Progress,
+    command: str,
+    experiment: str,
+    data: dict[str, str] | None = None,
+) -> Summary:
+    """The same for runs without a plan. `data`: content hashes of what they read, for the record."""
+    record = provenance(command) | ({"data": data} if data else {})
+    work = RunBatch(store.root.resolve(), list(specs), runtime, record, experiment)
+    launcher = implementation("harness.execution.launch", runtime.launcher)
+    summary: Summary = launcher.launch(runtime.launcher, work, Warned(progress, store))
+    return summary
+
+
+OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The state of a sequential experiment: `comparisons` (arm, reference, state, text), and the seeds `wanted` of each arm."""
+
+    comparisons: Sequence[Mapping[str, str]]
+    wanted: Mapping[str, int]
+
+    @property
+    def open(self) -> int:
+        """The number of comparisons that wait for a look."""
+        return sum(comparison["state"] == OPEN for comparison in self.comparisons)
+
+    def headline(self) -> str:
+        """Say how many are closed: `2 of 5 comparisons are closed`."""
+        total = len(self.comparisons)
+        return f"{total - self.open} of {total} comparisons are closed"
+
+
+def until_decided(
+    plan: Plan,
+    *,
+    decide: Callable[[Plan], Decisions],
+    record: Callable[[Plan, Decisions], None],
+    bring: Callable[[Plan], Summary],
+    show: Callable[[Decisions], None],
+) -> tuple[Plan, Decisions, Summary]:
+    """Bring look after look to its end, until no comparison waits for seeds, or runs are left over.
+
+    Args:
+        plan: with the runs of all seeds.
+        decide: judges the plan by the scores that are stored now.
+        record: writes down the part of the plan that is wanted now, and what is decided.
+        bring: runs such a part.
+        show: tells what a look has decided, before the next begins.
+
+    Returns:
+        The part of the plan that was asked for, what is decided, and what became of the runs in this invocation.
+    """
+    decisions, summary = decide(plan), Summary()
+    while True:
+        part = plan.first_seeds(decisions.wanted)
+        record(part, decisions)
+        summary = summary.then(bring(part))
+        if not summary.complete or not decisions.open:
+            return part, decisions, summary
+        newer = decide(plan)
+        if newer.wanted == decisions.wanted:
+            record(part, newer)
+            return part, newer, summary
+        show(newer)
+        decisions = newer

@@ -22,7 +22,7 @@ from harness.experiment.claim import Claim, check_claim
 from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms
 from harness.experiment.plan import Arm
 from harness.statistics.attribution import Crossing
-from harness.statistics.collapse import BOUNDED, Collapse
+from harness.statistics.intervals import BOUNDED, Collapse
 from harness.store import METRICS, layout
 
 MATCHES = ("steps", "tokens", "seconds")

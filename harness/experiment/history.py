@@ -17,7 +17,7 @@ from harness.engagement.measure import HARDLY, Measure
 from harness.experiment.plan import Plan, RunSpec
 from harness.experiment.planning import cost_class
 from harness.store import ResultStore, StoreError
-from harness.store.device import CPU, devices_of
+from harness.store.atomic import CPU, devices_of
 
 _RECENT = 20  # runs that an estimate is taken from at most
 _Spent = tuple[int, float, float, float]  # steps, seconds, generated tokens, GPUs of a finished run

@@ -18,8 +18,7 @@ from harness.configuration.schema import as_yaml
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import POINTS, Metric, UnknownMetric, metric
 from harness.statistics.attribution import Crossing
-from harness.statistics.collapse import Collapse
-from harness.statistics.spread import replicates
+from harness.statistics.intervals import Collapse, replicates
 from harness.store import StoreError
 
 if TYPE_CHECKING:
@@ -356,7 +355,7 @@ class Plan:
 
     @property
     def expects(self) -> str | None:
-        """What a claim predicts of the only comparison (see `harness.statistics.finding`); None without a claim."""
+        """What a claim predicts of the only comparison (see `harness.statistics.intervals`); None without a claim."""
         return None if self.claim is None else str(self.claim["expects"])
 
     def replicates(self, values: Mapping[int, float]) -> list[float]:

@@ -15,9 +15,14 @@ from harness.configuration.identity import content_hash, identity
 from harness.configuration.schema import RunConfig, load
 from harness.evaluation.metrics.names import POINTS
 from harness.experiment.plan import Plan, PlannedArm
-from harness.statistics.families import comparison_level
-from harness.statistics.power import minimum_detectable_difference, seeds_needed
-from harness.statistics.spread import pooled_spread, replicate_count, replicates
+from harness.statistics.intervals import (
+    comparison_level,
+    minimum_detectable_difference,
+    pooled_spread,
+    replicate_count,
+    replicates,
+    seeds_needed,
+)
 from harness.store import ResultStore, StoreError
 
 DIFFERENCES = (0.01, 0.02, 0.03, 0.05)
@@ -29,7 +34,7 @@ class Power:
 
     `replicates` is the number of `seeds`, or of base policies where several of the seeds start from one; `bases` how many there are, None
     where each seed has its own; `units` names them. `sd` is the standard deviation of one replicate's difference between two arms, or of
-    one arm's values where arms do not share seeds (see `harness.statistics.power`).
+    one arm's values where arms do not share seeds (see `harness.statistics.intervals`).
     """
 
     def __init__(self, plan: Plan) -> None:

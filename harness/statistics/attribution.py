@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import Paired, judge
+from harness.statistics.intervals import Estimate, Paired, judge
 
 NONE = "none"
 Subset = frozenset[str]

@@ -12,9 +12,7 @@ from dataclasses import replace
 
 from scipy import special
 
-from harness.statistics.estimate import Estimate
-from harness.statistics.families import FAMILY_LEVEL
-from harness.statistics.finding import DECIDED, Finding
+from harness.statistics.intervals import DECIDED, FAMILY_LEVEL, Estimate, Finding
 from harness.statistics.sequential import nominal_levels
 
 _ROUNDS = 6  # of a search whose error shrinks about tenfold in each

@@ -5,7 +5,7 @@
 May import: nothing of ours. Imports no torch.
 """
 
-from harness.store.errors import (
+from harness.store.atomic import (
     AttemptSuperseded,
     LocksUnsupported,
     RunClaimed,
@@ -16,10 +16,10 @@ from harness.store.errors import (
     TornFile,
     UnreadableCheckpoint,
 )
+from harness.store.layout import METRICS
 from harness.store.lease import Holder, Lease
 from harness.store.reader import ResultStore
 from harness.store.run import RunDir
-from harness.store.schema import METRICS
 
 __all__ = [
     "METRICS",

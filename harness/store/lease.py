@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from harness.store.errors import LocksUnsupported, RunClaimed, write_errors
+from harness.store.atomic import LocksUnsupported, RunClaimed, write_errors
 
 _UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _BUSY = {errno.EAGAIN, errno.EACCES}

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.store.atomic import write_file
-from harness.store.errors import SchemaMismatch, TornFile, write_errors
-from harness.store.schema import INTEGER_METRICS, METRICS
+from harness.store.atomic import SchemaMismatch, TornFile, write_errors, write_file
+from harness.store.layout import INTEGER_METRICS, METRICS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from harness.store import atomic, layout, lease
-from harness.store.errors import AttemptSuperseded, TornFile, write_errors
+from harness.store.atomic import AttemptSuperseded, TornFile, write_errors
+from harness.store.layout import MANIFEST_VERSION, check_manifest, read_object
 from harness.store.metrics_log import MetricsLog, last_step, read_steps
-from harness.store.schema import MANIFEST_VERSION, check_manifest, read_object
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ class RunDir:
     def __init__(self, path: Path, attempt: int | None = None) -> None:
         self.path, self.attempt = Path(path), attempt
         self.run_id = self.path.name
-        self._metrics = MetricsLog(self.path / layout.METRICS)
+        self._metrics = MetricsLog(self.path / layout.METRICS_FILE)
 
     # -- manifest ------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class RunDir:
 
     def steps(self) -> pd.DataFrame:
         """One row per step, see `metrics_log.read_steps`; no rows before the first step."""
-        return read_steps(self.path / layout.METRICS)
+        return read_steps(self.path / layout.METRICS_FILE)
 
     def rewind(self, step: int) -> None:
         """Forget metrics and samples beyond `step`, the checkpoint that an attempt starts from: they belong to a policy that is gone.
@@ -196,7 +196,7 @@ class RunDir:
 
     def last_step(self) -> dict[str, Any] | None:
         """The newest row of `metrics.jsonl` as written (null is None), None before the first step. Cheap."""
-        return last_step(self.path / layout.METRICS)
+        return last_step(self.path / layout.METRICS_FILE)
 
     # -- samples -------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class RunDir:
         """
         if self.attempt is not None:
             self.require_newest(self.attempt)
-        atomic.sync_file(self.path / layout.METRICS)
+        atomic.sync_file(self.path / layout.METRICS_FILE)
         path = self.path / "checkpoints" / layout.step_name(step)
         atomic.publish_directory(path, write)
         if keep is not None:

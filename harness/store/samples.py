@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.store import atomic
-from harness.store.errors import SchemaMismatch, StoreError, TornFile
-from harness.store.layout import part_paths
-from harness.store.schema import check_version
+from harness.store.atomic import SchemaMismatch, StoreError, TornFile
+from harness.store.layout import check_version, part_paths
 
 if TYPE_CHECKING:
     import pandas as pd

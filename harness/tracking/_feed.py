@@ -85,7 +85,7 @@ class _Followed:
         if self.failed:
             return
         with self._reported():
-            rows, self._offset = new_rows(self._run.path / layout.METRICS, self._offset)
+            rows, self._offset = new_rows(self._run.path / layout.METRICS_FILE, self._offset)
             for row in rows:
                 if (step := int(row["step"])) > self._sent:  # a resumed run repeats some
                     self._sink = self._sink or self._module.open_sink(self._config, About.read(self._run))

@@ -17,8 +17,7 @@ from analysis.claims.table import claims_table, corrected, effect_text, effects_
 from harness.cli import main
 from harness.commands.audit import judge, show
 from harness.experiment.plan import Plan
-from harness.statistics.estimate import Estimate, Verdict
-from harness.statistics.finding import Finding, finding, settled
+from harness.statistics.intervals import Estimate, Finding, Verdict, finding, settled
 from harness.store import StoreError
 
 HOLDS, REVERSED, NOTHING, OPEN, NOT_ENGAGED = Finding

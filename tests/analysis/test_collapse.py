@@ -16,7 +16,7 @@ from analysis.answer import answer_sentences
 from analysis.evidence.caveats import robust_readings, sign_flip_p
 from analysis.figures.curves import accuracy_figure
 from analysis.figures.style import styled
-from harness.statistics.collapse import Collapse
+from harness.statistics.intervals import Collapse
 from harness.store import ResultStore
 
 RUNGS = [("ladder_0_grpo", "GRPO", 0.50, 30.0), ("ladder_1_other", "other", 0.56, 36.0)]

@@ -13,8 +13,7 @@ from analysis.evidence.comparisons import followed
 from analysis.tables.experiment import main_table
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment
-from harness.statistics.families import Paired, judge_one
-from harness.statistics.power import minimum_detectable_difference
+from harness.statistics.intervals import Paired, judge_one, minimum_detectable_difference
 from harness.statistics.sequential import design_levels
 
 BASES, SEEDS, LOOKS = 4, 8, (4, 8)

@@ -37,7 +37,7 @@ from analysis.tables.table import (
     to_terminal,
 )
 from harness.experiment.plan import Plan, PlanError
-from harness.statistics.estimate import Estimate
+from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
 from harness.verify import MathVerifier
 

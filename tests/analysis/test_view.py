@@ -133,7 +133,7 @@ def test_remembered_cells_are_those_of_a_fresh_reading(growing):
 
 def test_torn_files_are_lines_on_the_page(growing):
     (run_of(growing, 0, 0).path / layout.MANIFEST).write_text('{"torn')
-    metrics = run_of(growing, 1, 0).path / layout.METRICS
+    metrics = run_of(growing, 1, 0).path / layout.METRICS_FILE
     metrics.write_text("not json\n" + metrics.read_text())
     part = next((run_of(growing, 0, 1).path / "samples").glob("*/*/part-*"))
     part.write_bytes(b"PAR1 torn")

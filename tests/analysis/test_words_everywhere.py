@@ -18,7 +18,7 @@ from analysis.tables.experiment import all_tables, main_table
 from analysis.tables.latex import to_latex
 from analysis.tables.table import to_frame, to_markdown, to_terminal
 from harness.experiment.plan import Plan
-from harness.statistics.estimate import Verdict
+from harness.statistics.intervals import Verdict
 
 RUNGS = [
     ("w_0_base", "base", 0.50, 1.0),

@@ -26,8 +26,8 @@ from harness.execution.supervisor import RunBatch
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_multirun
 from harness.store import ResultStore
+from harness.store.layout import METRICS
 from harness.store.run import RunDir
-from harness.store.schema import METRICS
 
 POINTS, SEEDS, STEPS = 100, 3, 100
 RUNS_OF_A_PLAN = 30

@@ -37,7 +37,7 @@ from harness.rollout.noise import key, sample_seeds
 from harness.rollout.prompts import prompt_tokens, stop_tokens
 from harness.rollout.types import SamplingParams
 from harness.store import ResultStore
-from harness.training import step as steps
+from harness.training import loop as steps
 from harness.training.run_parts import RunParts
 
 sys.path.append(str(Path(__file__).parents[1] / "gpu"))

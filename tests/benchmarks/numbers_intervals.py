@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from harness.execution.attempt import provenance
 from harness.execution.progress import progress_on
-from harness.execution.provenance import provenance
 from harness.store import ResultStore
 from harness.store.atomic import write_file
 

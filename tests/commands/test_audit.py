@@ -16,8 +16,7 @@ from harness.cli import main
 from harness.commands import audit
 from harness.evaluation.metrics.names import metric
 from harness.experiment.planning import make_plan
-from harness.statistics.estimate import Estimate
-from harness.statistics.finding import Finding
+from harness.statistics.intervals import Estimate, Finding
 
 OWN = """# @package experiment
 name: claim_shorter

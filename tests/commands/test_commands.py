@@ -21,7 +21,7 @@ from harness.experiment.history import History
 from harness.experiment.plan import Plan
 from harness.experiment.planning import STEP_LIMIT_FACTOR, plan_experiment, plan_multirun
 from harness.experiment.power import Power, planned_comparisons, power_lines, seed_spread
-from harness.statistics.power import minimum_detectable_difference
+from harness.statistics.intervals import minimum_detectable_difference
 
 # ---- plan --------------------------------------------------------------------------------------------------------------
 

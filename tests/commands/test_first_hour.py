@@ -13,11 +13,11 @@ from rich.console import Console
 
 from harness.configuration import compose
 from harness.configuration.error import ConfigError
+from harness.execution.attempt import dirty_hash
 from harness.execution.progress import LiveProgress, Snapshot
-from harness.execution.provenance import dirty_hash
 from harness.problems import hygiene
 from harness.problems.benchmarks.dataset import Config as Dataset
-from harness.store.progress import RunState
+from harness.store.reader import RunState
 
 
 def test_a_broken_yaml_is_named_with_line_and_column(tmp_path, monkeypatch, said):

@@ -18,7 +18,7 @@ from harness.cli import main
 from harness.commands._as_json import answering_verbs
 from harness.commands._exit_codes import Exit
 from harness.experiment.planning import make_plan
-from harness.store.progress import run_state
+from harness.store.reader import run_state
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
 VERBS = dict(answering_verbs())

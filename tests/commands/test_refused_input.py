@@ -16,8 +16,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.experiment.planning import plan_multirun
 from harness.experiment.power import Power, seed_spread
-from harness.statistics.families import comparison_level
-from harness.statistics.power import minimum_detectable_difference
+from harness.statistics.intervals import comparison_level, minimum_detectable_difference
 
 
 @pytest.mark.parametrize(

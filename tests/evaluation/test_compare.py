@@ -18,8 +18,7 @@ from verbs import Said
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import dump
 from harness.evaluation.paired import Comparison, Side, compare
-from harness.statistics.families import comparison_level
-from harness.statistics.intervals import two_way_difference
+from harness.statistics.intervals import comparison_level, two_way_difference
 from harness.store import ResultStore
 from harness.store.samples import write_part
 from harness.verify import MathVerifier

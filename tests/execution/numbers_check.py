@@ -16,9 +16,8 @@ from typing import Any
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id, content_hash
 from harness.configuration.schema import RunConfig
-from harness.execution.dispatch import dispatch_runs
 from harness.execution.progress import Progress
-from harness.execution.supervisor import Summary
+from harness.execution.supervisor import Summary, dispatch_runs
 from harness.experiment.contents import content_hashes
 from harness.experiment.plan import RunSpec
 from harness.experiment.planning import run_spec

@@ -15,8 +15,7 @@ from harness.commands._provisional import TablesSoFar
 from harness.commands.plan import look_lines
 from harness.commands.status import decisions_of
 from harness.execution.progress import Progress, Snapshot
-from harness.execution.sequential import until_decided
-from harness.execution.supervisor import Summary
+from harness.execution.supervisor import Summary, until_decided
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
 

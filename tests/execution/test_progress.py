@@ -18,7 +18,7 @@ from harness.execution.progress import (
     status_table,
 )
 from harness.store import ResultStore, layout
-from harness.store.progress import RunState, run_name, run_state, total_steps
+from harness.store.reader import RunState, run_name, run_state, total_steps
 
 
 def running(step: int = 30, total: int | None = 100, phase: str = "") -> RunState:

@@ -14,8 +14,8 @@ import pytest
 from sweep_support import HERE, Spec, run_all, spec, sweep, wait_until
 
 from harness.configuration.identity import IDENTITY_VERSION
-from harness.execution.gpu_leases import GpuLeases
 from harness.execution.progress import PlainProgress, Progress
+from harness.execution.supervisor import GpuLeases
 from harness.store import AttemptSuperseded, ResultStore, RunDir, StoreFull
 
 

@@ -9,8 +9,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.experiment.planning import declared_experiment, make_plan, plan_experiment
 from harness.experiment.power import planned_comparisons, power_lines, power_of_metrics
-from harness.statistics.families import comparison_level
-from harness.statistics.power import power
+from harness.statistics.intervals import comparison_level, power
 from harness.store import METRICS, ResultStore
 
 DECLARED = ["experiment=dr_grpo_readings", "experiment.margin=null"]

@@ -16,7 +16,7 @@ from harness.experiment.planning import make_plan, plan_experiment
 from harness.experiment.power import Power
 from harness.experiment.refusals import refuse
 from harness.statistics.attribution import Crossing
-from harness.statistics.power import minimum_detectable_difference
+from harness.statistics.intervals import minimum_detectable_difference
 
 BASE = ["algorithm=grpo"]
 FIVE = [

@@ -10,10 +10,10 @@ from stored_runs import about
 
 from harness.configuration.gpus import Installed
 from harness.configuration.runtime import RuntimeConfig
-from harness.execution import provenance
+from harness.execution import attempt
 from harness.experiment.history import found_elsewhere
 from harness.store import ResultStore
-from harness.store.device import devices_of
+from harness.store.atomic import devices_of
 
 
 @pytest.mark.parametrize(
@@ -37,15 +37,15 @@ def test_the_leased_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Installed(str(n), f"GPU-{n}", f"NVIDIA {name}", "550.1", "1")
         for n, name in enumerate(("H100", "A100"))
     ]
-    monkeypatch.setattr(provenance, "installed_gpus", lambda: two)
-    assert [provenance.device_name(visible) for visible in ("", "1", "0,1", "GPU-3f9a")] == [
+    monkeypatch.setattr(attempt, "installed_gpus", lambda: two)
+    assert [attempt.device_name(visible) for visible in ("", "1", "0,1", "GPU-3f9a")] == [
         "cpu",
         "NVIDIA A100",
         "NVIDIA H100",
         "NVIDIA H100",
     ]
-    monkeypatch.setattr(provenance, "installed_gpus", list)
-    assert provenance.device_name("0") == "gpu"
+    monkeypatch.setattr(attempt, "installed_gpus", list)
+    assert attempt.device_name("0") == "gpu"
 
 
 def test_finished_runs_of_another_device_are_named_with_the_flag_for_a_fresh_comparison(

@@ -12,9 +12,8 @@ from simulated_looks import any_of, fixed_seeds, power_at_least, simulate_ladder
 from simulated_skew import false_rates
 from simulation import Model, rates
 
-from harness.statistics.course import EQUIVALENT, HIGHER, LOWER
-from harness.statistics.families import Independent, Paired, comparison_level, judge
-from harness.statistics.intervals import two_way_difference
+from harness.statistics.intervals import Independent, Paired, comparison_level, judge, two_way_difference
+from harness.statistics.sequential import EQUIVALENT, HIGHER, LOWER
 
 LOOKS = (5, 8, 11, 14, 17, 20)
 

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.tables.table import Column, cell_text
-from harness.statistics.estimate import Estimate, Verdict
-from harness.statistics.families import Independent, Paired, comparison_level, judge, judge_one
+from harness.statistics.intervals import (
+    Estimate,
+    Independent,
+    Paired,
+    Verdict,
+    comparison_level,
+    judge,
+    judge_one,
+)
 
 FINITE = st.integers(-200, 200).map(lambda tenths: tenths / 1000)
 SEEDS = st.lists(FINITE, max_size=8)

@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import optimize, stats
 
-from harness.statistics.power import minimum_detectable_difference, power, seeds_needed
+from harness.statistics.intervals import minimum_detectable_difference, power, seeds_needed
 
 
 def by_stats(difference: float, seeds: int) -> float:

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics.estimate import Estimate
-from harness.statistics.finding import Finding, Second, second_look
-from harness.statistics.intervals import paired_difference
+from harness.statistics.intervals import Estimate, Finding, Second, paired_difference, second_look
 from harness.statistics.replication import (
     distance_to_another_word,
     pooled,

@@ -6,20 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics.course import (
+from harness.statistics.intervals import Independent, Paired, Verdict, judge_one
+from harness.statistics.sequential import (
     EQUIVALENT,
     HIGHER,
     LOWER,
     OPEN,
+    design_levels,
     expected_runs,
     heights,
-    run_course,
-)
-from harness.statistics.estimate import Verdict
-from harness.statistics.families import Independent, Paired, judge_one
-from harness.statistics.sequential import (
-    design_levels,
     nominal_levels,
+    run_course,
 )
 
 LOOKS = (5, 8, 11, 14, 17, 20)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
-from harness.store.progress import run_state
+from harness.store.reader import run_state
 
 RUN_ID = "00000000000000aa"
 MANIFEST = {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []}

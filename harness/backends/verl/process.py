@@ -15,7 +15,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.runtime import VERL_VERSION as VERSION
 from harness.configuration.runtime import VerlRuntime
 from harness.configuration.schema import RunConfig
-from harness.store.progress import read_tail
+from harness.store.reader import read_tail
 from harness.training.parent_death import die_with
 
 LOG = "verl.log"

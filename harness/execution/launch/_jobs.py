@@ -19,7 +19,7 @@ from harness.execution.launch import local
 from harness.execution.progress import PlainProgress, Progress, Snapshot
 from harness.execution.supervisor import RunBatch, Summary, on_signals
 from harness.store import ResultStore
-from harness.store.progress import RunState, run_state
+from harness.store.reader import RunState, run_state
 
 # What Slurm sends ahead of the time limit (`--signal`). SIGTERM is a cancellation, or a pre-emption with a time of grace.
 _TIME_IS_UP = (signal.SIGUSR1, signal.SIGUSR2)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.configuration.runtime import RuntimeConfig
-    from harness.execution.gpu_leases import GpuLeases
     from harness.execution.progress import Progress
-    from harness.execution.supervisor import RunBatch, Summary
+    from harness.execution.supervisor import GpuLeases, RunBatch, Summary
 
 
 @dataclass
@@ -31,7 +30,7 @@ def launch(config: Config, work: RunBatch, progress: Progress, *, leases: Path |
         ConfigError: a run wants more GPUs than are visible.
     """
     # Every command reads the settings of this launcher, and few launch.
-    from harness.execution.provenance import hardware
+    from harness.execution.attempt import hardware
     from harness.execution.supervisor import supervise
     from harness.tracking._feed import absent
 
@@ -44,7 +43,7 @@ def launch(config: Config, work: RunBatch, progress: Progress, *, leases: Path |
 def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
     from harness.configuration.error import ConfigError
     from harness.configuration.gpus import visible_gpus
-    from harness.execution.gpu_leases import GpuLeases
+    from harness.execution.supervisor import GpuLeases
 
     gpus = visible_gpus() if runtime.device == "cuda" else []
     if not gpus:
