@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import BATCH_INVARIANT_FROM, compute_capabilities, visible_gpus
+from harness.configuration.sections import BATCH_INVARIANT_FROM, compute_capabilities, visible_gpus
 from harness.training.torchrun import distributed
 
 if TYPE_CHECKING:

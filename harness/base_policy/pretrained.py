@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, ConfigError, choice, ranged
 
 
 @dataclass

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.base_policy.pretrained import Lora
-from harness.configuration.error import ConfigError
+from harness.configuration.error import Checked, ConfigError, choice
 from harness.configuration.identity import content_hash
-from harness.configuration.limits import Checked, choice
 from harness.model.shapes import SHAPES
 from harness.store.atomic import publish_directory_once
 

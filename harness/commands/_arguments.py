@@ -15,7 +15,7 @@ import yaml
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
-from harness.configuration.runtime import RuntimeConfig, of_machine
+from harness.configuration.sections import RuntimeConfig, of_machine
 from harness.store import Holder, ResultStore
 from harness.store.pack import opened
 

@@ -9,7 +9,7 @@ import yaml
 
 from harness.configuration.compose import config_directory, options
 from harness.configuration.error import ConfigError, require
-from harness.configuration.loader import load_dataclass
+from harness.configuration.schema import load_dataclass
 from harness.verify import VerifierConfig
 
 RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(VerifierConfig)))

@@ -22,11 +22,10 @@ from harness.commands import run as run_verb
 from harness.commands._arguments import flag
 from harness.commands._as_json import VerbAnswer
 from harness.commands._exit_codes import Exit
-from harness.configuration.compose import compose_run, options
+from harness.configuration.compose import compose_run, folders_of, options
 from harness.configuration.error import ConfigError
-from harness.configuration.folder import folders_of
 from harness.configuration.registry import nearest
-from harness.configuration.runtime import of_machine
+from harness.configuration.sections import of_machine
 from harness.experiment.claim import base_policies, is_seeds, refuse_shared, second_look
 from harness.experiment.planning import make_plan
 from harness.store import StoreError

@@ -24,8 +24,7 @@ from harness.commands._as_json import VerbAnswer
 from harness.commands._exit_codes import Exit
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import visible_gpus
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig, visible_gpus
 from harness.configuration.user_code import own_members_faults
 from harness.execution.attempt import hardware
 from harness.execution.supervisor import usable_cores, worker_count

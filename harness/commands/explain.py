@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands._arguments import key_values
+from harness.configuration.compose import no_option
 from harness.configuration.compose import options as config_options
 from harness.configuration.error import ConfigError, require
-from harness.configuration.folder import no_option
 
 if TYPE_CHECKING:
     from harness.explain.shares import ExplainedRollout

@@ -31,7 +31,7 @@ from harness.commands._arguments import key_values, read_yaml
 from harness.commands.export import DIALECTS, split_dialect
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
-from harness.configuration.loader import load_dataclass
+from harness.configuration.schema import load_dataclass
 from harness.exchange.dialect import Translation, load_table
 from harness.exchange.import_logs import Import, import_logs
 from harness.exchange.read_config import read_assignments, read_config

@@ -14,7 +14,7 @@ import sys
 from harness.commands._arguments import select
 from harness.commands._exit_codes import Exit
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import of_machine
+from harness.configuration.sections import of_machine
 from harness.experiment.history import counted
 from harness.store import StoreError
 from harness.store.pack import merge, opened

@@ -27,13 +27,12 @@ from harness.commands._previous_answer import answered_runs, edited, left_out
 from harness.configuration.identity import difference
 from harness.configuration.schema import dump, yaml_text
 from harness.execution.supervisor import worker_count
-from harness.experiment.checks import report_checks
+from harness.experiment.checks import absent, refusal_lines, refusals, report_checks
 from harness.experiment.history import History, counted, format_seconds, found_elsewhere, past_engagement
 from harness.experiment.memory import memory_lines
 from harness.experiment.plan import Plan, PlannedArm
 from harness.experiment.planning import make_plan
 from harness.experiment.power import power_lines, power_of_metrics
-from harness.experiment.refusals import absent, refusal_lines, refusals
 from harness.store import ResultStore
 
 ARGUMENTS = {

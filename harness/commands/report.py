@@ -19,7 +19,7 @@ from harness.commands._arguments import require_one_experiment, require_stored, 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import nearest
-from harness.configuration.runtime import of_machine
+from harness.configuration.sections import of_machine
 from harness.store import ResultStore
 
 # What the analysis is asked for; an empty tuple takes any value.

@@ -27,12 +27,11 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.execution.progress import progress_on
 from harness.execution.supervisor import Decisions, Summary, dispatch, until_decided
-from harness.experiment.checks import report_checks
+from harness.experiment.checks import refusal_lines, refuse, report_checks
 from harness.experiment.claim import remember
 from harness.experiment.history import counted, found_elsewhere
 from harness.experiment.plan import Plan
 from harness.experiment.planning import make_plan, with_runs
-from harness.experiment.refusals import refusal_lines, refuse
 from harness.store import ResultStore
 from harness.tracking._feed import send_results
 

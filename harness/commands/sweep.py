@@ -19,14 +19,13 @@ from harness.commands.run import refuse_imported
 from harness.commands.run import run as run_grid
 from harness.configuration.compose import compose_run, parse_overrides, refuse_second_choice
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import visible_gpus
 from harness.configuration.identity import content_hash
-from harness.configuration.runtime import of_machine
+from harness.configuration.sections import of_machine, visible_gpus
 from harness.execution.progress import progress_on
 from harness.execution.supervisor import dispatch_runs, worker_count
+from harness.experiment.checks import absent, refusals
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import common_overrides, declared_experiment, refuse_seed
-from harness.experiment.refusals import absent, refusals
 from harness.store import ResultStore
 from harness.store.layout import experiment_dir
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.families import retired_keys
+from harness.configuration.registry import retired_keys
 from harness.configuration.schema import RunConfig, dump
 
 IDENTITY_VERSION = 1

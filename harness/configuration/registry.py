@@ -10,10 +10,13 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import field
+from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import nearest as nearest
-from harness.configuration.user_code import module_of, own_kinds, own_member
+from harness.configuration.user_code import module_of, own_files, own_kinds, own_member, register
 
 
 class UnknownMemberError(ValueError):
@@ -49,3 +52,66 @@ def member(family: str, kind: str) -> Any:
 def implementation(family: str, config: Any) -> Any:
     """Return the module that implements a member's configuration object."""
     return module_of(config) or member(family, config.kind)
+
+
+ADVANTAGE, SURROGATE = "harness.objective.advantage", "harness.objective.surrogate"
+AGGREGATION, KL = "harness.objective.aggregation", "harness.objective.kl"
+BENCHMARK, MODEL = "harness.problems.benchmarks", "harness.base_policy"
+ENGINE, CURRICULUM, BACKEND = "harness.rollout.engine", "harness.sampling.curriculum", "harness.backends"
+SOURCE = "harness.sampling.source"
+LAUNCH, TRACKING = "harness.execution.launch", "harness.tracking"
+FAMILIES = (
+    ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, LAUNCH, TRACKING,
+)  # fmt: skip
+
+# Keys that are gone, by their class: the value that they had, and whether it goes on being hashed, so that no run's id changes. A stored
+# configuration that still has such a key at this value is read; at any other value it is refused.
+RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
+    "harness.experiment.declaration.Experiment": {
+        "checkpoint_rule": ("last", True),
+        "dev_benchmark": (None, True),
+        "fraction": (1, False),
+        "trends": ([], False),
+        "contrast_to": ("first", False),
+    },
+    "harness.configuration.sections.Assumptions": {
+        "response_tokens": (None, False),
+        "groups_per_trained_group": (3.0, False),
+        "update_utilisation": (0.35, False),
+        "sampling_utilisation": (0.4, False),
+        "sampling_bandwidth": (0.5, False),
+        "decode_overhead_ms": (5.0, False),
+    },
+}
+
+
+def retired_keys(cls: type) -> dict[str, tuple[Any, bool]]:
+    """The keys that a class of the configuration had once: key → (its only value, whether it is hashed)."""
+    return RETIRED.get(f"{cls.__module__}.{cls.__qualname__}", {})
+
+
+def own_members(folders: Iterable[Path]) -> list[Path]:
+    """Make the members of one's own in these folders known in this process; returns the folders that have any. Raises `ConfigError`."""
+    known = list(folders)
+    register(known, FAMILIES, kinds)
+    return [folder for folder in known if own_files(folder, FAMILIES)]
+
+
+def family(package: str, default: str, neutral: bool = False) -> Any:
+    """A field that holds one member's `Config` of a family package; `default` is the member taken when nothing is given."""
+    metadata = {"family": package, "neutral": neutral}
+    return field(default_factory=lambda: member(package, default).Config(), metadata=metadata)
+
+
+def neutral(default: Any) -> Any:
+    """A field added after runs were stored: at its default it means what its absence meant, and is no part of the identity."""
+    return field(default=default, metadata={"neutral": True})
+
+
+def neutral_when(absent: Callable[[], Any], default: Callable[[], Any]) -> Any:
+    """A field added after runs were stored whose default is a new meaning.
+
+    A stored configuration that lacks the field means `absent()`, and at that value the field is no part of the identity. A section that
+    stands for content outside the configuration (a file) defines `identity()`: what a run's id then holds instead of its fields.
+    """
+    return field(default_factory=default, metadata={"neutral": True, "absent": absent})

@@ -6,25 +6,42 @@ combinations, naming the nearest valid key. Importing this module imports no tor
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import yaml
 
-from harness.configuration.algorithm import AlgorithmConfig
-from harness.configuration.combinations import check_combinations
-from harness.configuration.families import BACKEND, BENCHMARK, ENGINE, MODEL, family, own_members
-from harness.configuration.loader import load_dataclass
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.error import ConfigError, UnknownKeyError
+from harness.configuration.registry import (
+    BACKEND,
+    BENCHMARK,
+    ENGINE,
+    MODEL,
+    family,
+    implementation,
+    kinds,
+    member,
+    nearest,
+    own_members,
+    retired_keys,
+)
 from harness.configuration.sections import (
+    AlgorithmConfig,
     EvaluationConfig,
     OptimizerConfig,
+    RuntimeConfig,
     SamplingConfig,
     TrainingConfig,
     VerifierSection,
 )
+from harness.configuration.user_code import gone
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # libyaml where PyYAML has it: five times faster
 
@@ -99,3 +116,272 @@ def as_yaml(config: Any) -> str:
 def yaml_text(values: dict[str, Any]) -> str:
     """A dumped configuration as YAML."""
     return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False))
+
+
+T = TypeVar("T")
+
+
+def load_dataclass(cls: type[T], values: Any, path: str) -> T:
+    """Build `cls` from a plain mapping; `path` is where it stands in the whole, for messages.
+
+    Fields whose metadata name a `family` hold that family's member of the mapping's `kind`; `family_values` the same for each value of
+    a mapping. A field that was added with a new meaning as its default (`families.neutral_when`) means the old one where the mapping lacks
+    it. Raises `ConfigError`.
+    """
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
+    hints = _hints(typing.cast(type, cls))
+    known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    arguments: dict[str, Any] = {}
+    values = _without_retired(cls, values, path)
+    for name, value in values.items():
+        where = f"{path}.{name}" if path else str(name)
+        if name not in known:
+            raise UnknownKeyError(where, nearest(str(name), list(known)))
+        metadata = known[name].metadata
+        if "family" in metadata:
+            arguments[name] = _load_member(metadata["family"], value, where)
+        elif "family_values" in metadata:
+            arguments[name] = {
+                str(key): _load_member(metadata["family_values"], item, f"{where}.{key}")
+                for key, item in _mapping(value, where).items()
+            }
+        else:
+            arguments[name] = _convert(hints[name], value, where)
+    for name, item in known.items():
+        if name not in values and "absent" in item.metadata:
+            arguments[name] = item.metadata["absent"]()
+        if name not in arguments and item.default is item.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{path or 'the configuration'} needs a {name}")
+    return cls(**arguments)
+
+
+def _without_retired(cls: type, values: dict[str, Any], path: str) -> dict[str, Any]:
+    """Raises `ConfigError` for a retired key with another value than it always had."""
+    retired = retired_keys(cls)
+    for name in values.keys() & retired.keys():
+        if values[name] != retired[name][0]:
+            raise ConfigError(f"{path}.{name}={values[name]!r}: the key is gone; leave it out")
+    return {name: value for name, value in values.items() if name not in retired}
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a mapping, got {value!r}")
+    return value
+
+
+def _load_member(package: str, values: Any, path: str) -> Any:
+    """One family member's Config, chosen by its `kind`."""
+    kind = _mapping(values, path).get("kind")
+    if kind is None:
+        raise ConfigError(f"{path} has no `kind`; choose one of: {', '.join(sorted(kinds(package)))}")
+    if "code" in values and (unreadable := gone(package, values)) is not None:
+        return unreadable
+    try:
+        module = member(package, kind)
+    except ValueError as error:
+        raise ConfigError(f"{path}.kind: {error}") from error
+    return load_dataclass(module.Config, values, path)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """Check one plain value against its annotation; integers widen to float, nothing else is coerced."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in arguments:
+            return None
+        return _convert_to_one([one for one in arguments if one is not type(None)], value, where)
+    if dataclasses.is_dataclass(hint):
+        return load_dataclass(typing.cast(type, hint), value, where)
+    if origin in (list, Sequence):
+        if not isinstance(value, list):
+            raise ConfigError(f"{where} must be a list, got {value!r}")
+        return [_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if origin in (dict, Mapping):
+        return {
+            key: _convert(arguments[1], item, f"{where}.{key}")
+            for key, item in _mapping(value, where).items()
+        }
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):
+        return value
+    raise ConfigError(f"{where} must be {hint.__name__}, got {value!r}")
+
+
+def _convert_to_one(choices: list[Any], value: Any, where: str) -> Any:
+    """Check a value against the choice that has its shape: a list, a mapping, or a plain value."""
+    shape = type(value) if isinstance(value, list | dict) else None
+    fitting = [one for one in choices if typing.get_origin(one) is shape]
+    if len(choices) == 1 or (shape and fitting):
+        return _convert((fitting or choices)[0], value, where)
+    for one in fitting:
+        with contextlib.suppress(ConfigError):
+            return _convert(one, value, where)
+    names = (str(one) if typing.get_args(one) else one.__name__ for one in choices)
+    raise ConfigError(f"{where} must be {' or '.join(names)}, got {value!r}")
+
+
+class Sections(Protocol):
+    """The sections of a `RunConfig` that the checks read."""
+
+    algorithm: AlgorithmConfig
+    sampling: SamplingConfig
+    evaluation: EvaluationConfig
+    task: Any
+    model: Any
+    engine: Any
+
+
+def check_combinations(config: Sections) -> None:
+    """Raise `ConfigError` with the first refusal."""
+    for refusals in (_groups, _rewards, _advantages, _tokens, _weights, _sampling, _problems):
+        for refusal in refusals(config):
+            raise ConfigError(refusal)
+
+
+def _groups(config: Sections) -> Iterator[str]:
+    algorithm, dead = config.algorithm, config.algorithm.dead_groups
+    refills = dead.policy == "refill"
+    if refills and algorithm.responses_per_prompt < 2:
+        yield "algorithm.dead_groups.policy=refill needs algorithm.responses_per_prompt >= 2: a group of one is always dead"
+    if refills and algorithm.source.kind != "policy":
+        yield (
+            f"algorithm.source={algorithm.source.kind} is no sampling to refill; set algorithm.dead_groups.policy=keep or drop"
+        )
+    if algorithm.overlong.policy == "wrong" and dead.policy != "keep" and dead.metric == "accuracy":
+        yield (
+            "algorithm.overlong.policy=wrong changes rewards but not verdicts, so algorithm.dead_groups.metric=accuracy would keep groups "
+            "without contrast and drop others; set algorithm.dead_groups.metric=reward"
+        )
+
+
+def _rewards(config: Sections) -> Iterator[str]:
+    algorithm, overlong = config.algorithm, config.algorithm.overlong
+    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
+    multiplies = overlong.punishes and overlong.shape == "multiplicative"
+    if multiplies and algorithm.reward.wrong < 0:
+        yield (
+            "algorithm.overlong.shape=multiplicative with a negative algorithm.reward.wrong would *raise* the reward of long "
+            "wrong answers; use shape=additive or reward.wrong=0"
+        )
+    if multiplies and algorithm.advantage.kind == "decoupled":
+        yield "algorithm.advantage=decoupled normalises the addends of the reward; use algorithm.overlong.shape=additive"
+    if algorithm.reward.function and algorithm.advantage.kind == "decoupled":
+        yield (
+            "algorithm.advantage=decoupled normalises the addends of the reward, and algorithm.reward.function gives a sum; "
+            "choose another advantage"
+        )
+    if in_reward and algorithm.advantage.kind in ("decoupled", "imitation"):
+        yield (
+            f"algorithm.advantage={algorithm.advantage.kind} does not read the rewards that algorithm.kl.placement=reward lowers; set "
+            "algorithm.kl.placement=loss"
+        )
+    lowered = algorithm.reward.wrong < 0 or (overlong.punishes and overlong.shape == "additive") or in_reward
+    if getattr(algorithm.advantage, "scale", "") == "group_mean" and lowered:
+        yield (
+            "algorithm.advantage.scale=group_mean divides by the group's mean reward, which must not be negative: set "
+            "algorithm.reward.wrong=0, no additive length penalty and no KL in the reward"
+        )
+
+
+def _advantages(config: Sections) -> Iterator[str]:
+    algorithm = config.algorithm
+    if algorithm.surrogate.kind != "best_worst_dpo":
+        return
+    if algorithm.advantage.kind != "best_worst" or algorithm.aggregation.kind != "response_mean":
+        yield (
+            "algorithm.surrogate=best_worst_dpo has one loss a pair: it needs algorithm.advantage=best_worst and "
+            "algorithm.aggregation=response_mean"
+        )
+    if algorithm.advantage_sign != "both":
+        yield (
+            f"algorithm.advantage_sign={algorithm.advantage_sign} takes one response out of every pair of best_worst_dpo, which leaves "
+            "nothing to train on; set it to both"
+        )
+    if algorithm.off_policy_mask_nats is not None or algorithm.top_entropy_fraction < 1:
+        yield (
+            "algorithm.surrogate=best_worst_dpo has one loss a pair, of whole responses: algorithm.off_policy_mask_nats and "
+            "top_entropy_fraction choose tokens; set them to null and 1"
+        )
+
+
+def _tokens(config: Sections) -> Iterator[str]:
+    algorithm = config.algorithm
+    engine = implementation("harness.rollout.engine", config.engine)
+    if algorithm.top_entropy_fraction < 1 and not getattr(engine, "EXACT_ENTROPY", True):
+        yield (
+            f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} chooses tokens by their entropy, and "
+            f"engine={config.engine.kind} reports none (minus the log-probability of the sampled token stands for it); use engine=native "
+            "or engine=transformers"
+        )
+    if algorithm.surrogate.selects and algorithm.importance_ratio != "token":
+        yield (
+            f"algorithm.surrogate={algorithm.surrogate.kind} chooses tokens by their own ratio and covariance; set "
+            "algorithm.importance_ratio=token"
+        )
+
+
+def _weights(config: Sections) -> Iterator[str]:
+    algorithm, kind = config.algorithm, config.algorithm.engine_correction.kind
+    of_tokens = kind in ("token", "token_mask")
+    if kind != "none" and algorithm.surrogate.folds_correction and not of_tokens:
+        yield (
+            f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response; "
+            f"algorithm.engine_correction.kind={kind} weighs responses: set it to token or token_mask"
+        )
+    if algorithm.top_entropy_fraction < 1 and algorithm.surrogate.folds_correction:
+        yield (
+            f"algorithm.surrogate={algorithm.surrogate.kind} takes the weights of tokens into its own weight of the response, where "
+            f"algorithm.top_entropy_fraction={algorithm.top_entropy_fraction} would be one: set it to 1"
+        )
+    one_loss = algorithm.importance_ratio == "sequence" or algorithm.surrogate.kind == "geometric_mean"
+    if of_tokens and one_loss:
+        yield (
+            f"algorithm.engine_correction.kind={kind} weighs tokens, and this algorithm has one loss a response "
+            "(algorithm.importance_ratio=sequence or surrogate=geometric_mean): set it to sequence or sequence_mask"
+        )
+
+
+def _sampling(config: Sections) -> Iterator[str]:
+    sampling, source = config.sampling, config.algorithm.source.kind
+    correction = config.algorithm.engine_correction
+    sampler_is_old = correction.old_log_probs == "sampler"
+    if sampling.lag_steps and source != "policy":
+        yield (
+            f"sampling.lag_steps={sampling.lag_steps} lets the sampling policy lag; algorithm.source={source} does not sample from it: "
+            "set it to 0"
+        )
+    if sampler_is_old and correction.kind != "none":
+        yield (
+            f"algorithm.engine_correction.kind={correction.kind} needs algorithm.engine_correction.old_log_probs=recomputed: with "
+            "the sampler's log-probs the ratio corrects for the engine already, and the weight would correct it twice"
+        )
+    if sampler_is_old and (sampling.top_p < 1 or sampling.top_k > 0):
+        yield (
+            "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed: the sampler's log-probs are "
+            "those of the filtered distribution, so the importance ratio would not start at 1"
+        )
+    if max(config.evaluation.caps) < sampling.max_response_tokens:
+        yield (
+            f"evaluation.caps={config.evaluation.caps} are all below sampling.max_response_tokens="
+            f"{sampling.max_response_tokens}; add the training cap"
+        )
+
+
+def _problems(config: Sections) -> Iterator[str]:
+    problems, wanted = getattr(config.task, "problems", None), config.algorithm.prompts_per_step
+    if isinstance(problems, int) and problems < wanted:
+        yield (
+            f"task.problems={problems} is less than algorithm.prompts_per_step={wanted}: a step draws distinct problems; raise the "
+            "one or lower the other"
+        )
+    check = getattr(implementation("harness.base_policy", config.model), "check", None)
+    if check is not None:
+        check(config.model, config.task)

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from harness.configuration.error import ConfigError, require_range, require_texts
-from harness.configuration.families import BENCHMARK, neutral_when
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, ConfigError, choice, ranged, require_range, require_texts
+from harness.configuration.registry import (
+    ADVANTAGE,
+    AGGREGATION,
+    BENCHMARK,
+    CURRICULUM,
+    KL,
+    LAUNCH,
+    SOURCE,
+    SURROGATE,
+    TRACKING,
+    family,
+    neutral,
+    neutral_when,
+)
+from harness.configuration.user_code import source_hash
 
 
 @dataclass
@@ -134,3 +151,385 @@ class EvaluationConfig(Checked, key="evaluation"):
         if not self.caps or min(self.caps) < 1:
             raise ConfigError(f"evaluation.caps={self.caps} must list at least one positive token cap")
         self.caps = sorted(set(self.caps))  # the same caps are the same protocol
+
+
+GIB = 2**30
+# Compute capability of batch invariance in vLLM 0.32 (docs.vllm.ai/en/v0.32.0/features/batch_invariance).
+BATCH_INVARIANT_FROM = 8.0
+
+
+# As torch reports it.
+GPU_MEMORY_GIB = {
+    "h200": 139.8,
+    "h100": 79.1,
+    "a100_80g": 79.1,
+    "a100_40g": 39.4,
+    "l40s": 44.4,
+    "rtx4090": 23.6,
+}
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A GPU of this machine as the driver lists it."""
+
+    index: str
+    uuid: str
+    name: str
+    driver: str
+    memory_mib: str
+
+
+@functools.cache
+def installed_gpus() -> tuple[Installed, ...]:
+    """List the GPUs of this machine without importing torch; none where the driver does not answer."""
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    command = [
+        "nvidia-smi",
+        "--query-gpu=index,uuid,name,driver_version,memory.total",
+        "--format=csv,noheader,nounits",
+    ]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = listed.stdout.splitlines() if listed.returncode == 0 else []
+    return tuple(Installed(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 4)
+
+
+@functools.cache
+def compute_capabilities() -> dict[str, float]:
+    """List the compute capability of each GPU of this machine by index; nothing where the driver does not answer."""
+    if shutil.which("nvidia-smi") is None:
+        return {}
+    # A question of its own: drivers from before 2022 do not know the field, and would answer nothing at all.
+    command = ["nvidia-smi", "--query-gpu=index,compute_cap", "--format=csv,noheader"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    pairs = [line.split(",") for line in listed.stdout.splitlines()] if listed.returncode == 0 else []
+    return {index.strip(): float(known) for index, known in pairs}
+
+
+def visible_gpus() -> list[str]:
+    """List the GPUs that this process may use: CUDA_VISIBLE_DEVICES, else the index of all that are installed."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return [gpu.index for gpu in installed_gpus()]
+    return [name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1")]
+
+
+def visible_memory_gib() -> float | None:
+    """Find the memory of the smallest GPU that this process may use, GiB; None without one."""
+    names = visible_gpus()
+    sizes = [
+        float(gpu.memory_mib) / 1024
+        for gpu in installed_gpus()
+        if (gpu.index in names or gpu.uuid in names) and gpu.memory_mib.replace(".", "", 1).isdigit()
+    ]
+    return min(sizes, default=None)
+
+
+def host_memory_gib() -> float:
+    """Read the memory of this machine, GiB."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+
+
+VERL_VERSION = "0.9.1"
+_OVERRIDES = ("runtime.", "runtime=", "launcher=", "tracker=", "checks=", "config_dir=")
+
+
+def of_machine(override: str) -> bool:
+    """Say if an override is about the place and manner of runs, not about their numbers."""
+    return override.lstrip("+~").startswith(_OVERRIDES)
+
+
+@dataclass
+class Assumptions(Checked, key="runtime.assumed"):
+    """What `harness plan` assumes of machines and lengths where it counts memory and prices.
+
+    Attributes:
+        gpu: the kind of GPU (`harness.configuration.sections`).
+        prompt_tokens: mean tokens of a prompt.
+        usable_memory: share of a GPU's memory that tensors can fill (the rest: context, communication buffers, fragments).
+        price_per_gpu_hour: what an hour of one GPU costs, in any currency; null: `harness plan` tells GPU-hours alone.
+    """
+
+    gpu: str = choice("h100", of=tuple(GPU_MEMORY_GIB))
+    prompt_tokens: int = ranged(256, low=1)
+    usable_memory: float = ranged(0.92, low=1e-3, high=1.0)
+    price_per_gpu_hour: float | None = ranged(None, low=0.0)
+
+
+@dataclass
+class VerlRuntime(Checked, key="runtime.verl"):
+    """The machine's side of backend=verl; no part of a run's identity.
+
+    Attributes:
+        python: the interpreter of verl's own environment (docs/verl.md says how to make it).
+        ray_address: of the Ray cluster that verl joins (`auto`: the one running here); null: it starts its own and ends it.
+        tensor_parallel: GPUs that hold one copy of the sampler.
+        sequence_parallel: GPUs that share one sequence in the update (Ulysses).
+        gpu_memory_utilization: share of each GPU's memory that the sampler takes while it samples.
+        offload: parameters and optimiser state wait in the host's memory while they are not used.
+        reward_workers: processes that grade responses, spread over the nodes.
+    """
+
+    python: str = ""
+    ray_address: str | None = None
+    tensor_parallel: int = ranged(1, low=1)
+    sequence_parallel: int = ranged(1, low=1)
+    gpu_memory_utilization: float = 0.5
+    offload: bool = False
+    reward_workers: int = ranged(8, low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.gpu_memory_utilization < 1:
+            raise ConfigError(
+                f"runtime.verl.gpu_memory_utilization={self.gpu_memory_utilization} must lie between 0 and 1"
+            )
+
+
+@dataclass
+class RuntimeConfig(Checked, key="runtime"):
+    """The keys that cannot change the numbers (beyond rounding). They are no part of a run's identity.
+
+    Attributes:
+        results: root of the result store.
+        config_dir: folders of one's own that hold members in Python; filled from `config_dir=FOLDER`.
+        workers: runs at once on this machine; 0: as many as cores (or GPUs).
+        threads: torch threads a run.
+        device: cpu, cuda, or auto: training then runs on the CPU, `harness evaluate` on a GPU where there is one.
+        linear_kernel: auto (onednn on AMD's processors, else torch; a run that resumes keeps its own), torch or onednn.
+        rollout_rows: responses decoded together.
+        micro_batch_tokens: tokens at most in one forward and backward; with model=testbed rows times the longest, padding included.
+        checkpoint_every: rollout steps between resumable checkpoints.
+        keep_checkpoints: newest checkpoints kept; the last step's holds the policy without the optimizer.
+        verifier_workers: processes for answers that need the symbolic verifier.
+        runs_per_gpu: small runs sharing one GPU.
+        gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
+        ranks: processes that train one run together (FSDP2 under torchrun); 0: one a GPU of the run, one on a CPU.
+        nodes: nodes that train one run together (backend=verl).
+        gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
+        deterministic: bits that repeat on a GPU, too: torch's deterministic algorithms, slower, and an error at an operator that has none;
+            with engine=vllm its batch invariance (beta, compute capability 8.0 and above); not with backend=verl.
+        record_rollouts: write every response of the run's engine, training and evaluation, to `rollouts.jsonl` in the run directory.
+        launcher: where runs are sent: processes here, Slurm or local jobs by submitit, or a Ray cluster.
+        trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
+        assumed: hardware and rates behind the estimates of `harness plan`.
+        verl: verl's environment and how it uses this machine (backend=verl).
+        checks: warn, refuse or off: what a vacuous or confounded comparison does before launch.
+    """
+
+    results: str = "results"
+    config_dir: list[str] = field(default_factory=list)
+    workers: int = ranged(0, low=0)
+    threads: int = ranged(1, low=1)
+    device: str = choice("auto", of=("auto", "cpu", "cuda"))
+    linear_kernel: str = choice("auto", of=("auto", "torch", "onednn"))
+    rollout_rows: int = ranged(1024, low=1)
+    micro_batch_tokens: int = ranged(2048, low=1)
+    checkpoint_every: int = ranged(25, low=1)
+    keep_checkpoints: int = ranged(1, low=1)
+    verifier_workers: int = 1
+    runs_per_gpu: int = ranged(1, low=1)
+    gpus_per_run: int = ranged(1, low=1)
+    ranks: int = ranged(0, low=0)
+    nodes: int = ranged(1, low=1)
+    gradient_checkpointing: bool = False
+    deterministic: bool = False
+    record_rollouts: bool = False
+    launcher: Any = family(LAUNCH, "local")
+    trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
+    assumed: Assumptions = field(default_factory=Assumptions)
+    verl: VerlRuntime = field(default_factory=VerlRuntime)
+    checks: str = choice("warn", of=("warn", "refuse", "off"))
+
+
+CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask", "geometric_mask")
+
+
+@dataclass
+class RewardConfig(Checked, key="algorithm.reward"):
+    """Outcome reward.
+
+    Attributes:
+        correct: the reward of a right answer.
+        wrong: the reward of a wrong answer, or of none.
+        format_credit: added whenever an answer could be extracted.
+        true_positive: chance that a right answer of a training response is taken for right (a verifier that errs; evaluation keeps
+            the exact one).
+        false_positive: chance that a wrong one is. Equal rates are a random reward.
+        function: `FILE.py:NAME` or `package.module:NAME`, a function of one's own that scores training responses instead of the
+            verifier (`harness.reward.function`). Its file's content, not its path, is part of a run's identity.
+    """
+
+    correct: float = 1.0
+    wrong: float = -1.0
+    format_credit: float = 0.0
+    true_positive: float = ranged(1.0, low=0.0, high=1.0, neutral=True)
+    false_positive: float = ranged(0.0, low=0.0, high=1.0, neutral=True)
+    function: str = neutral("")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.function and not self._certain:
+            raise ConfigError(
+                "algorithm.reward.function takes no true_positive or false_positive: let it err by itself"
+            )
+
+    @property
+    def exact(self) -> bool:
+        """Say if training sees the verifier's own verdicts."""
+        return self._certain and not self.function
+
+    @property
+    def _certain(self) -> bool:
+        return self.true_positive == 1.0 and self.false_positive == 0.0
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a run's id holds: the content of a function's file instead of its path."""
+        values = {
+            item.name: getattr(self, item.name)
+            for item in fields(self)
+            if not (item.metadata.get("neutral") and getattr(self, item.name) == item.default)
+        }
+        return values | ({"function": source_hash(self.function)} if self.function else {})
+
+
+@dataclass
+class OverlongConfig(Checked, key="algorithm.overlong"):
+    """Treatment of responses that reach the token cap.
+
+    Attributes:
+        policy: score (as the verifier says), wrong (truncated responses earn `reward.wrong`), mask (no loss on truncated responses), soft
+            (length penalty), mask_and_soft.
+        buffer_fraction: the soft penalty ramps from 0 to `penalty` over the last fraction of the cap (DAPO Eq. 13: L_cache / L_max).
+        penalty: full penalty at the cap, a positive number.
+        shape: additive (reward - penalty·ramp, DAPO) or multiplicative (reward · max(0, 1 - penalty·ramp), as one text tells it).
+        statistics: keep or exclude masked responses in the group's mean and standard deviation.
+    """
+
+    policy: str = choice("score", of=("score", "wrong", "mask", "soft", "mask_and_soft"))
+    buffer_fraction: float = ranged(0.25, low=1e-6, high=1.0)
+    penalty: float = ranged(1.0, low=0.0)
+    shape: str = choice("additive", of=("additive", "multiplicative"))
+    statistics: str = choice("keep", of=("keep", "exclude"))
+
+    @property
+    def masks(self) -> bool:
+        """Say if truncated responses carry no loss."""
+        return self.policy in ("mask", "mask_and_soft")
+
+    @property
+    def punishes(self) -> bool:
+        """Say if the soft length penalty is on."""
+        return self.policy in ("soft", "mask_and_soft")
+
+
+@dataclass
+class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
+    """Treatment of groups without contrast.
+
+    Attributes:
+        policy: keep (zero gradient, counted in denominators), drop (removed), refill (dynamic sampling: removed and replaced).
+        metric: dead by accuracy (all right or all wrong; DAPO) or by reward (all shaped rewards equal).
+        max_rounds: rollout rounds a step at most, the first included; then the step trains on what it has.
+        surplus: live groups beyond the batch are discarded (DAPO's recipe) or carried to the next step's batch.
+    """
+
+    policy: str = choice("keep", of=("keep", "drop", "refill"))
+    metric: str = choice("accuracy", of=("accuracy", "reward"))
+    max_rounds: int = ranged(4, low=1)
+    surplus: str = choice("discard", of=("discard", "carry"))
+
+
+@dataclass
+class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
+    """Correction for a sampler whose log-probabilities differ from the trainer's.
+
+    Attributes:
+        kind: none; token (importance weight w = π_train / π_sampler, cut to floor and cap, on each token's loss); token_mask (w between
+            floor and cap, else 0); sequence and sequence_mask (the same with the response's product for each of its tokens);
+            geometric_mask (1 where the response's geometric mean of w is between floor and cap, else 0).
+        cap: the largest weight.
+        old_log_probs: sampler (the rollout's own) or recomputed (one more forward before the first update).
+        floor: the smallest weight.
+    """
+
+    kind: str = choice("none", of=CORRECTIONS)
+    cap: float = ranged(2.0, low=1.0)
+    old_log_probs: str = choice("sampler", of=("sampler", "recomputed"))
+    floor: float = ranged(0.0, low=0.0, high=1.0, neutral=True)
+
+
+@dataclass
+class EntropyControl(Checked, key="algorithm.entropy_control"):
+    """An entropy coefficient that follows the entropy.
+
+    Attributes:
+        target_nats: entropy a token below which the coefficient rises and the bonus is on, null: `entropy_coefficient` stays as it is.
+        step: by which the coefficient rises, or falls, each rollout step.
+        maximum: of the coefficient; its minimum is 0.
+    """
+
+    target_nats: float | None = ranged(None, low=0.0)
+    step: float = ranged(1e-4, low=0.0)
+    maximum: float = ranged(5e-3, low=0.0)
+
+
+@dataclass
+class AlgorithmConfig(Checked, key="algorithm"):
+    """One training algorithm as orthogonal choices.
+
+    Attributes:
+        advantage: estimator (baseline and scale).
+        importance_ratio: token, or sequence (GSPO's length-normalised ratio).
+        surrogate: what is done with ratio and advantage.
+        aggregation: the loss's denominators.
+        kl: estimator, coefficient, placement.
+        entropy_coefficient: entropy bonus; where it starts if `entropy_control` moves it.
+        positive_nll_coefficient: weight of the language-model loss on correct responses (VAPO Eq. 12).
+        reward: outcome values.
+        overlong: policy for responses at the cap.
+        dead_groups: policy for groups without contrast.
+        curriculum: which training problems are drawn.
+        source: where training responses come from: the policy itself, its initial state, or demonstrations.
+        engine_correction: sampler/trainer mismatch.
+        prompts_per_step: prompts (groups) trained on in a rollout step.
+        responses_per_prompt: group size G.
+        updates_per_step: optimiser updates per epoch over a step's groups; each update gets whole groups.
+        epochs_per_step: passes over a step's groups.
+        top_entropy_fraction: share of a step's loss tokens, those of highest entropy, that have a policy gradient (1: all).
+        off_policy_mask_nats: responses with a negative advantage lose their policy gradient once the mean of log π_sampler - log π over
+            their tokens exceeds this; null: none.
+        entropy_control: moves the entropy coefficient.
+        advantage_sign: both, positive (only responses better than their baseline have a policy gradient) or negative (only worse ones).
+    """
+
+    advantage: Any = family(ADVANTAGE, "group")
+    importance_ratio: str = choice("token", of=("token", "sequence"))
+    surrogate: Any = family(SURROGATE, "ppo_clip")
+    aggregation: Any = family(AGGREGATION, "response_mean")
+    kl: Any = family(KL, "k3")
+    entropy_coefficient: float = 0.0
+    positive_nll_coefficient: float = 0.0
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    overlong: OverlongConfig = field(default_factory=OverlongConfig)
+    dead_groups: DeadGroupsConfig = field(default_factory=DeadGroupsConfig)
+    curriculum: Any = family(CURRICULUM, "uniform")
+    source: Any = family(SOURCE, "policy")
+    engine_correction: EngineCorrectionConfig = field(default_factory=EngineCorrectionConfig)
+    prompts_per_step: int = ranged(32, low=1)
+    responses_per_prompt: int = ranged(8, low=1)
+    updates_per_step: int = ranged(16, low=1)
+    epochs_per_step: int = ranged(1, low=1)
+    top_entropy_fraction: float = ranged(1.0, low=1e-6, high=1.0, neutral=True)
+    off_policy_mask_nats: float | None = ranged(None, low=0.0, neutral=True)
+    entropy_control: EntropyControl = field(default_factory=EntropyControl, metadata={"neutral": True})
+    advantage_sign: str = choice("both", of=("both", "positive", "negative"), neutral=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prompts_per_step % self.updates_per_step:
+            raise ConfigError(
+                f"algorithm.prompts_per_step={self.prompts_per_step} is not a multiple of "
+                f"algorithm.updates_per_step={self.updates_per_step}: an update takes whole groups"
+            )

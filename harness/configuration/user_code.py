@@ -24,8 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked
+from harness.configuration.error import Checked, ConfigError
 
 _PREFIX = "own_member_"
 # Family and kind to the file; of a name in several folders that of the newest command.

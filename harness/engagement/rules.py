@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from harness.configuration.families import AGGREGATION
 from harness.configuration.identity import difference
-from harness.configuration.registry import member
+from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
 from harness.engagement import measure
 from harness.engagement.measure import ALWAYS, Found, Measure

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from harness.configuration.families import ENGINE
-from harness.configuration.registry import implementation, member
+from harness.configuration.registry import ENGINE, implementation, member
 from harness.configuration.schema import RunConfig
 from harness.evaluation.named_models import Model
 from harness.model.checkpoint import load_tokenizer, weight_files

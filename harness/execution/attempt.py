@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.gpus import installed_gpus
 from harness.configuration.identity import IDENTITY_VERSION
+from harness.configuration.sections import installed_gpus
 from harness.experiment.plan import RunSpec
 from harness.model.system import processor
 from harness.store import AttemptSuperseded, Lease, RunDir, layout

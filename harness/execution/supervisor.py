@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.registry import implementation
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.attempt import EXIT_REFUSED, EXIT_STORE, Attempt, provenance
 from harness.execution.progress import Progress, Snapshot, Warned
 from harness.execution.workers import Exited, Started, Workers
-from harness.experiment.contents import content_hashes, require_same_content
 from harness.experiment.history import longest_first
-from harness.experiment.plan import Plan, RunSpec
+from harness.experiment.plan import Plan, RunSpec, content_hashes, require_same_content
 from harness.store import AttemptSuperseded, ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly
 from harness.store.lease import acquire
 from harness.store.reader import read_state, run_name, total_steps

@@ -12,14 +12,12 @@ from typing import Any
 
 from harness.configuration.compose import compose_run, expand, refuse_second_choice
 from harness.configuration.error import ConfigError, require, require_range
-from harness.configuration.families import neutral, neutral_when
 from harness.configuration.identity import arm_id
-from harness.configuration.loader import load_dataclass
-from harness.configuration.registry import nearest
+from harness.configuration.registry import nearest, neutral, neutral_when
+from harness.configuration.schema import load_dataclass
 from harness.evaluation.metrics.names import TRAINING, Metric, UnknownMetric, metric
-from harness.experiment.arm_names import short_names
 from harness.experiment.claim import Claim, check_claim
-from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms
+from harness.experiment.designs import DESIGNS, as_a_ladder, design_arms, short_names
 from harness.experiment.plan import Arm
 from harness.statistics.attribution import Crossing
 from harness.statistics.intervals import BOUNDED, Collapse

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.engagement.measure import HARDLY, Measure
 from harness.experiment.plan import Plan, RunSpec
 from harness.experiment.planning import cost_class

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.configuration.gpus import GIB, GPU_MEMORY_GIB, host_memory_gib, visible_memory_gib
+from harness.configuration.sections import GIB, GPU_MEMORY_GIB, host_memory_gib, visible_memory_gib
 from harness.model.shapes import ModelSize, positions_of, shape_of
 
 if TYPE_CHECKING:

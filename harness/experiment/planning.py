@@ -12,14 +12,12 @@ from typing import Any
 from harness.configuration.compose import choices, compose_run, compose_values, expand, refuse_second_choice
 from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, ids, run_id
-from harness.configuration.loader import load_dataclass
 from harness.configuration.registry import nearest
-from harness.configuration.schema import RunConfig, dump
+from harness.configuration.schema import RunConfig, dump, load_dataclass
 from harness.engagement.rules import measures
-from harness.experiment.arm_names import short_names
 from harness.experiment.claim import base_policies, fingerprint, protocol
 from harness.experiment.declaration import Experiment, asked_metrics, with_looks
-from harness.experiment.designs import lower_rungs, random_orders
+from harness.experiment.designs import lower_rungs, random_orders, short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.store import ResultStore
 

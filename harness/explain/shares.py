@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.compose import compose_values, options
 from harness.configuration.error import ConfigError
-from harness.configuration.loader import load_dataclass
+from harness.configuration.schema import load_dataclass
+from harness.configuration.sections import AlgorithmConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch, response_index
 

@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model import adapters
 from harness.model.checkpoint import copy_side_files, load_model
 from harness.model.packable import check_packable, naming

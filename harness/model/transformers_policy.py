@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
 )
 
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model import adapters
 from harness.model.layout import Layout
 from harness.model.loading import build_sharded, export_checkpoint, load_weights

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.configuration.algorithm import AlgorithmConfig
+from harness.configuration.sections import AlgorithmConfig
 from harness.configuration.user_code import module_of
 from harness.objective.advantage import Advantage
 from harness.objective.aggregation import Aggregation

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.families import BENCHMARK
 from harness.configuration.identity import content_hash
-from harness.configuration.loader import load_dataclass
-from harness.configuration.registry import implementation, member
+from harness.configuration.registry import BENCHMARK, implementation, member
+from harness.configuration.schema import load_dataclass
 
 
 @dataclass(frozen=True)

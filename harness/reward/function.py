@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from harness.configuration.algorithm import RewardConfig
 from harness.configuration.error import ConfigError
+from harness.configuration.sections import RewardConfig
 from harness.configuration.user_code import parts_of
 
 _NAMES = ("response", "gold", "problem")

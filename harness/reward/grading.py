@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.configuration.runtime import RuntimeConfig
-from harness.configuration.sections import VerifierSection
+from harness.configuration.sections import RuntimeConfig, VerifierSection
 from harness.verify import TROUBLE, MathVerifier, Verdict, VerifierConfig
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from harness.configuration.algorithm import OverlongConfig, RewardConfig
+from harness.configuration.sections import OverlongConfig, RewardConfig
 
 
 def overlong_ramp(lengths: torch.Tensor, cap: int, buffer_fraction: float) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from harness.configuration.algorithm import DeadGroupsConfig
+from harness.configuration.sections import DeadGroupsConfig
 from harness.sampling.groups import Groups
 
 _PARTS = ("first", "kept", "surplus")

@@ -23,8 +23,8 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten, identity
 from harness.configuration.schema import RunConfig
 from harness.execution.supervisor import Summary
-from harness.experiment.arm_names import short_names
 from harness.experiment.declaration import Experiment
+from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
 from harness.experiment.planning import plan_of, planned_arm
 from harness.experiment.power import score

@@ -12,7 +12,7 @@ import optuna
 from optuna.distributions import CategoricalDistribution
 
 from harness.configuration.error import ConfigError, require, require_range
-from harness.configuration.loader import load_dataclass
+from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment
 from harness.search.space import Parameter
 from harness.store import METRICS, ResultStore, TornFile, layout

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.configuration.error import ConfigError, require_range
-from harness.configuration.families import neutral_when
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import Checked, ConfigError, ranged, require_range
+from harness.configuration.registry import neutral_when
 from harness.testbed.shipped import base_set
 
 

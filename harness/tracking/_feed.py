@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.configuration.families import TRACKING
-from harness.configuration.registry import implementation
+from harness.configuration.registry import TRACKING, implementation
 from harness.store import ResultStore, RunDir, layout
 from harness.store.atomic import write_file
 from harness.store.metrics_log import new_rows

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from harness.configuration.algorithm import RewardConfig
 from harness.configuration.error import ConfigError
+from harness.configuration.sections import RewardConfig
 from harness.evaluation.metrics.summary import grader_shares, second_codes
 from harness.reward.shaping import shaped_rewards
 from harness.rollout.noise import key, sample_seeds, uniforms

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from harness.configuration.families import AGGREGATION
-from harness.configuration.registry import kinds, member
+from harness.configuration.registry import AGGREGATION, kinds, member
 from harness.configuration.schema import RunConfig
 from harness.engagement.rules import weighs_as
 from harness.objective.advantage.group import centre, equal_returns, group_std

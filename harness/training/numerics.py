@@ -11,7 +11,7 @@ import torch
 import torch.utils.deterministic
 
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.linear import onednn_available, resolve_kernel
 from harness.model.packed_attention import attention_name
 from harness.model.system import processor

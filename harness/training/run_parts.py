@@ -11,9 +11,8 @@ import torch
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.error import ConfigError
-from harness.configuration.families import CURRICULUM, ENGINE, SOURCE
 from harness.configuration.identity import content_hash
-from harness.configuration.registry import implementation
+from harness.configuration.registry import CURRICULUM, ENGINE, SOURCE, implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import decodable, load_tokenizer

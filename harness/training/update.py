@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import AlgorithmConfig
 from harness.model.adamw import configured
 from harness.model.adapters import whole
 from harness.model.policy import NativePolicy, Policy

@@ -10,9 +10,9 @@ from verbs import Said
 
 from analysis.evidence.load import load_experiment
 from harness.configuration.error import ConfigError
+from harness.experiment.checks import refuse
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment, plan_multirun
-from harness.experiment.refusals import refuse
 from harness.store import ResultStore
 
 ON_VERL = ["backend=verl", "model=random_init", "evaluation.samples_between=null"]

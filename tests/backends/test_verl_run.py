@@ -26,8 +26,8 @@ from harness.backends.verl.overrides import Place
 from harness.backends.verl.process import VerlFailed
 from harness.backends.verl.process import interpreter as find_interpreter
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import VerlRuntime
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import VerlRuntime
 from harness.model.checkpoint import load_decoder, load_tokenizer
 from harness.store import RunDir
 

@@ -23,7 +23,7 @@ from random_policies import random_policy
 
 from harness.configuration.compose import compose_run
 from harness.configuration.registry import member
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.linear import resolve_kernel
 from harness.problems.problem import load_benchmark

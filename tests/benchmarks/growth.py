@@ -20,7 +20,7 @@ from typing import Any
 from command_speed import processor_seconds
 from synthetic_store import build_store
 
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.attempt import Attempt
 from harness.execution.supervisor import RunBatch
 from harness.experiment.plan import Plan

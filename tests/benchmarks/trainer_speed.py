@@ -27,8 +27,7 @@ import numpy as np
 import torch
 from random_policies import random_policy
 
-from harness.configuration.families import AGGREGATION
-from harness.configuration.registry import member
+from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
 from harness.model.linear import resolve_kernel
 from harness.problems.benchmarks import arithmetic

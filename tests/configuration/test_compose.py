@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from harness.configuration.compose import compose_run, compose_values, expand
+from harness.configuration.compose import compose_run, compose_values, config_directory, expand, options
 from harness.configuration.error import ConfigError
-from harness.configuration.folder import config_directory, options
 from harness.configuration.identity import flatten
 
 

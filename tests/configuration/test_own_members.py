@@ -11,13 +11,12 @@ import torch
 import yaml
 from verbs import Said
 
-from harness.configuration import folder as folders
+from harness.configuration import compose as folders
 from harness.configuration import user_code as own
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.families import FAMILIES
 from harness.configuration.identity import run_id
-from harness.configuration.registry import implementation, kinds
+from harness.configuration.registry import FAMILIES, implementation, kinds
 from harness.configuration.schema import RunConfig, as_yaml, load
 from harness.objective.contracts import rollouts
 from harness.objective.objective import Objective

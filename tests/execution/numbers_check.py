@@ -18,8 +18,7 @@ from harness.configuration.identity import arm_id, content_hash
 from harness.configuration.schema import RunConfig
 from harness.execution.progress import Progress
 from harness.execution.supervisor import Summary, dispatch_runs
-from harness.experiment.contents import content_hashes
-from harness.experiment.plan import RunSpec
+from harness.experiment.plan import RunSpec, content_hashes
 from harness.experiment.planning import run_spec
 from harness.store import ResultStore, RunDir
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.progress import PlainProgress, Progress
 from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.store import ResultStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from analysis.evidence.designs import grid_axes
-from harness.experiment.arm_names import short_names
 from harness.experiment.checks import check_plan
+from harness.experiment.designs import short_names
 from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_multirun
 

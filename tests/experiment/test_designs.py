@@ -10,11 +10,11 @@ import pytest
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
+from harness.experiment.checks import refuse
 from harness.experiment.designs import design_arms, patch_changes, patches_of, with_patch
 from harness.experiment.plan import Plan, PlanError
 from harness.experiment.planning import make_plan, plan_experiment
 from harness.experiment.power import Power
-from harness.experiment.refusals import refuse
 from harness.statistics.attribution import Crossing
 from harness.statistics.intervals import minimum_detectable_difference
 
@@ -241,7 +241,7 @@ def test_an_empty_cell_is_refused_before_anything_runs(
     declared = factors("{g: [none, group_4], b: [none, bonus]}")
     plan = plan_experiment([*declared, f"runtime.results={tmp_path}"])
     wide = [["no room"], [], [], []]
-    monkeypatch.setattr("harness.experiment.refusals.refusals", lambda config: wide.pop())
+    monkeypatch.setattr("harness.experiment.checks.refusals", lambda config: wide.pop())
     with pytest.raises(ConfigError, match=r"the cell group_4\+bonus cannot be run.*no room"):
         refuse(plan)
 

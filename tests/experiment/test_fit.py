@@ -10,12 +10,12 @@ import pytest
 
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import installed_gpus, visible_memory_gib
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import installed_gpus, visible_memory_gib
 from harness.experiment import memory as fit_module
+from harness.experiment.checks import refusals, refuse
 from harness.experiment.memory import fit_of, misfits
 from harness.experiment.planning import plan_multirun
-from harness.experiment.refusals import refusals, refuse
 from harness.model.shapes import SHAPES
 
 
@@ -138,7 +138,7 @@ def test_a_local_checkpoint_is_judged_by_its_own_configuration(tmp_path):
 
 
 def test_run_refuses_what_plan_shows(monkeypatch):
-    monkeypatch.setattr("harness.experiment.refusals.absent", lambda config: [])  # as where torch knows GPUs
+    monkeypatch.setattr("harness.experiment.checks.absent", lambda config: [])  # as where torch knows GPUs
     overrides = ["model=qwen25_7b", "task=gsm8k_train", "runtime=one_gpu", "sampling=cap_1024"]
     plan = plan_multirun(overrides)
     assert refusals(plan.arms[0].config)

@@ -11,8 +11,8 @@ import torch
 
 from harness.base_policy import pretrained
 from harness.configuration.compose import compose_run
-from harness.configuration.gpus import GIB
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import GIB
 from harness.experiment import memory
 from harness.experiment.memory import (
     SCORES_CHUNK,

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from stored_runs import about
 
-from harness.configuration.gpus import Installed
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import Installed, RuntimeConfig
 from harness.execution import attempt
 from harness.experiment.history import found_elsewhere
 from harness.store import ResultStore

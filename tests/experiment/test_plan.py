@@ -12,8 +12,8 @@ from harness.cli import main
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.experiment import memory as fit_module
+from harness.experiment.checks import refusals
 from harness.experiment.planning import plan_experiment
-from harness.experiment.refusals import refusals
 
 ROOT = Path(__file__).parents[2]
 AT_SCALE = {

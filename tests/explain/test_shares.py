@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main
-from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.compose import options
 from harness.configuration.error import ConfigError
+from harness.configuration.sections import AlgorithmConfig
 from harness.explain.shares import ExplainedRollout, explain, explain_one, make_group, systems
 
 REWARDS, LENGTHS = [1.1, 0.1, 0.0, 1.1], [220, 950, 1100, 180]

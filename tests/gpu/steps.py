@@ -22,8 +22,8 @@ import torch
 from harness.base_policy import random_init
 from harness.configuration.compose import compose_values
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import visible_memory_gib
 from harness.configuration.schema import RunConfig, load
+from harness.configuration.sections import visible_memory_gib
 from harness.experiment.memory import fitting_micro_batch, misfits
 from harness.reward.grading import Grader, Grades
 from harness.store import ResultStore

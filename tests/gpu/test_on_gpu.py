@@ -12,7 +12,7 @@ from training_cases import sharp_checkpoint
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.base_policy.random_init import SHAPES, random_checkpoint
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import TransformersPolicy

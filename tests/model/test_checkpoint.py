@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from harness.base_policy.pretrained import Config
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_model
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.transformers.batches import TransformersEngine

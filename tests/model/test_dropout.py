@@ -10,7 +10,7 @@ import torch
 
 from harness.base_policy.pretrained import Config
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.transformers_policy import TransformersPolicy
 
 SIZES: dict[str, Any] = {

@@ -10,7 +10,7 @@ import torch
 from harness.base_policy.pretrained import Config, prepare
 from harness.base_policy.random_init import SHAPES, random_checkpoint
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model import packed_attention
 from harness.model.layout import Layout
 from harness.model.policy import NativePolicy

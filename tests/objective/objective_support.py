@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.configuration.algorithm import AlgorithmConfig
 from harness.configuration.compose import compose_run, options
+from harness.configuration.sections import AlgorithmConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch, TokenBatch, TokenCounts
 

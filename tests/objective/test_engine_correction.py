@@ -9,9 +9,9 @@ import torch
 from objective_support import algorithm, responses
 from small_runs import Bench, small_config
 
-from harness.configuration.algorithm import CORRECTIONS
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
+from harness.configuration.sections import CORRECTIONS
 from harness.objective.correction import Mismatch, engine_weights
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions

@@ -8,8 +8,7 @@ import pytest
 import torch
 from objective_support import SYSTEMS, Sample, algorithm, gradient, loss, sample
 
-from harness.configuration.families import KL
-from harness.configuration.registry import member
+from harness.configuration.registry import KL, member
 from harness.objective.objective import Objective
 
 

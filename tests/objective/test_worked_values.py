@@ -8,9 +8,9 @@ import pytest
 import torch
 from objective_support import one_group
 
-from harness.configuration.algorithm import OverlongConfig, RewardConfig
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
+from harness.configuration.sections import OverlongConfig, RewardConfig
 from harness.objective.advantage import best_worst, decoupled, gae, group, imitation, return_to_go
 from harness.reward.shaping import reward_components, shaped_rewards
 

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from batches import CAP, ONE_BATCH, tensors
 
-from harness.configuration.algorithm import CORRECTIONS, EngineCorrectionConfig, OverlongConfig
-from harness.configuration.combinations import check_combinations
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.families import ADVANTAGE, AGGREGATION, KL, SURROGATE
-from harness.configuration.registry import kinds, member
-from harness.configuration.schema import RunConfig
+from harness.configuration.registry import ADVANTAGE, AGGREGATION, KL, SURROGATE, kinds, member
+from harness.configuration.schema import RunConfig, check_combinations
+from harness.configuration.sections import CORRECTIONS, EngineCorrectionConfig, OverlongConfig
 
 CANDIDATES, TRIES = 120, 60
 Draw = Callable[[np.random.Generator], Any]

@@ -20,7 +20,7 @@ import torch
 from fake_server import FakeServer
 
 from harness.configuration.registry import kinds, member
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.noise import key, sample_seeds

@@ -9,7 +9,7 @@ import torch
 from engine_support import seeds_for
 
 from harness.base_policy.pretrained import Config
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_decoder
 from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.native.sampler import NativeEngine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from harness.configuration.algorithm import DeadGroupsConfig
+from harness.configuration.sections import DeadGroupsConfig
 from harness.rollout.types import Completions
 from harness.sampling.groups import Groups
 from harness.sampling.selection import Collected, choose_groups, enough

@@ -10,7 +10,7 @@ import pytest
 import stub_trial
 
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment

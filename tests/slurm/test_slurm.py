@@ -19,7 +19,7 @@ from launch_support import Events, statuses, use_stubs, work
 from sweep_support import Spec, sweep, wait_until
 
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.launch import slurm
 from harness.store import ResultStore
 

@@ -12,7 +12,7 @@ import pytest
 from stored_runs import about
 
 from harness.configuration.compose import compose_run
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.launch import local
 from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch

@@ -10,8 +10,8 @@ import torch
 
 from harness.backends import builtin
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import compute_capabilities
 from harness.configuration.schema import RunConfig, RuntimeConfig
+from harness.configuration.sections import compute_capabilities
 from harness.rollout.engine import vllm
 from harness.rollout.engine.vllm import in_process
 from harness.store import RunDir

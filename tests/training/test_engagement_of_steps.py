@@ -11,11 +11,10 @@ import pytest
 import torch
 from small_runs import Bench, small_config
 
-from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.compose import compose_run, options
-from harness.configuration.families import AGGREGATION
-from harness.configuration.registry import member
+from harness.configuration.registry import AGGREGATION, member
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import EngineCorrectionConfig
 from harness.model.policy import NativePolicy
 from harness.objective.kl import k1, k2, k3
 from harness.objective.objective import Objective

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from small_runs import Bench, small_config
 
-from harness.configuration.algorithm import AlgorithmConfig, EntropyControl
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import identity
+from harness.configuration.sections import AlgorithmConfig, EntropyControl
 from harness.training.update import EntropyController
 
 

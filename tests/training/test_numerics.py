@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.store import ResultStore, RunDir, layout
 from harness.training import numerics
 from harness.training.numerics import settle_kernel

@@ -21,8 +21,8 @@ from small_runs import claimed, small_config
 from harness.backends import builtin
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.registry import member
-from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.ranks import Ranks, balanced
 from harness.rollout.types import Completions
 from harness.store import RunDir

@@ -8,8 +8,8 @@ import pytest
 import torch
 from small_runs import Bench, small_config
 
-from harness.configuration.algorithm import EntropyControl
 from harness.configuration.registry import kinds, member
+from harness.configuration.sections import EntropyControl
 from harness.training.loop import train
 from harness.training.run_parts import RunParts
 

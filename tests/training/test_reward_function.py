@@ -9,10 +9,10 @@ from unittest.mock import Mock
 import pytest
 from small_runs import Bench, small_config
 
-from harness.configuration.algorithm import RewardConfig
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
+from harness.configuration.sections import RewardConfig
 from harness.reward.function import RewardFunction
 from harness.training.collect import collect
 from harness.training.metrics import Tally

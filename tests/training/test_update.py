@@ -9,9 +9,9 @@ import pytest
 import torch
 from small_runs import small_config
 
-from harness.configuration.algorithm import EngineCorrectionConfig
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import EngineCorrectionConfig
 from harness.model.policy import NativePolicy
 from harness.objective.objective import Objective
 from harness.rollout.types import Completions

@@ -7,10 +7,10 @@ import pytest
 import torch
 from small_runs import Bench, small_config
 
-from harness.configuration.algorithm import AlgorithmConfig, RewardConfig
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity
+from harness.configuration.sections import AlgorithmConfig, RewardConfig
 from harness.objective.objective import Objective
 from harness.objective.types import RolloutBatch
 from harness.rollout.noise import sample_seeds

@@ -23,8 +23,8 @@ from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
 from small_runs import TWO_HEADS, finished, small_config
 
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.configuration.runtime import RuntimeConfig
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import close_groups

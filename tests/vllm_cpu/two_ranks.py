@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
 import torch
 from engine_support import scores, seeds_for, shift
 
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy
 from harness.rollout.engine import vllm
 from harness.rollout.types import SamplingParams

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.configuration.error import require
-from harness.configuration.limits import Checked, choice
+from harness.configuration.error import Checked, choice, require
 from harness.exchange.verl import DEVIATIONS
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
-from harness.configuration.runtime import VERL_VERSION as VERSION
-from harness.configuration.runtime import VerlRuntime
 from harness.configuration.schema import RunConfig
+from harness.configuration.sections import VERL_VERSION as VERSION
+from harness.configuration.sections import VerlRuntime
 from harness.store.reader import read_tail
 from harness.training.parent_death import die_with
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.configuration.runtime import RuntimeConfig
+    from harness.configuration.sections import RuntimeConfig
     from harness.execution.progress import Progress
     from harness.execution.supervisor import GpuLeases, RunBatch, Summary
 
@@ -42,7 +42,7 @@ def launch(config: Config, work: RunBatch, progress: Progress, *, leases: Path |
 
 def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
     from harness.configuration.error import ConfigError
-    from harness.configuration.gpus import visible_gpus
+    from harness.configuration.sections import visible_gpus
     from harness.execution.supervisor import GpuLeases
 
     gpus = visible_gpus() if runtime.device == "cuda" else []

@@ -7,8 +7,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import Checked, ConfigError, ranged
 from harness.execution.launch._jobs import finished, jobs_for, states, watch
 from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch, Summary

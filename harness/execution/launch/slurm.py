@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, choice, ranged
-from harness.configuration.runtime import RuntimeConfig
+from harness.configuration.error import Checked, ConfigError, choice, ranged
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.launch._jobs import finished, jobs_for, states, watch
 from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch, Summary

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from harness.configuration.limits import Checked
+from harness.configuration.error import Checked
 from harness.engagement.measure import Found
 from harness.objective.types import RolloutBatch, Tensor
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import choice
+from harness.configuration.error import choice
 from harness.objective.advantage import Advantage
 from harness.objective.advantage.group import centre, divided, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor

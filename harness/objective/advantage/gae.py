@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, choice, ranged
 from harness.objective.advantage import Advantage
 from harness.objective.advantage.return_to_go import whiten
 from harness.objective.types import RolloutBatch, Tensor

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import choice, ranged
+from harness.configuration.error import choice, ranged
 from harness.engagement.measure import SIGMA, Found
 from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor

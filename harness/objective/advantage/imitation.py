@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import choice
+from harness.configuration.error import choice
 from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from harness.configuration.limits import Checked
+from harness.configuration.error import Checked
 from harness.objective.types import Tensor, TokenCounts
 
 

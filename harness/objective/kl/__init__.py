@@ -10,8 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, ConfigError, choice, ranged
 from harness.objective.types import Tensor
 
 

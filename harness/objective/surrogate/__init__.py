@@ -9,7 +9,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from harness.configuration.limits import Checked
+from harness.configuration.error import Checked
 from harness.engagement.measure import Found
 from harness.objective.types import Tensor, TokenBatch
 

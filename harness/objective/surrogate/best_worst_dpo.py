@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import choice, ranged
+from harness.configuration.error import choice, ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import ranged
+from harness.configuration.error import ConfigError, ranged
 from harness.objective.surrogate import Surrogate, ppo_clip
 from harness.objective.types import Tensor, TokenBatch
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import ranged
+from harness.configuration.error import ConfigError, ranged
 from harness.engagement.measure import CLIPPED_HIGH, CLIPPED_LOW, RELEASED, Found
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.configuration.limits import ranged
+from harness.configuration.error import ranged
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
 

@@ -11,8 +11,7 @@ import hashlib
 import random
 from dataclasses import dataclass
 
-from harness.configuration.error import ConfigError, require_range
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, ConfigError, choice, ranged, require_range
 from harness.problems.problem import Benchmark, Problem
 
 MODULUS = 10

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.configuration.error import ConfigError, require_range
-from harness.configuration.families import neutral
+from harness.configuration.registry import neutral
 from harness.problems.benchmarks._templates import template
 from harness.problems.problem import Benchmark, Problem
 from harness.problems.records import (

@@ -13,8 +13,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from harness.configuration.error import ConfigError, require
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, ConfigError, choice, ranged, require
 from harness.problems.benchmarks._templates import template
 from harness.problems.problem import Benchmark, Problem
 

@@ -10,8 +10,7 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import Checked, ConfigError, ranged
 from harness.problems.benchmarks._templates import template
 from harness.problems.problem import Benchmark, Problem
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from harness.configuration.runtime import RuntimeConfig
+    from harness.configuration.sections import RuntimeConfig
     from harness.model.policy import Policy
     from harness.rollout.types import RolloutEngine
 

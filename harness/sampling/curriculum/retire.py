@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import Checked, ranged
 from harness.sampling.curriculum import Curriculum, Report, require_problems
 from harness.sampling.curriculum.uniform import Uniform
 

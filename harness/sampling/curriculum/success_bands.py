@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.error import ConfigError, require_range
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import Checked, ConfigError, ranged, require_range
 from harness.rollout.noise import key
 from harness.sampling.curriculum import Curriculum, Report, require_problems
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import Checked, ranged
 from harness.rollout.noise import key
 from harness.sampling.curriculum import Curriculum, Report, require_problems
 

@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, choice, ranged
 from harness.problems.benchmarks.arithmetic import PAD, Chain
 
 if TYPE_CHECKING:

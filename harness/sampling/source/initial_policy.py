@@ -27,8 +27,7 @@ class InitialPolicySource:
     """Asks an engine over a frozen copy of the initial policy."""
 
     def __init__(self, config: Config, context: SourceContext) -> None:
-        from harness.configuration.families import ENGINE
-        from harness.configuration.registry import implementation
+        from harness.configuration.registry import ENGINE, implementation
         from harness.rollout.wrappers import StopStringEngine
 
         self.prompts, self.score = context.prompts, context.score

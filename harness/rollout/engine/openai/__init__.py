@@ -6,8 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.error import ConfigError
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, ConfigError, choice, ranged
 
 READS_WEIGHTS = False
 EXACT_ENTROPY = False

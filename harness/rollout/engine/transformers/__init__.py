@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.limits import Checked, ranged
+from harness.configuration.error import Checked, ranged
 
 
 @dataclass

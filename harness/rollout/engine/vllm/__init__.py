@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.configuration.limits import Checked, choice, ranged
+from harness.configuration.error import Checked, choice, ranged
 
 OWN_NOISE = True
 EXACT_ENTROPY = False

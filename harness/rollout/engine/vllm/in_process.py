@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from harness.configuration.error import ConfigError
-from harness.configuration.gpus import BATCH_INVARIANT_FROM
+from harness.configuration.sections import BATCH_INVARIANT_FROM
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
 from harness.rollout.types import (
